@@ -1,0 +1,59 @@
+# Two commands set a fresh clone up: `make start` runs a broker on localhost:9092, `make test` runs the tests.
+# Each makes what it needs in .venv first, and does that again only when what is installed has changed.
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+BUILD_INPUTS := pyproject.toml setup.py pkafka/records/_loops.py $(wildcard pkafka/records/_loops.pxd) scripts/make-venv.sh
+# Tests that start processes of their own share two cores badly: they run after the others, one at a time.
+WITH_PROCESSES := interop or e2e or faults
+
+.PHONY: help start test lint interop bench nightly regenerate format clean
+
+help: ## What can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
+
+.venv/.run-ready: $(BUILD_INPUTS)
+	@echo "Installing pkafka into .venv ..."
+	@sh scripts/make-venv.sh
+	@touch $@
+
+.venv/.test-ready: $(BUILD_INPUTS)
+	@echo "Installing pkafka and what its tests need into .venv ..."
+	@sh scripts/make-venv.sh test lint
+	@touch $@ .venv/.run-ready
+
+start: .venv/.run-ready ## A broker in the foreground on localhost:9092, data in ./data, nothing to set up
+	@exec $(BIN)/pk-server-start
+
+test: .venv/.test-ready ## Every test that needs no root, within 15 minutes
+	@sh scripts/say-what-tests-lack.sh
+	$(PYTEST) -q -n auto -m "not nightly and not ($(WITH_PROCESSES))"
+	$(PYTEST) -q -m "not nightly and ($(WITH_PROCESSES))"
+
+lint: .venv/.test-ready ## Format, lint rules, types, import direction, spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell $$(git ls-files '*.py' '*.md' '*.toml' '*.yaml' '*.sh' Makefile)
+
+format: .venv/.test-ready ## Formats the code and mends what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+interop: .venv/.test-ready ## The same scripts on Apache Kafka and on pkafka
+	@sh scripts/say-what-tests-lack.sh
+	$(PYTEST) -m "interop and not nightly"
+
+bench: .venv/.test-ready ## Apache Kafka and pkafka in turn: every figure, its ratio and its bar (hours; BENCH=--quick for minutes)
+	$(BIN)/python -m benchmarks $(BENCH)
+
+nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults, soak
+	HYPOTHESIS_PROFILE=deep $(PYTEST) -m "not ($(WITH_PROCESSES))" -n auto
+	HYPOTHESIS_PROFILE=deep $(PYTEST) -m "$(WITH_PROCESSES)"
+
+regenerate: .venv/.test-ready ## Files made from the code: coverage of the protocol, completions, man pages
+	$(BIN)/python scripts/regenerate.py
+
+clean: ## Removes what was made here, but not ./data
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Names, one line each, the programs that tests against Apache Kafka need and this machine lacks. Those tests are skipped then.
+install_with() {
+    if command -v apt-get >/dev/null 2>&1; then
+        echo "sudo apt-get install -y $1"
+    elif command -v dnf >/dev/null 2>&1; then
+        echo "sudo dnf install -y $2"
+    else
+        echo "brew install $3"
+    fi
+}
+lacking() {
+    echo "pkafka: no $1, so tests $2 are skipped: $(install_with "$3" "$4" "$5")" >&2
+}
+command -v java >/dev/null 2>&1 ||
+    lacking java "with ZooKeeper or Apache Kafka" openjdk-17-jdk-headless java-17-openjdk-devel openjdk@17
+command -v javac >/dev/null 2>&1 || ! command -v java >/dev/null 2>&1 ||
+    lacking javac "with Apache Kafka" openjdk-17-jdk-headless java-17-openjdk-devel openjdk@17
+[ -e .oracle ] || command -v mvn >/dev/null 2>&1 ||
+    lacking mvn "with Apache Kafka, whose jars it fetches," maven maven maven
+command -v kcat >/dev/null 2>&1 || lacking kcat "with kcat" kcat kcat kcat
+exit 0
