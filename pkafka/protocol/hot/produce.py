@@ -1,0 +1,222 @@
+"""Produce requests read into flat rows, and their responses written from flat rows."""
+
+from collections.abc import Sequence
+from struct import Struct
+from struct import error as StructError
+from typing import Final, TypeAlias
+
+from pkafka.errors import ProtocolError
+from pkafka.protocol import Buffer
+from pkafka.protocol.hot.parts import (
+    after_tags,
+    by_topic,
+    check_count,
+    compact_size,
+    guarded,
+    put_text,
+    read_text,
+)
+from pkafka.protocol.primitives import rest_of_uvarint, skip_tags, uvarint
+
+ProduceRow: TypeAlias = tuple[str, int, memoryview | None]
+"""Topic, partition, record set as a view into the frame."""
+
+ProducedRow: TypeAlias = tuple[str, int, int, int, int, int, Sequence[tuple[int, str | None]], str | None]
+"""Topic, partition, error code, base offset, log append time (ms), log start offset, errors of single records as
+(batch index, message), message."""
+
+_H: Final = Struct(">h")
+_I: Final = Struct(">i")
+_HI: Final = Struct(">hi")
+_HII: Final = Struct(">hii")
+_II: Final = Struct(">ii")
+_IB: Final = Struct(">iB")
+_START: Final = Struct(">BhiB")
+
+
+def decode_produce(
+    frame: Buffer, position: int, version: int
+) -> tuple[str | None, int, int, list[ProduceRow]]:
+    """Read a Produce request.
+
+    Returns:
+        Transactional id, acks, timeout in ms, and a row for each partition in the order sent.
+
+    Raises:
+        ProtocolError: the frame is no such request.
+    """
+    return guarded("Produce", _produce_flexible if version >= 9 else _produce_plain, frame, position, version)
+
+
+def _produce_plain(
+    frame: Buffer, position: int, version: int
+) -> tuple[str | None, int, int, list[ProduceRow]]:
+    view, limit = memoryview(frame), len(frame)
+    rows: list[ProduceRow] = []
+    transactional_id = None
+    if version >= 3:
+        (size,) = _H.unpack_from(frame, position)
+        position += 2
+        if size != -1:
+            transactional_id, position = read_text(frame, position, size)
+    acks, timeout_ms, topics = _HII.unpack_from(frame, position)
+    position += 10
+    check_count(topics, 6, limit - position)
+    for _ in range(topics):
+        (size,) = _H.unpack_from(frame, position)
+        topic, position = read_text(frame, position + 2, size)
+        (count,) = _I.unpack_from(frame, position)
+        position += 4
+        check_count(count, 8, limit - position)
+        for _ in range(count):
+            partition, size = _II.unpack_from(frame, position)
+            position += 8
+            if size >= 0:
+                end = position + size
+                if end > limit:
+                    raise ProtocolError("record set is longer than its frame")
+                rows.append((topic, partition, view[position:end]))
+                position = end
+            elif size == -1:
+                rows.append((topic, partition, None))
+            else:
+                raise ProtocolError(f"record set has size {size}")
+    if position != limit:
+        raise ProtocolError("bytes follow the request")
+    return transactional_id, acks, timeout_ms, rows
+
+
+def _produce_flexible(
+    frame: Buffer, position: int, version: int
+) -> tuple[str | None, int, int, list[ProduceRow]]:
+    view, limit = memoryview(frame), len(frame)
+    rows: list[ProduceRow] = []
+    transactional_id = None
+    size, acks, timeout_ms, topics = _START.unpack_from(frame, position)
+    if not size and topics < 128:  # no transactional id and few topics, as nearly always
+        topics -= 1
+        position += _START.size
+    else:
+        size, position = compact_size(frame, position)
+        if size != -1:
+            transactional_id, position = read_text(frame, position, size)
+        acks, timeout_ms = _HI.unpack_from(frame, position)
+        topics, position = compact_size(frame, position + 6)
+    check_count(topics, 3, limit - position)
+    for _ in range(topics):
+        size, position = compact_size(frame, position)
+        topic, position = read_text(frame, position, size)
+        count, position = compact_size(frame, position)
+        check_count(count, 6, limit - position)
+        for _ in range(count):
+            partition, size = _IB.unpack_from(frame, position)
+            position += 5
+            if size > 127:
+                size, position = rest_of_uvarint(frame, position, size)
+            if size:
+                end = position + size - 1
+                if end > limit:
+                    raise ProtocolError("record set is longer than its frame")
+                rows.append((topic, partition, view[position:end]))
+                position = end
+            else:
+                rows.append((topic, partition, None))
+            tags = frame[position]
+            position += 1
+            if tags:
+                position = skip_tags(frame, position, tags, limit)
+        position = after_tags(frame, position)
+    if after_tags(frame, position) != limit:
+        raise ProtocolError("bytes follow the request")
+    return transactional_id, acks, timeout_ms, rows
+
+
+_PRODUCED_0: Final = Struct(">ihq")
+_PRODUCED_2: Final = Struct(">ihqq")
+_PRODUCED_5: Final = Struct(">ihqqq")
+# Most partitions have no errors: an empty array and a null message (and an empty tag section) come with the numbers.
+_PRODUCED_8: Final = Struct(">ihqqqih")
+_PRODUCED_9: Final = Struct(">ihqqqBBB")
+# A whole response for one partition: counts, name and numbers, up to throttle time and tags.
+_ONE_8: Final = b"\x00\x00\x00\x01\x00%c%b%b"
+_ONE_PRODUCED_8: Final = Struct(">iihqqqihi")
+_ONE_9: Final = b"\x02%c%b\x02%b"
+_ONE_PRODUCED_9: Final = Struct(">ihqqqBBBBiB")
+
+
+def encode_produce_response(version: int, rows: Sequence[ProducedRow], throttle_ms: int) -> bytes:
+    """The body of a Produce response; successive rows of one topic become one topic entry.
+
+    Raises:
+        ValueError: a number or a string does not fit into its field.
+    """
+    flexible = version >= 9
+    if len(rows) == 1 and version >= 8:
+        topic, partition, code, base_offset, append_time_ms, start_offset, errors, message = rows[0]
+        raw = topic.encode()
+        if not errors and message is None and len(raw) < 127:
+            # What a busy producer gets: everything behind the topic's name is of a fixed size.
+            numbers = (partition, code, base_offset, append_time_ms, start_offset)
+            try:
+                if flexible:
+                    return _ONE_9 % (
+                        len(raw) + 1,
+                        raw,
+                        _ONE_PRODUCED_9.pack(*numbers, 1, 0, 0, 0, throttle_ms, 0),
+                    )
+                return _ONE_8 % (len(raw), raw, _ONE_PRODUCED_8.pack(1, *numbers, 0, -1, throttle_ms))
+            except StructError as error:
+                raise ValueError(f"Produce response v{version}: {error}") from error
+    topics = by_topic(rows)
+    out = bytearray(uvarint(len(topics) + 1) if flexible else _I.pack(len(topics)))
+    try:
+        for topic, group in topics:
+            put_text(out, topic, flexible)
+            out += uvarint(len(group) + 1) if flexible else _I.pack(len(group))
+            if flexible:
+                _put_produced_flexible(out, group)
+                out.append(0)
+            else:
+                _put_produced_plain(out, group, version)
+        if flexible:
+            out += _IB.pack(throttle_ms, 0)
+        elif version >= 1:
+            out += _I.pack(throttle_ms)
+    except StructError as error:
+        raise ValueError(f"Produce response v{version}: {error}") from error
+    return bytes(out)
+
+
+def _put_produced_plain(out: bytearray, group: list[ProducedRow], version: int) -> None:
+    for _, partition, code, base_offset, append_time_ms, start_offset, errors, message in group:
+        if version >= 8:
+            if not errors and message is None:
+                out += _PRODUCED_8.pack(partition, code, base_offset, append_time_ms, start_offset, 0, -1)
+                continue
+            out += _PRODUCED_5.pack(partition, code, base_offset, append_time_ms, start_offset)
+            out += _I.pack(len(errors))
+            for index, text in errors:
+                out += _I.pack(index)
+                put_text(out, text, False)
+            put_text(out, message, False)
+        elif version >= 5:
+            out += _PRODUCED_5.pack(partition, code, base_offset, append_time_ms, start_offset)
+        elif version >= 2:
+            out += _PRODUCED_2.pack(partition, code, base_offset, append_time_ms)
+        else:
+            out += _PRODUCED_0.pack(partition, code, base_offset)
+
+
+def _put_produced_flexible(out: bytearray, group: list[ProducedRow]) -> None:
+    for _, partition, code, base_offset, append_time_ms, start_offset, errors, message in group:
+        if not errors and message is None:
+            out += _PRODUCED_9.pack(partition, code, base_offset, append_time_ms, start_offset, 1, 0, 0)
+            continue
+        out += _PRODUCED_5.pack(partition, code, base_offset, append_time_ms, start_offset)
+        out += uvarint(len(errors) + 1)
+        for index, text in errors:
+            out += _I.pack(index)
+            put_text(out, text, True)
+            out.append(0)
+        put_text(out, message, True)
+        out.append(0)

@@ -1,0 +1,17 @@
+"""ExpireDelegationToken (key 40, v0-2): shortens the life of a delegation token.
+
+v2 flexible
+"""
+
+from pkafka.protocol.schema import Message, binary, int16, int32, int64
+
+
+class ExpireDelegationTokenRequest(Message, key=40, versions="0-2", flexible="2+"):
+    hmac: bytes = binary()
+    expiry_time_period_ms: int = int64()
+
+
+class ExpireDelegationTokenResponse(Message, key=40, versions="0-2", flexible="2+"):
+    error_code: int = int16()
+    expiry_timestamp_ms: int = int64()
+    throttle_time_ms: int = int32()

@@ -1,0 +1,24 @@
+"""ListGroups (key 16, v0-5): the groups that a broker coordinates.
+
+v3 flexible · v4 by state (KIP-518) · v5 by type (KIP-848)
+"""
+
+from pkafka.protocol.schema import Message, array, int16, int32, string
+
+
+class ListGroupsRequest(Message, key=16, versions="0-5", flexible="3+"):
+    states_filter: list[str] = array(string, "4+")
+    types_filter: list[str] = array(string, "5+")
+
+
+class ListedGroup(Message):
+    group_id: str = string()
+    protocol_type: str = string()
+    group_state: str = string("4+", ignorable=True)
+    group_type: str = string("5+", ignorable=True)
+
+
+class ListGroupsResponse(Message, key=16, versions="0-5", flexible="3+"):
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    error_code: int = int16()
+    groups: list[ListedGroup] = array(ListedGroup)
