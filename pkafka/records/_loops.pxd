@@ -1,0 +1,43 @@
+# The C types of _loops.py, which stays plain Python. Indices are checked (an IndexError is how the loops learn
+# that data ends too early); negative ones never occur.
+cimport cython
+
+@cython.locals(raw=cython.ulonglong, byte=cython.ulonglong, index=cython.int)
+cpdef tuple long_varint(const unsigned char[::1] data, Py_ssize_t position, int bytes_max)
+
+@cython.locals(position=Py_ssize_t)
+cpdef tuple walk(const unsigned char[::1] data, long long count)
+
+@cython.locals(
+    size=Py_ssize_t, end=Py_ssize_t, first=cython.longlong, null_keys=cython.longlong,
+    misplaced=cython.longlong, raw=cython.ulonglong, byte=cython.ulonglong, ts=cython.ulonglong,
+    ts_last=cython.ulonglong, delta=cython.longlong, ts_min=cython.longlong, ts_max=cython.longlong,
+    ts_max_index=cython.longlong,
+)
+cpdef tuple walk_part(const unsigned char[::1] data, Py_ssize_t position, long long index, long long stop)
+
+@cython.locals(raw=cython.ulonglong, count=cython.ulonglong)
+cpdef Py_ssize_t walk_headers(const unsigned char[::1] data, Py_ssize_t position, Py_ssize_t end, long long index) except -1
+
+@cython.locals(
+    position=Py_ssize_t, size=Py_ssize_t, end=Py_ssize_t, stop=Py_ssize_t, index=cython.longlong,
+    raw=cython.ulonglong, byte=cython.ulonglong, ts=cython.ulonglong, offset=cython.ulonglong,
+    timestamp=cython.longlong, ts_safe=cython.ulonglong, records=list,
+)
+cpdef list decode_records(
+    bytes data, long long count, long long base_offset, long long base_timestamp, object fixed_timestamp, object make
+)
+
+@cython.locals(raw=cython.ulonglong, stop=Py_ssize_t, headers=list)
+cpdef tuple decode_headers(bytes data, Py_ssize_t position)
+
+@cython.locals(raw=cython.ulonglong)
+cpdef void append_varint(bytearray out, long long value) except *
+
+@cython.locals(raw=cython.ulonglong)
+cpdef int varint_size(long long value) except -1
+
+@cython.locals(key_size=Py_ssize_t, value_size=Py_ssize_t, body=Py_ssize_t)
+cpdef void append_record(
+    bytearray out, long long timestamp_delta, long long offset_delta, bytes key, bytes value, bytes headers
+) except *

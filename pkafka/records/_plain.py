@@ -1,0 +1,235 @@
+"""What plain Python does faster in a way of its own than in that of _loops.py.
+
+The walk: producers mostly send records of one shape in a row (same sizes, no headers). In such a run every field
+stands at the same distance from the one of the record before, so a slice with a stride gives the column of all
+its bytes, and comparing columns checks a run of records with a few operations in C. What is not such a run goes
+through the loop of _loops.py. Both say the same of every input.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from pkafka.records import varint
+from pkafka.records.errors import invalid
+
+Data: TypeAlias = bytes | bytearray | memoryview
+WalkPart: TypeAlias = Callable[[Data, int, int, int], tuple[int, int, int, int, int, int]]
+
+_RECORDS_MIN: Final = 24  # in a smaller batch the loop is as fast
+_RUN_MIN: Final = 4  # shorter runs are not worth their columns
+_RUN_START: Final = 64
+_RUN_MAX: Final = 8192
+_LOOP_START: Final = 8
+_LOOP_MAX: Final = 512
+
+# The bytes of the zigzag varints of 0, 1, 2...: one byte up to 63, two up to 8191, three up to 2^20 - 1.
+_BLOCK: Final = 8192
+_ONE_BYTE: Final = bytes(index << 1 for index in range(64))
+_LOW: Final = bytes(index << 1 & 0x7F | 0x80 for index in range(_BLOCK))
+_HIGH: Final = bytes(index >> 6 for index in range(_BLOCK))
+_MIDDLE: Final = bytes(index >> 6 | 0x80 for index in range(_BLOCK))
+_INDEX_MAX: Final = 1 << 20
+
+_FINAL_BYTES: Final = bytes(range(0x80))
+_CONTINUED_BYTES: Final = bytes(range(0x80, 0x100))
+
+
+class _Shape(NamedTuple):
+    """Where the fields of one record stand, relative to its first byte, and how long it is."""
+
+    stride: int
+    constant: tuple[int, ...]  # the bytes of the lengths and of the number of headers
+    timestamp: range
+    offset: range
+    has_key: bool
+
+
+def walk(data: Data, count: int, walk_part: WalkPart) -> tuple[int, int, int, int, int]:
+    """As ``_loops.walk``, with the loop to use for what has no common shape."""
+    if count < _RECORDS_MIN:
+        position, low, high, high_index, null_keys, misplaced = walk_part(data, 0, 0, count)
+        if position != len(data):
+            raise invalid(f"{len(data) - position} bytes are left over behind the {count} records")
+        return low, high, high_index, null_keys, misplaced
+    data = bytes(data)  # columns of a memoryview are slow, a copy is not
+    position = index = null_keys = misplaced = misses = 0
+    run_max = _RUN_START
+    lows: list[int] = []
+    highs: list[tuple[int, int]] = []  # negated index, so that max() finds the first of equals
+    while index < count:
+        found = _run(data, position, index, min(count - index, run_max))
+        if found is None:
+            stop = min(count, index + min(_LOOP_START << misses, _LOOP_MAX))
+            position, low, high, high_index, keyless, elsewhere = walk_part(data, position, index, stop)
+            misplaced += elsewhere
+            misses += 1
+            run_max = _RUN_START
+        else:
+            length, shape, low, high, high_index = found
+            position += length * shape.stride
+            stop = index + length
+            keyless = 0 if shape.has_key else length
+            misses = 0
+            run_max = min(run_max * 2, _RUN_MAX)
+        null_keys += keyless
+        lows.append(low)
+        highs.append((high, -high_index))
+        index = stop
+    if position != len(data):
+        raise invalid(f"{len(data) - position} bytes are left over behind the {count} records")
+    highest, negated = max(highs)
+    return min(lows), highest, -negated, null_keys, misplaced
+
+
+def _run(data: bytes, position: int, index: int, length: int) -> tuple[int, _Shape, int, int, int] | None:
+    """A run of records of the shape of the one at ``position``; None when it is short.
+
+    Returns:
+        (number of records, their shape, smallest timestamp delta, largest one, index of the first with it).
+    """
+    shape = _shape(data, position)
+    if shape is None:
+        return None
+    stride = shape.stride
+    expected = _offset_columns(index)
+    length = min(length, (len(data) - position) // stride)
+    if len(expected) != len(shape.offset):
+        return None
+    for place in shape.constant:
+        length = _prefix(
+            _column(data, position + place, stride, length), data[position + place : position + place + 1]
+        )
+        if length < _RUN_MIN:
+            return None
+    for place, wanted in zip(shape.offset, expected, strict=True):
+        length = min(length, len(wanted))
+        if _column(data, position + place, stride, length) != wanted[:length]:
+            return None
+    times = [_column(data, position + place, stride, length) for place in shape.timestamp]
+    for column in times[:-1]:
+        length = min(length, _prefix(column, _CONTINUED_BYTES))
+    length = min(length, _prefix(times[-1], _FINAL_BYTES))
+    if length < _RUN_MIN:
+        return None
+    low, high, high_index = _extremes([column[:length] for column in times])
+    return length, shape, low, high, index + high_index
+
+
+def _shape(data: bytes, position: int) -> _Shape | None:
+    """The shape of the record at ``position``; None when it has headers, long varints or a fault."""
+    try:
+        start = position
+        size, position = _short_varint(data, position)
+        constant = list(range(position - start))
+        end = position + size
+        timestamp = position + 1
+        offset = _varint_end(data, timestamp)
+        key = _varint_end(data, offset)
+        key_size, position = _short_varint(data, key)
+        constant += range(key - start, position - start)
+        value = position + max(key_size, 0)
+        value_size, position = _short_varint(data, value)
+        constant += range(value - start, position - start)
+        position += max(value_size, 0)
+        if size < 0 or key_size < -1 or value_size < -1 or data[position] != 0 or position + 1 != end:
+            return None
+        constant.append(position - start)
+    except IndexError:
+        return None
+    return _Shape(
+        end - start,
+        tuple(constant),
+        range(timestamp - start, offset - start),
+        range(offset - start, key - start),
+        key_size >= 0,
+    )
+
+
+def _short_varint(data: bytes, position: int) -> tuple[int, int]:
+    """A varint of at most three bytes; of a longer one an IndexError, which leaves it to the loop."""
+    raw = data[position]
+    if raw > 0x7F:
+        raw += (data[position + 1] << 7) - 0x80
+        position += 1
+        if raw > 0x3FFF:
+            raw += (data[position + 1] << 14) - 0x4000
+            position += 1
+            if raw > 0x1FFFFF:
+                raise IndexError
+    return raw >> 1 ^ -(raw & 1), position + 1
+
+
+def _varint_end(data: bytes, position: int) -> int:
+    start = position
+    while data[position] > 0x7F:
+        position += 1
+    if position - start > varint.VARINT_BYTES_MAX - 1:
+        raise IndexError  # so long a time is for the loop to judge
+    return position + 1
+
+
+def _column(data: bytes, position: int, stride: int, length: int) -> bytes:
+    return data[position : position + length * stride : stride]
+
+
+def _prefix(column: bytes, allowed: bytes) -> int:
+    """How many bytes from the start on are of ``allowed``."""
+    return len(column) - len(column.lstrip(allowed))
+
+
+def _offset_columns(index: int) -> tuple[bytes, ...]:
+    """The columns of the offset deltas from ``index`` on, up to where their varints get longer."""
+    if index < 64:
+        return (_ONE_BYTE[index:],)
+    if index < _BLOCK:
+        return _LOW[index:], _HIGH[index:]
+    if index < _INDEX_MAX:
+        low = index % _BLOCK
+        return _LOW[low:], _MIDDLE[low:], bytes((index // _BLOCK,)) * (_BLOCK - low)
+    return ()
+
+
+def _extremes(columns: list[bytes]) -> tuple[int, int, int]:
+    """(smallest, largest, place of the first largest) of varints given by columns."""
+    length = len(columns[0])
+    if all(column.count(column[0]) == length for column in columns):
+        columns = [column[:1] for column in columns]
+    raws = list(columns[-1])
+    for column in reversed(columns[:-1]):
+        raws = [raw << 7 | byte & 0x7F for raw, byte in zip(raws, column, strict=True)]
+    values = [raw >> 1 ^ -(raw & 1) for raw in raws]
+    largest = max(values)
+    return min(values), largest, values.index(largest)
+
+
+_SMALL: Final = tuple(varint.encode(value) for value in range(-1, 4096))  # by value + 1
+_SMALL_MAX: Final = len(_SMALL) - 2
+
+
+def append_record(
+    out: bytearray,
+    timestamp_delta: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: bytes,
+) -> None:
+    """As ``_loops.append_record``: formatting whole records beats appending single bytes."""
+    body = b"\x00%b%b%b%b%b" % (
+        _SMALL[timestamp_delta + 1]
+        if -1 <= timestamp_delta <= _SMALL_MAX
+        else varint.encode(timestamp_delta),
+        _SMALL[offset_delta + 1] if offset_delta <= _SMALL_MAX else varint.encode(offset_delta),
+        b"\x01" if key is None else _field(key),
+        b"\x01" if value is None else _field(value),
+        headers,
+    )
+    size = len(body)
+    out += _SMALL[size + 1] if size <= _SMALL_MAX else varint.encode(size)
+    out += body
+
+
+def _field(data: bytes) -> bytes:
+    """A key or value with its length in front."""
+    size = len(data)
+    return (_SMALL[size + 1] if size <= _SMALL_MAX else varint.encode(size)) + data

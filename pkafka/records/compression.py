@@ -1,0 +1,165 @@
+"""The codecs of a batch: whole buffers in, whole buffers out, with a cap on what comes out.
+
+Nothing inflates more than the cap, whatever a stream declares or holds, so a small bomb stays small. gzip is the
+standard library's, zstd cramjam's; the framings of snappy and lz4 are in their own modules.
+"""
+
+import mmap
+import zlib
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+import cramjam
+
+from pkafka.records import lz4, snappy
+from pkafka.records.errors import RecordError, corrupt
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZSTD_LEVEL: Final = 3
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_WINDOW_LOG_MAX: Final = 27  # the largest that Kafka's clients (libzstd's default) read
+_EXPANSION_GUESS: Final = 16
+
+
+class Codec(IntEnum):
+    """The compression of a batch: the numbers of its attribute bits."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+_BY_NUMBER: Final = tuple(Codec)  # calling the enum would cost ten times as much
+
+
+def codec_of(attributes: int) -> Codec:
+    """The codec in the attributes of a batch or an old message.
+
+    Raises:
+        RecordError: CORRUPT_MESSAGE for 5 to 7, which mean nothing.
+    """
+    number = attributes & 0x07
+    if number >= len(_BY_NUMBER):
+        raise corrupt(f"unknown compression type {number}")
+    return _BY_NUMBER[number]
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
+    """The compressed form that every Kafka client reads.
+
+    Args:
+        codec: which one; NONE copies.
+        data: what to compress.
+        level: the codec's own scale (gzip 1-9, lz4 1-17, zstd up to 22); None is Kafka's default.
+        magic: the format that the bytes are for; 0 has its own lz4 header.
+    """
+    with memoryview(data) as view:
+        if codec is Codec.GZIP:
+            return zlib.compress(view, -1 if level is None else level, wbits=_GZIP_WINDOW)
+        if codec is Codec.SNAPPY:
+            return snappy.compress(view)
+        if codec is Codec.LZ4:
+            return lz4.compress(view, level, broken_checksum=magic == 0)
+        if codec is Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(view, _ZSTD_LEVEL if level is None else level))
+        return bytes(view)
+
+
+def decompress(codec: Codec, data: Buffer, *, bytes_max: int, magic: int = 2) -> bytes:
+    """Inflate ``data``.
+
+    Args:
+        codec: which one; NONE copies.
+        data: the compressed bytes of one batch.
+        bytes_max: the most that may come out.
+        magic: the format that the bytes come from; 0 has its own lz4 header.
+
+    Raises:
+        RecordError: CORRUPT_MESSAGE, the data is damaged, cut off, followed by other bytes, or would become
+            larger than ``bytes_max``.
+    """
+    with memoryview(data) as view:
+        if codec is Codec.GZIP:
+            return _decompress_gzip(view, bytes_max)
+        if codec is Codec.SNAPPY:
+            return snappy.decompress(view, bytes_max)
+        if codec is Codec.LZ4:
+            return lz4.decompress(view, bytes_max, broken_checksum=magic == 0)
+        if codec is Codec.ZSTD:
+            return _decompress_zstd(view, bytes_max)
+        if len(view) > bytes_max:
+            raise _too_large(codec, bytes_max)
+        return bytes(view)
+
+
+def _decompress_gzip(view: memoryview, bytes_max: int) -> bytes:
+    parts = []
+    rest: Buffer = view
+    while True:  # a gzip stream may have several members
+        inflater = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            part = inflater.decompress(rest, bytes_max + 1)
+        except zlib.error as problem:
+            raise corrupt(f"damaged gzip data: {problem}") from None
+        bytes_max -= len(part)
+        if bytes_max < 0:
+            raise _too_large(Codec.GZIP, bytes_max + len(part))
+        if not inflater.eof:
+            raise corrupt("the gzip stream is cut off")
+        parts.append(part)
+        rest = inflater.unused_data
+        if not rest:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        if rest[:2] != _GZIP_MAGIC:
+            raise corrupt(f"{len(rest)} bytes follow the gzip stream")
+
+
+def _decompress_zstd(view: memoryview, bytes_max: int) -> bytes:
+    declared = _check_zstd_frame(view)
+    if declared is not None and declared > bytes_max:
+        raise _too_large(Codec.ZSTD, bytes_max)
+    # Fresh anonymous memory costs only the pages that are written, so a generous size is free and a bomb is stopped
+    # by its end. Most batches fit the first guess.
+    size = min(declared or max(len(view) * _EXPANSION_GUESS, 1 << 16), bytes_max)
+    try:
+        return _inflate_zstd(view, size)
+    except cramjam.DecompressionError as problem:
+        first = problem
+    if size == bytes_max or "whole buffer" not in str(first):
+        raise corrupt(f"damaged or oversized zstd data: {first}")
+    try:
+        return _inflate_zstd(view, bytes_max)
+    except cramjam.DecompressionError as problem:
+        raise corrupt(f"damaged or oversized zstd data: {problem}") from None
+
+
+def _inflate_zstd(view: memoryview, size: int) -> bytes:
+    with mmap.mmap(-1, max(size, 1)) as room:
+        written = cramjam.zstd.decompress_into(view, room)
+        return room[:written]
+
+
+def _check_zstd_frame(view: memoryview) -> int | None:
+    """Refuse windows that no client would read; the content size that the first frame declares, None without."""
+    header = bytes(view[:18])
+    if header[:4] != _ZSTD_MAGIC or len(header) < 6:
+        raise corrupt("not a zstd frame")
+    descriptor = header[4]
+    single_segment = descriptor >> 5 & 1
+    if not single_segment and 10 + (header[5] >> 3) > _ZSTD_WINDOW_LOG_MAX:
+        raise corrupt(f"the zstd window of 2^{10 + (header[5] >> 3)} bytes is too large")
+    size_bytes = (single_segment, 2, 4, 8)[descriptor >> 6]
+    if size_bytes == 0:
+        return None
+    position = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    field = header[position : position + size_bytes]
+    return int.from_bytes(field, "little") + (256 if size_bytes == 2 else 0)
+
+
+def _too_large(codec: Codec, bytes_max: int) -> RecordError:
+    return corrupt(f"the {codec.name.lower()} data inflates to more than {bytes_max} bytes")

@@ -1,0 +1,33 @@
+"""What goes wrong with records: an ApiError that can name the single records at fault."""
+
+from collections.abc import Sequence
+
+from pkafka.errors import ApiError, ErrorCode
+
+
+class RecordError(ApiError):
+    """A record set is damaged or breaks a rule of its topic.
+
+    Args:
+        code: CORRUPT_MESSAGE for damaged bytes, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
+            UNSUPPORTED_COMPRESSION_TYPE for bytes that are whole but not acceptable.
+        message: one sentence for the client's log.
+        record_errors: (index of the record in its batch, what is wrong with it), for Produce v8 and later
+            (KIP-467).
+    """
+
+    def __init__(
+        self, code: ErrorCode, message: str | None = None, record_errors: Sequence[tuple[int, str]] = ()
+    ) -> None:
+        super().__init__(code, message)
+        self.record_errors = list(record_errors)
+
+
+def corrupt(problem: str) -> RecordError:
+    """A CORRUPT_MESSAGE error: bytes that are not what they claim to be."""
+    return RecordError(ErrorCode.CORRUPT_MESSAGE, problem)
+
+
+def invalid(problem: str) -> RecordError:
+    """An INVALID_RECORD error: undamaged bytes that break the format or a rule."""
+    return RecordError(ErrorCode.INVALID_RECORD, problem)

@@ -1,0 +1,42 @@
+"""The inner loops in use: the compiled ones where they were built, plain Python elsewhere.
+
+``PKAFKA_PURE=1`` in the environment forces the plain ones.
+"""
+
+import os
+from functools import partial
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from pkafka.records import _plain
+
+
+def _plain_loops() -> ModuleType:
+    """_loops.py as a module even where its compiled form stands beside it."""
+    loader = SourceFileLoader("pkafka.records._loops_plain", str(Path(__file__).with_name("_loops.py")))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def _loops() -> ModuleType:
+    if os.environ.get("PKAFKA_PURE") == "1":
+        return _plain_loops()
+    from pkafka.records import _loops
+
+    return _loops
+
+
+_in_use: Final = _loops()
+
+COMPILED: Final = not str(_in_use.__file__).endswith(".py")
+"""Whether the loops in use are compiled."""
+
+walk = _in_use.walk if COMPILED else partial(_plain.walk, walk_part=_in_use.walk_part)
+decode_records = _in_use.decode_records
+append_record = _in_use.append_record if COMPILED else _plain.append_record

@@ -1,0 +1,168 @@
+"""The LZ4 frame format as Kafka's Java client reads and writes it.
+
+One frame: magic u32 0x184D2204 | FLG u8 | BD u8 | [content size u64] | header checksum u8 | blocks | end mark
+u32 0 | [content checksum u32]; one block: size u32 (highest bit = stored uncompressed) | data | [checksum u32].
+Little-endian throughout. Blocks must be independent of each other: Java's reader refuses linked ones, which is what
+the usual libraries write unless told otherwise. In messages of magic 0 the header checksum covers the
+frame's magic too, a bug of the first clients that became part of that format (KIP-57).
+"""
+
+from struct import Struct, error
+from typing import Final, Literal
+
+import cramjam
+
+from pkafka.records.errors import corrupt
+
+_MAGIC: Final = 0x184D2204
+_FLAG_VERSION: Final = 0x40
+_FLAG_INDEPENDENT: Final = 0x20
+_FLAG_BLOCK_CHECKSUM: Final = 0x10
+_FLAG_CONTENT_SIZE: Final = 0x08
+_FLAG_CONTENT_CHECKSUM: Final = 0x04
+_FLAG_RESERVED: Final = 0x03
+_STORED: Final = 0x80000000
+_BLOCK_64_KIB: Final = 4
+_HEADER: Final = Struct("<IBB")
+_WORD: Final = Struct("<I")
+_END_MARK: Final = bytes(4)
+
+_P1, _P2, _P3, _P4, _P5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
+_U32: Final = 0xFFFFFFFF
+
+
+def compress(data: memoryview, level: int | None, *, broken_checksum: bool = False) -> bytes:
+    """One frame of independent 64 KiB blocks.
+
+    Args:
+        data: what to compress.
+        level: 1 to 17 for the slow and dense compressor, None for the fast one.
+        broken_checksum: write the header checksum as magic 0 needs it.
+    """
+    descriptor = bytes((_FLAG_VERSION | _FLAG_INDEPENDENT, _BLOCK_64_KIB << 4))
+    frame_magic = _WORD.pack(_MAGIC)
+    checksum = xxh32(frame_magic + descriptor if broken_checksum else descriptor) >> 8 & 0xFF
+    parts = [frame_magic, descriptor, bytes((checksum,))]
+    block_bytes = 1 << 2 * _BLOCK_64_KIB + 8
+    mode: Literal["default", "high_compression"] = "default" if level is None else "high_compression"
+    for start in range(0, len(data), block_bytes):
+        block = bytes(data[start : start + block_bytes])
+        packed = bytes(cramjam.lz4.compress_block(block, mode=mode, compression=level, store_size=False))
+        if len(packed) < len(block):
+            parts += (_WORD.pack(len(packed)), packed)
+        else:
+            parts += (_WORD.pack(len(block) | _STORED), block)
+    parts.append(_END_MARK)
+    return b"".join(parts)
+
+
+def decompress(data: memoryview, bytes_max: int, *, broken_checksum: bool = False) -> bytes:
+    """Inflate one frame to at most ``bytes_max`` bytes.
+
+    Args:
+        data: the frame, with nothing behind it.
+        bytes_max: the cap.
+        broken_checksum: accept the header checksum of magic 0 as well as the right one.
+
+    Raises:
+        RecordError: CORRUPT_MESSAGE, the frame is damaged, uses what Kafka's clients cannot read, or holds
+            more than ``bytes_max`` bytes.
+    """
+    try:
+        return _decompress(data, bytes_max, broken_checksum)
+    except (error, IndexError):
+        raise corrupt("the lz4 frame is cut off") from None
+    except cramjam.DecompressionError as problem:
+        raise corrupt(f"damaged lz4 block: {problem}") from None
+
+
+def _decompress(data: memoryview, bytes_max: int, broken_checksum: bool) -> bytes:
+    flags, block_bytes, position = _read_header(data, broken_checksum)
+    parts: list[bytes] = []
+    total = 0
+    scratch: memoryview | None = None
+    while True:
+        word: int = _WORD.unpack_from(data, position)[0]
+        position += _WORD.size
+        if word == 0:
+            break
+        size = word & ~_STORED
+        block = data[position : position + size]
+        if size > block_bytes or len(block) < size:
+            raise corrupt(f"an lz4 block of {size} bytes where {min(block_bytes, len(block))} are possible")
+        position += size
+        if flags & _FLAG_BLOCK_CHECKSUM:
+            if _WORD.unpack_from(data, position)[0] != xxh32(block):
+                raise corrupt("an lz4 block does not match its checksum")
+            position += _WORD.size
+        if word & _STORED:
+            part = bytes(block)
+        else:
+            if scratch is None:
+                scratch = memoryview(bytearray(min(block_bytes, 255 * len(data))))
+            part = bytes(scratch[: cramjam.lz4.decompress_block_into(block, scratch)])
+        total += len(part)
+        if total > bytes_max:
+            raise corrupt(f"the lz4 frame inflates to more than {bytes_max} bytes")
+        parts.append(part)
+    if flags & _FLAG_CONTENT_CHECKSUM:
+        # Java's reader steps over it without looking: the CRC of the batch covers the same bytes.
+        _WORD.unpack_from(data, position)
+        position += _WORD.size
+    if position != len(data):
+        raise corrupt(f"{len(data) - position} bytes follow the lz4 frame")
+    return b"".join(parts)
+
+
+def _read_header(data: memoryview, broken_checksum: bool) -> tuple[int, int, int]:
+    """(flags, largest block in bytes, position of the first block)."""
+    magic, flags, descriptor = _HEADER.unpack_from(data)
+    if magic != _MAGIC:
+        raise corrupt("not an lz4 frame")
+    if flags & 0xC0 != _FLAG_VERSION or flags & _FLAG_RESERVED or descriptor & 0x8F:
+        raise corrupt(f"unknown lz4 frame descriptor {flags:#04x} {descriptor:#04x}")
+    if not flags & _FLAG_INDEPENDENT:
+        raise corrupt("the lz4 frame has linked blocks, which Kafka's clients cannot read")
+    if descriptor >> 4 < _BLOCK_64_KIB:
+        raise corrupt(f"unknown lz4 block size {descriptor >> 4}")
+    end = _HEADER.size + (8 if flags & _FLAG_CONTENT_SIZE else 0)
+    accepted = {xxh32(data[4:end]) >> 8 & 0xFF}
+    if broken_checksum:
+        accepted.add(xxh32(data[:end]) >> 8 & 0xFF)
+    if data[end] not in accepted:
+        raise corrupt("the lz4 frame header does not match its checksum")
+    return flags, 1 << 2 * (descriptor >> 4) + 8, end + 1
+
+
+def xxh32(data: bytes | memoryview) -> int:
+    """The xxHash of 32 bits with seed 0; meant for headers, not for speed."""
+    size = len(data)
+    position = 0
+    if size >= 16:
+        lanes = [_P1 + _P2 & _U32, _P2, 0, -_P1 & _U32]
+        for position in range(0, size - 15, 16):
+            for lane, word in enumerate(_LANES.unpack_from(data, position)):
+                mixed = lanes[lane] + word * _P2 & _U32
+                lanes[lane] = _rotate(mixed, 13) * _P1 & _U32
+        position += 16
+        one, two, three, four = lanes
+        digest = _rotate(one, 1) + _rotate(two, 7) + _rotate(three, 12) + _rotate(four, 18)
+    else:
+        digest = _P5
+    digest = digest + size & _U32
+    while position + 4 <= size:
+        digest = digest + _WORD.unpack_from(data, position)[0] * _P3 & _U32
+        digest = _rotate(digest, 17) * _P4 & _U32
+        position += 4
+    for byte in data[position:]:
+        digest = _rotate(digest + byte * _P5 & _U32, 11) * _P1 & _U32
+    digest = (digest ^ digest >> 15) * _P2 & _U32
+    digest = (digest ^ digest >> 13) * _P3 & _U32
+    return digest ^ digest >> 16
+
+
+_LANES: Final = Struct("<4I")
+
+
+def _rotate(value: int, bits: int) -> int:
+    return (value << bits | value >> 32 - bits) & _U32

@@ -1,0 +1,165 @@
+"""Decodes record sets of every format and codec into records.
+
+For clients, tools and the coordinators that load their own topics. The broker's data path never comes here:
+it looks at headers (batch.py) and lets validation.py walk.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from pkafka.records import legacy
+from pkafka.records.batch import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    NO_SEQUENCE,
+    BatchHeader,
+    Buffer,
+    crc_is_valid,
+    peek,
+    read_header,
+)
+from pkafka.records.compression import Codec, codec_of, decompress
+from pkafka.records.errors import corrupt
+from pkafka.records.loops import decode_records
+
+INFLATED_BYTES_MAX: Final = 1 << 30
+"""The default cap on one inflated batch: a reader trusts its broker more than a broker its producers."""
+_BASE_OFFSET_MAX: Final = (1 << 63) - (1 << 31)
+_MAGIC_PEEK: Final = 17
+_SMALLEST_LENGTH: Final = 14
+
+
+class Record(NamedTuple):
+    """One record; ``timestamp`` in ms since the epoch, -1 when the format has none."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def iter_entries(buffer: Buffer) -> Iterator[tuple[int, int, int]]:
+    """(position, size, magic) of every whole batch or old message; a partial one at the end is left out.
+
+    Raises:
+        RecordError: CORRUPT_MESSAGE, a length or magic that no format has.
+    """
+    position = 0
+    while len(buffer) - position >= _MAGIC_PEEK:
+        _, size, magic = peek(buffer, position)
+        if size - LOG_OVERHEAD < _SMALLEST_LENGTH:
+            raise corrupt(f"a batch cannot have a length of {size - LOG_OVERHEAD} bytes")
+        if not 0 <= magic <= 2:
+            raise corrupt(f"no message format has the magic {magic}")
+        if size > len(buffer) - position:
+            return
+        yield position, size, magic
+        position += size
+
+
+def read_records(
+    buffer: Buffer,
+    *,
+    check_crc: bool = True,
+    from_offset: int = 0,
+    inflated_bytes_max: int = INFLATED_BYTES_MAX,
+) -> Iterator[Record]:
+    """The data records of a record set in order, those of control batches left out.
+
+    Args:
+        buffer: batches back to back, as a fetch returns them: the first may begin before the wanted offset,
+            the last may be cut off.
+        check_crc: whether to compare checksums (check.crcs).
+        from_offset: leave out the records before it.
+        inflated_bytes_max: the cap on one inflated batch.
+
+    Raises:
+        RecordError: CORRUPT_MESSAGE or INVALID_RECORD, a batch is damaged.
+    """
+    for header, records in read_batches(
+        buffer, check_crc=check_crc, from_offset=from_offset, inflated_bytes_max=inflated_bytes_max
+    ):
+        if header.is_control:
+            continue
+        if header.base_offset >= from_offset:
+            yield from records
+        else:
+            for record in records:
+                if record.offset >= from_offset:
+                    yield record
+
+
+def read_batches(
+    buffer: Buffer,
+    *,
+    check_crc: bool = True,
+    from_offset: int = 0,
+    inflated_bytes_max: int = INFLATED_BYTES_MAX,
+) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Every batch with its records, control batches too (see control.py for what theirs mean).
+
+    An old message, compressed or not, comes as a batch whose header has its magic and no producer. Batches
+    that end before ``from_offset`` are left out without a look at their records.
+
+    Raises:
+        RecordError: CORRUPT_MESSAGE or INVALID_RECORD, a batch is damaged.
+    """
+    view = memoryview(buffer)
+    for position, size, magic in iter_entries(view):
+        if magic < 2:
+            yield _read_legacy(view, position, check_crc, inflated_bytes_max)
+            continue
+        header = read_header(view, position)
+        if header.last_offset < from_offset:
+            continue
+        if check_crc and not crc_is_valid(view, position, size):
+            raise corrupt(f"the batch at offset {header.base_offset} does not match its checksum")
+        yield header, decode_batch(view, position, header, inflated_bytes_max=inflated_bytes_max)
+
+
+def decode_batch(
+    view: memoryview, position: int, header: BatchHeader, *, inflated_bytes_max: int = INFLATED_BYTES_MAX
+) -> list[Record]:
+    """The records of the v2 batch at ``position``, whose header and checksum have been looked at.
+
+    Raises:
+        RecordError: CORRUPT_MESSAGE or INVALID_RECORD, the records are damaged.
+    """
+    if not 0 <= header.base_offset <= _BASE_OFFSET_MAX:
+        raise corrupt(f"no batch can have the base offset {header.base_offset}")
+    body = view[position + BATCH_OVERHEAD : position + header.size_bytes]
+    codec = codec_of(header.attributes)
+    data = bytes(body) if codec is Codec.NONE else decompress(codec, body, bytes_max=inflated_bytes_max)
+    fixed = header.max_timestamp if header.timestamp_type else None
+    records: list[Record] = decode_records(
+        data, header.records_count, header.base_offset, header.base_timestamp, fixed, Record
+    )
+    return records
+
+
+def _read_legacy(
+    view: memoryview, position: int, check_crc: bool, bytes_max: int
+) -> tuple[BatchHeader, list[Record]]:
+    outer = legacy.read_message(view, position, check_crc=check_crc)
+    messages = [outer]
+    if outer.codec is not Codec.NONE:
+        messages = legacy.inner_messages(outer, bytes_max=bytes_max, check_crc=check_crc)
+    records = [Record(each.offset, each.timestamp, each.key, each.value, ()) for each in messages]
+    first = records[0]
+    header = BatchHeader(
+        base_offset=first.offset,
+        batch_length=outer.size_bytes - LOG_OVERHEAD,
+        partition_leader_epoch=-1,
+        magic=outer.magic,
+        crc=outer.crc,
+        attributes=outer.attributes & 0x0F,
+        last_offset_delta=outer.offset - first.offset,
+        base_timestamp=first.timestamp,
+        max_timestamp=outer.timestamp,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=NO_SEQUENCE,
+        records_count=len(records),
+    )
+    return header, records
