@@ -1,0 +1,204 @@
+"""Walking a ``.log`` file batch by batch, by headers only, in every message format (magic 0, 1 and 2).
+
+Not decoding: records/ does that. What is read here is what Kafka's segments need to know: offsets, sizes, the leader
+epoch, the largest timestamp and the producer's numbers. A message of magic 0 or 1 counts as a batch of its own; the
+offset of a compressed one is that of its last record.
+"""
+
+import zlib
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.records.batch import BATCH_OVERHEAD, LOG_OVERHEAD
+from pkafka.records.checksum import crc32c
+from pkafka.storage.files import Files
+
+_V2: Final = Struct(">qiibIhiqqqhii")
+_V0_MESSAGE_BYTES_MIN: Final = 14
+_PREFIX: Final = Struct(">qi")
+_PREFIX_BYTES: Final = 17  # offset, size, and the magic that all formats have at byte 16
+_OLD_CRC: Final = Struct(">I")
+_TIMESTAMP: Final = Struct(">q")
+_DELTA_POSITION: Final = 23
+_DELTA: Final = Struct(">i")
+
+SEARCH_CHUNK_BYTES: Final = 8 << 10
+SCAN_CHUNK_BYTES: Final = 1 << 20
+_MAGIC_MAX: Final = 2
+_CONTROL: Final = 0x20
+_TRANSACTIONAL: Final = 0x10
+
+
+class StoredBatch(NamedTuple):
+    """One batch as it lies in a log; ``data`` is valid until the walk goes on."""
+
+    position: int
+    size: int
+    magic: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    max_timestamp: int
+    attributes: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_offset_delta: int
+    data: memoryview
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is a marker; the old formats have none."""
+        return bool(self.magic == _MAGIC_MAX and self.attributes & _CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether it is part of a transaction."""
+        return bool(self.magic == _MAGIC_MAX and self.attributes & _TRANSACTIONAL)
+
+
+class DamagedBatchError(ApiError):
+    """The bytes at a position are no whole, intact batch; everything before them is good.
+
+    Recovery cuts there. Where nobody may cut, a reader gets its code, CORRUPT_MESSAGE.
+
+    Args:
+        position: where the damage begins.
+        problem: what is wrong, for a person.
+    """
+
+    def __init__(self, position: int, problem: str) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, f"{problem} at byte {position}")
+        self.position = position
+
+
+def find_batch(
+    files: Files, descriptor: int, offset: int, position: int, end: int
+) -> tuple[int, int, int] | None:
+    """The first batch from ``position`` on whose last offset is not below ``offset``.
+
+    Returns:
+        (position, size in bytes, last offset), or None when there is none before ``end``.
+    """
+    chunk, chunk_start = b"", position
+    while end - position >= _PREFIX_BYTES:
+        at = position - chunk_start
+        if len(chunk) - at < BATCH_OVERHEAD:
+            chunk = files.pread(descriptor, min(SEARCH_CHUNK_BYTES, end - position), position)
+            chunk_start, at = position, 0
+            if len(chunk) < _PREFIX_BYTES:
+                return None
+        last, length = _PREFIX.unpack_from(chunk, at)
+        if length < _V0_MESSAGE_BYTES_MIN:
+            raise DamagedBatchError(position, f"a batch of {length} bytes")
+        if chunk[at + 16] >= _MAGIC_MAX:
+            if len(chunk) - at < BATCH_OVERHEAD:
+                return None
+            last += _DELTA.unpack_from(chunk, at + _DELTA_POSITION)[0]
+        if last >= offset:
+            return position, length + LOG_OVERHEAD, last
+        position += length + LOG_OVERHEAD
+    return None
+
+
+def scan(
+    files: Files,
+    descriptor: int,
+    position: int,
+    end: int,
+    *,
+    check: bool,
+    chunk_bytes: int = SCAN_CHUNK_BYTES,
+) -> Iterator[StoredBatch]:
+    """All batches between ``position`` and ``end``, in big reads.
+
+    Args:
+        files: the file port.
+        descriptor: of the ``.log`` file.
+        position: where a batch begins.
+        end: the size of the file, or a bound inside it.
+        check: compare the checksums too.
+        chunk_bytes: how much to read at a time; a larger batch is read whole.
+
+    Raises:
+        DamagedBatchError: what follows is no batch, damaged or torn.
+        OSError: the disk refused.
+    """
+    # One buffer for the whole walk: small enough for the processor's cache, and no fresh pages for every read.
+    buffer = memoryview(bytearray(min(chunk_bytes, max(end - position, 0))))
+    while position < end:
+        got = files.read_into(descriptor, buffer[: min(len(buffer), end - position)], position)
+        chunk = buffer[:got]
+        if got >= _PREFIX_BYTES:
+            first = _PREFIX.unpack_from(chunk, 0)[1] + LOG_OVERHEAD
+            if got < first <= end - position:
+                chunk = memoryview(files.pread(descriptor, first, position))
+        used = 0
+        for batch in scan_buffer(chunk, position, check=check):
+            yield batch
+            used += batch.size
+        if used == 0:
+            raise DamagedBatchError(position, "a torn batch")
+        position += used
+
+
+def scan_buffer(data: memoryview, position: int = 0, *, check: bool) -> Iterator[StoredBatch]:
+    """All whole batches in ``data``, which begins at ``position`` of its file; a partial last one is left out.
+
+    Raises:
+        DamagedBatchError: a batch is impossible or, with ``check``, its checksum is wrong.
+    """
+    at, end = 0, len(data)
+    while end - at >= _PREFIX_BYTES:
+        length = _PREFIX.unpack_from(data, at)[1]
+        size = length + LOG_OVERHEAD
+        magic = data[at + 16]
+        if magic > _MAGIC_MAX:
+            raise DamagedBatchError(position + at, f"magic {magic}")
+        if length < (_V0_MESSAGE_BYTES_MIN if magic < _MAGIC_MAX else BATCH_OVERHEAD - LOG_OVERHEAD):
+            raise DamagedBatchError(position + at, f"a batch of {length} bytes")
+        if size > end - at:
+            return
+        whole = data[at : at + size]
+        yield (
+            _modern(whole, position + at, check) if magic == _MAGIC_MAX else _old(whole, position + at, check)
+        )
+        at += size
+
+
+def _modern(data: memoryview, position: int, check: bool) -> StoredBatch:
+    base, length, epoch, magic, crc, attributes, delta, _, timestamp, pid, pid_epoch, sequence, count = (
+        _V2.unpack_from(data)
+    )
+    if check and crc32c(data[21:]) != crc:
+        raise DamagedBatchError(position, "a wrong checksum")
+    if delta < 0 or count < 0 or base < 0:
+        raise DamagedBatchError(position, f"offset {base}, last offset delta {delta} and {count} records")
+    return StoredBatch(
+        position,
+        length + LOG_OVERHEAD,
+        magic,
+        base,
+        base + delta,
+        epoch,
+        timestamp,
+        attributes,
+        pid,
+        pid_epoch,
+        sequence,
+        delta,
+        data,
+    )
+
+
+def _old(data: memoryview, position: int, check: bool) -> StoredBatch:
+    offset, length = _PREFIX.unpack_from(data)
+    if check and zlib.crc32(data[16:]) != _OLD_CRC.unpack_from(data, LOG_OVERHEAD)[0]:
+        raise DamagedBatchError(position, "a wrong checksum")
+    magic = data[16]
+    timestamp = _TIMESTAMP.unpack_from(data, 18)[0] if magic == 1 and len(data) >= 26 else -1
+    return StoredBatch(
+        position, length + LOG_OVERHEAD, magic, offset, offset, -1, timestamp, data[17], -1, -1, -1, 0, data
+    )

@@ -1,0 +1,77 @@
+"""Whether the producers' batches of one leader append may be written, tried on copies of the producers' entries.
+
+The log commits the copies once the write has succeeded; until then the state is as before.
+"""
+
+from pkafka.model import Offset
+from pkafka.records.control import ControlType
+from pkafka.records.validation import ValidatedBatch
+from pkafka.storage.producer_rebuild import read_marker
+from pkafka.storage.producer_state import (
+    BatchMetadata,
+    CompletedTransaction,
+    ProducerBatch,
+    ProducerEntry,
+    Producers,
+    advance_sequence,
+)
+
+
+class ProducerTrial:
+    """Producer entries that the batches of one append are tried on, kept only when the write succeeds."""
+
+    __slots__ = ("_producers", "begun", "completed", "entries")
+
+    def __init__(self, producers: Producers) -> None:
+        self._producers = producers
+        self.entries: dict[int, ProducerEntry] = {}
+        self.begun: list[tuple[int, Offset]] = []
+        self.completed: list[CompletedTransaction] = []
+
+    def take(
+        self, batch: ValidatedBatch, data: bytearray | memoryview, base: Offset, last: Offset
+    ) -> BatchMetadata | None:
+        """Try one batch at [base, last]; returns the original when it is a duplicate."""
+        producer_id = batch.producer_id
+        entry = self.entries.get(producer_id) or self._producers.get(producer_id)
+        if batch.is_control:
+            entry = self.entries[producer_id] = entry.copy()
+            self._take_marker(entry, batch, data, base)
+            return None
+        first = batch.base_sequence
+        last_sequence = advance_sequence(first, batch.last_offset_delta)
+        duplicate = entry.find_duplicate(batch.producer_epoch, first, last_sequence)
+        if duplicate is not None:
+            return duplicate
+        noted = ProducerBatch(
+            producer_id,
+            batch.producer_epoch,
+            first,
+            last_sequence,
+            base,
+            last,
+            batch.max_timestamp,
+            batch.is_transactional,
+        )
+        entry.check(noted)
+        entry = self.entries[producer_id] = entry.copy()
+        if entry.add(noted):
+            self.begun.append((producer_id, base))
+        return None
+
+    def _take_marker(
+        self, entry: ProducerEntry, batch: ValidatedBatch, data: bytearray | memoryview, base: Offset
+    ) -> None:
+        marker = read_marker(memoryview(data)[batch.position : batch.position + batch.size])
+        if marker is None:
+            return
+        completed = entry.end_transaction(
+            producer_epoch=batch.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            is_aborted=marker.control_type is ControlType.ABORT,
+            offset=base,
+            timestamp=batch.max_timestamp,
+            check=True,
+        )
+        if completed is not None:
+            self.completed.append(completed)

@@ -1,0 +1,154 @@
+"""A disk that refuses: nothing that was acknowledged is lost, and nothing is written behind a failure."""
+
+import errno
+from dataclasses import replace
+
+import pytest
+
+from pkafka.errors import ApiError, ErrorCode, StorageError
+from pkafka.storage.log import Log
+from tests.unit.storage.makers import NOW, SMALL, FaultyFiles, World, append, everything
+
+
+def reopened(world: World, log: Log) -> Log:
+    world.crash(log)
+    log = world.open()
+    log.set_high_watermark(log.log_end_offset)
+    return log
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_failed_write_fences_the_log_and_recovery_cuts_its_rest(
+    faulty: World, files: FaultyFiles, code: int
+) -> None:
+    log = faulty.create()
+    append(log, b"a", pid=1, epoch=0, sequence=0)
+    files.fail("pwrite", code)
+    with pytest.raises(StorageError, match="cannot append to"):
+        append(log, b"b", pid=1, epoch=0, sequence=1)
+    files.failures.clear()
+    with pytest.raises(ApiError) as refused:
+        append(log, b"b", pid=1, epoch=0, sequence=1)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.failure is not None
+    # Half of the batch is in the file, but no reader sees it.
+    assert everything(log) == [(0, b"a")]
+    log = reopened(faulty, log)
+    assert everything(log) == [(0, b"a")]
+    assert append(log, b"b", pid=1, epoch=0, sequence=1).base_offset == 1
+
+
+def test_short_writes_are_continued(faulty: World, files: FaultyFiles) -> None:
+    log = faulty.create()
+    files.short = 7
+    append(log, b"x" * 100)
+    append(log, b"y" * 100)
+    files.short = 0
+    assert everything(log) == [(0, b"x" * 100), (1, b"y" * 100)]
+
+
+def test_a_failed_fsync_fences_and_leaves_the_recovery_point(faulty: World, files: FaultyFiles) -> None:
+    log = faulty.create()
+    append(log, b"a")
+    files.fail("fsync")
+    with pytest.raises(StorageError):
+        log.flush()
+    files.failures.clear()
+    # The kernel may have dropped the pages: a second fsync that succeeds proves nothing.
+    with pytest.raises(ApiError):
+        append(log, b"b")
+    assert log.recovery_point == 0
+    log.close()
+    assert log.recovery_point == 0
+
+
+def test_a_failed_background_flush_fences(faulty: World, files: FaultyFiles) -> None:
+    log = faulty.create()
+    for _ in range(10):
+        append(log, b"x" * 100)
+    pending = log.prepare_flush()
+    files.fail("fsync")
+    with pytest.raises(OSError, match="Input/output"):
+        pending.run()
+    assert isinstance(log.fence(OSError(errno.EIO, "Input/output error")), StorageError)
+    with pytest.raises(ApiError):
+        append(log, b"y")
+
+
+def test_a_failure_at_close_is_told(faulty: World, files: FaultyFiles) -> None:
+    log = faulty.create()
+    append(log, b"a")
+    files.fail("fsync")
+    with pytest.raises(StorageError):
+        log.close()
+
+
+def test_a_failed_deletion_fences(faulty: World, files: FaultyFiles) -> None:
+    log = faulty.create()
+    for _ in range(30):
+        append(log, b"x" * 50)
+    files.fail("rename")
+    with pytest.raises(StorageError):
+        log.delete_old_segments(NOW + log.config.retention_ms * 2)
+    files.failures.clear()
+    with pytest.raises(ApiError):
+        append(log, b"y")
+    assert reopened(faulty, log).log_end_offset == 30
+
+
+@pytest.mark.parametrize("renames", [1, 4, 7, 11])
+def test_a_failed_truncation_leaves_a_log_without_a_hole(
+    faulty: World, files: FaultyFiles, renames: int
+) -> None:
+    log = faulty.create()
+    for _ in range(30):
+        append(log, b"x" * 50)
+    files.fail("rename", after=renames)
+    with pytest.raises(StorageError):
+        log.truncate_to(2)
+    files.failures.clear()
+    log = reopened(faulty, log)
+    assert 2 < log.log_end_offset <= 30
+    assert [offset for offset, _ in everything(log)] == list(range(log.log_end_offset))
+
+
+def test_a_failed_roll_fences(faulty: World, files: FaultyFiles) -> None:
+    log = faulty.create()
+    append(log, b"x" * 500)
+    files.fail("truncate", errno.ENOSPC)
+    with pytest.raises(StorageError):
+        append(log, b"y" * 500)
+    files.failures.clear()
+    assert everything(reopened(faulty, log)) == [(0, b"x" * 500)]
+
+
+def test_a_failed_checkpoint_of_an_epoch_does_not_acknowledge(faulty: World, files: FaultyFiles) -> None:
+    log = faulty.create()
+    append(log, b"a", leader_epoch=0)
+    files.fail("rename")
+    with pytest.raises(StorageError):
+        append(log, b"b", leader_epoch=1)
+    files.failures.clear()
+    assert everything(reopened(faulty, log)) == [(0, b"a")]
+
+
+def test_a_disk_that_fails_at_the_start_is_a_storage_error(faulty: World, files: FaultyFiles) -> None:
+    log = faulty.create()
+    append(log, b"a")
+    faulty.crash(log)
+    files.fail("truncate")
+    with pytest.raises(StorageError):
+        faulty.open()
+
+
+def test_files_are_synced_when_kafka_syncs_them(faulty: World, files: FaultyFiles) -> None:
+    faulty.config = replace(SMALL, segment_bytes=1 << 20)
+    log = faulty.create()
+    append(log, b"a")
+    files.calls.clear()
+    for _ in range(20):
+        append(log, b"x" * 50)
+    assert "fsync" not in files.calls
+    log.close()
+    assert files.calls.count("fsync") >= 3
+    assert "fsync_directory" in files.calls
