@@ -1,0 +1,142 @@
+"""What connections read into: one buffer for all of them, and buffers of their own for frames that come in pieces.
+
+Not thread-safe; one set belongs to one event loop. Large frames lie in an :class:`Arena`, memory that other processes
+can map: what is read there need not be copied to be handed on.
+"""
+
+import ctypes
+import mmap
+import os
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+SHARED_BYTES: Final = 1024 * 1024
+SLOT_BYTES: Final = 2 * 1024 * 1024
+SLOTS: Final = 16
+_SMALL_BYTES: Final = 32 * 1024
+_POOL_MAX: Final = 4
+"""Where there is no arena, so many buffers of the size of a slot stay allocated for the next large frames."""
+
+FrameBytes: TypeAlias = bytearray | mmap.mmap | memoryview
+
+
+class Arena:
+    """Slots of memory with a descriptor by which another process maps the same memory.
+
+    The slot given back last is taken first, so that a quiet process touches few pages. Only Linux has it
+    (:meth:`create`).
+
+    Args:
+        descriptor: of a file in memory of ``slots * SLOT_BYTES`` bytes; the arena's from now on.
+    """
+
+    def __init__(self, descriptor: int, slots: int = SLOTS) -> None:
+        self.descriptor = descriptor
+        self._map = mmap.mmap(descriptor, slots * SLOT_BYTES)
+        self._address = _address_of(memoryview(self._map))
+        whole = memoryview(self._map)
+        self._free = [whole[at * SLOT_BYTES : (at + 1) * SLOT_BYTES] for at in reversed(range(slots))]
+
+    @classmethod
+    def create(cls) -> "Arena | None":
+        """A new arena; None where the system has no such memory."""
+        if not hasattr(os, "memfd_create"):
+            return None
+        descriptor = os.memfd_create("pkafka-frames")
+        os.ftruncate(descriptor, SLOTS * SLOT_BYTES)
+        return cls(descriptor)
+
+    def take(self) -> memoryview | None:
+        """A slot, its content undefined; None when all are taken."""
+        return self._free.pop() if self._free else None
+
+    def give_back(self, slot: memoryview) -> bool:
+        """Whether ``slot`` was one of this arena; it may be taken again then."""
+        if slot.obj is not self._map:
+            return False
+        self._free.append(slot)
+        return True
+
+    def position_of(self, data: memoryview) -> int:
+        """Where in the arena ``data`` begins, which lies in it."""
+        return _address_of(data) - self._address
+
+    @property
+    def free_slots(self) -> int:
+        """How many slots nobody has."""
+        return len(self._free)
+
+
+def map_arena(descriptor: int) -> memoryview:
+    """The memory of another process's arena; the descriptor may be closed afterwards."""
+    return memoryview(mmap.mmap(descriptor, os.fstat(descriptor).st_size))
+
+
+class ReadBuffers:
+    """The read buffers of one process.
+
+    Args:
+        arena: where large frames are put, as long as it has room.
+    """
+
+    def __init__(self, shared_bytes: int = SHARED_BYTES, *, arena: Arena | None = None) -> None:
+        self.shared = memoryview(bytearray(shared_bytes))
+        """What all connections read into, in turn."""
+        self.arena = arena
+        self._pool: list[mmap.mmap] = []
+
+    def take(self, size: int) -> FrameBytes:
+        """A writable buffer of at least ``size`` bytes, its content undefined.
+
+        A large one is mapped and not zeroed: memory is used as bytes arrive, however many were announced.
+
+        Raises:
+            OSError: the system has no address space left.
+        """
+        if size <= _SMALL_BYTES:
+            return bytearray(size)
+        if size > SLOT_BYTES:
+            return _map(size)
+        slot = self.arena.take() if self.arena is not None else None
+        if slot is not None:
+            return slot
+        return self._pool.pop() if self._pool else _map(SLOT_BYTES)
+
+    def give_back(self, buffer: FrameBytes) -> None:
+        """The frame was served. Whoever kept a view of it may only let go of it."""
+        if isinstance(buffer, memoryview):
+            assert self.arena is not None
+            self.arena.give_back(buffer)
+        elif isinstance(buffer, mmap.mmap) and len(buffer) == SLOT_BYTES and len(self._pool) < _POOL_MAX:
+            self._pool.append(buffer)
+
+
+class HeldFrame:
+    """The frame that a connection's handler has in hand, when it lies in an arena: to be kept beyond the handler.
+
+    Args:
+        slot: where it lies.
+        give_back: puts the slot back.
+    """
+
+    __slots__ = ("_give_back", "slot")
+
+    def __init__(self, slot: memoryview, give_back: Callable[[memoryview], object]) -> None:
+        self.slot = slot
+        self._give_back = give_back
+
+    def release(self) -> None:
+        """Nobody reads the frame any more."""
+        self._give_back(self.slot)
+
+
+def _address_of(data: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(data))
+
+
+def _map(size: int) -> mmap.mmap:
+    buffer = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        # The first byte of a frame must not cost a huge page.
+        buffer.madvise(mmap.MADV_NOHUGEPAGE)
+    return buffer

@@ -1,0 +1,501 @@
+"""One client's connection on the server side: length-prefixed frames in, answers and file ranges out.
+
+It knows sockets and the event loop, but no message. Requests are answered one at a time and in order, as Kafka does by
+muting the channel: while an answer is outstanding or waits for the client to read, nothing more is read from this
+client. A request that its handler answers at once costs no task and no future; many small pipelined requests share
+one read and one write.
+
+Memory: a connection that is idle holds no buffer. Bytes are read into one buffer shared by all connections of the
+process; only an incomplete frame moves to a buffer of its own, whose pages exist as its bytes arrive (a length prefix
+alone costs nothing, CVE-2022-34917). What a client does not read is bounded: a read's worth of requests, and the
+answers of one write.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from pkafka.net.buffers import FrameBytes, HeldFrame, ReadBuffers
+from pkafka.net.page_cache import PageCache
+
+log = logging.getLogger(__name__)
+
+_REQUESTS_PER_TURN_MAX: Final = 256
+"""A client that pipelines lets others have a turn after so many requests."""
+_ANSWER_BYTES_PER_WRITE_MAX: Final = 256 * 1024
+"""Answers are gathered into one write up to about this size."""
+_SENDFILE_CHUNK_BYTES: Final = 2 * 1024 * 1024
+"""A file range goes out in chunks of this size, so that one fast reader does not keep the loop for itself."""
+
+_SIZE = struct.Struct(">i")
+
+
+class FileRange(NamedTuple):
+    """Bytes of an open file that the kernel copies to the socket (sendfile)."""
+
+    fd: int
+    position: int
+    length: int
+
+
+Part: TypeAlias = bytes | bytearray | memoryview | FileRange
+Answer: TypeAlias = Sequence[Part]
+NO_ANSWER: Final[Answer] = ()
+
+
+class Detach:
+    """A handler's word that this connection, with the frame in hand unread, moves to another process."""
+
+    __slots__ = ("take",)
+
+    def __init__(self, take: "Callable[[socket.socket, bytes], None]") -> None:
+        self.take = take
+
+
+FrameHandler: TypeAlias = "Callable[[ServerConnection, memoryview], Answer | Detach | None]"
+"""Serves a frame. An answer (possibly empty) is sent at once; None means that ``finish`` will be called later. The
+view is valid until the handler returns."""
+
+
+class ServerConnection:
+    """A client's connection.
+
+    Args:
+        sock: the accepted socket, owned from now on.
+        listener: name of the listener it came in by.
+        buffers: the process's read buffers.
+        handle: serves one frame.
+        finished: called when a request that was not answered at once is answered.
+        closed: called once when the connection ends.
+        frame_bytes_max: socket.request.max.bytes; a larger or negative length closes the connection.
+        page_cache: asked before a file range is sent, so that the loop does not wait for the disk; None sends at once.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_buffers",
+        "_busy",
+        "_closed_callback",
+        "_closing",
+        "_finished",
+        "_frame",
+        "_frame_have",
+        "_frame_size",
+        "_handle",
+        "_in_hand",
+        "_in_memory",
+        "_loop",
+        "_muted",
+        "_out",
+        "_page_cache",
+        "_reading",
+        "_serving",
+        "closed",
+        "frame_bytes_max",
+        "last_active",
+        "listener",
+        "peer_host",
+        "pending",
+        "sock",
+        "state",
+    )
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        listener: str,
+        peer_host: str,
+        buffers: ReadBuffers,
+        handle: FrameHandler,
+        finished: "Callable[[ServerConnection], None]",
+        closed: "Callable[[ServerConnection], None]",
+        frame_bytes_max: int,
+        page_cache: PageCache | None = None,
+    ) -> None:
+        self.sock = sock
+        self.listener = listener
+        self.peer_host = peer_host
+        self.frame_bytes_max = frame_bytes_max
+        self.closed = False
+        self.state: object = None
+        self.pending: tuple[int, int, int] | None = None
+        """What its owner notes of the request that is answered later."""
+        self._finished = finished
+        self._buffers = buffers
+        self._handle = handle
+        self._closed_callback = closed
+        self._page_cache = page_cache
+        self._loop = asyncio.get_running_loop()
+        self.last_active = self._loop.time()
+        self._frame: FrameBytes | None = None
+        self._in_hand: FrameBytes | None = None
+        """The buffer of the frame that is being served; given back afterwards, unless its handler holds it."""
+        self._frame_have = 0
+        self._frame_size = 0
+        self._backlog: memoryview | None = None
+        self._busy = False
+        """A handler has a request in hand and will call ``finish``."""
+        self._muted = False
+        """Nothing is read: a request is in hand, answers wait to be read, or requests wait for their turn."""
+        self._serving = False
+        self._closing = False
+        """To be closed as soon as the answers so far are sent."""
+        self._out: deque[Part] = deque()
+        self._in_memory = 0
+        """So many bytes of the first part of ``_out`` are known to be in the page cache."""
+        self._reading = True
+        self._loop.add_reader(sock.fileno(), self._on_readable)
+
+    # -- reading --
+
+    def _on_readable(self) -> None:
+        if self._muted:
+            # Taken off the poll list only when it would fire: most clients wait for the answer before they send more.
+            self._loop.remove_reader(self.sock.fileno())
+            self._reading = False
+            return
+        try:
+            if self._frame is None:
+                view = self._buffers.shared
+                count = self.sock.recv_into(view)
+            else:
+                with memoryview(self._frame) as room:
+                    count = self.sock.recv_into(room[self._frame_have : self._frame_size])
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            count = 0
+        if not count:
+            self.close()
+            return
+        self.last_active = self._loop.time()
+        if self._frame is None:
+            self._consume(view[:count])
+        else:
+            self._frame_have += count
+            if self._frame_have == self._frame_size:
+                self._consume_frame(self._frame)
+
+    def _consume_frame(self, frame: FrameBytes) -> None:
+        size = self._frame_have
+        self._frame = None
+        self._in_hand = frame
+        self._consume(memoryview(frame)[:size])
+        if self._in_hand is frame:
+            self._in_hand = None
+            self._buffers.give_back(frame)
+
+    def hold_frame(self) -> HeldFrame | None:
+        """For a handler: keep the memory of the frame in hand until ``release``; None when it has none of its own.
+
+        Only frames in memory that other processes can map are held; holding others would gain nothing.
+        """
+        frame = self._in_hand
+        if not isinstance(frame, memoryview):
+            return None
+        self._in_hand = None
+        return HeldFrame(frame, self._buffers.give_back)
+
+    def _consume(self, data: memoryview) -> None:
+        """Serve every whole frame in ``data``; keep what is left."""
+        self._serving = True
+        answers: list[Part] = []
+        position = self._serve(data, answers)
+        self._serving = False
+        if answers:
+            self._send(answers)
+        if self._closing:
+            self._muted = True
+            if not self._out:
+                self.close()
+            return
+        if self.closed:
+            return
+        if not self._muted:
+            if position < len(data):
+                self._keep_partial(data[position:])
+            if self._out:
+                # The client does not read its answers: serve it no further until it does.
+                self._muted = True
+
+    def _serve(self, data: memoryview, answers: list[Part]) -> int:
+        """Serve frames; the answers of the last ones are left in ``answers``. Returns where the rest begins."""
+        position, end = 0, len(data)
+        weight = served = 0
+        handle, limit = self._handle, self.frame_bytes_max
+        while end - position >= 4:
+            size = _SIZE.unpack_from(data, position)[0]
+            if not 0 <= size <= limit:
+                self._refuse_size(size)
+                break
+            after = position + 4 + size
+            if after > end:
+                break
+            answer = handle(self, data[position + 4 : after])
+            if self._closing:
+                break
+            if answer is None:
+                self._busy = True
+                self._mute(data[after:])
+                break
+            if isinstance(answer, Detach):
+                self._detach(answer, data[position:], answers)
+                break
+            position = after
+            served += 1
+            for part in answer:
+                answers.append(part)
+                weight += _ANSWER_BYTES_PER_WRITE_MAX if type(part) is FileRange else len(part)
+            if served >= _REQUESTS_PER_TURN_MAX or weight >= _ANSWER_BYTES_PER_WRITE_MAX:
+                self._send(answers)
+                answers.clear()
+                if self.closed:
+                    break
+                if position < end and (self._out or served >= _REQUESTS_PER_TURN_MAX):
+                    self._mute(data[position:])
+                    if not self._out:
+                        self._loop.call_soon(self._unmute)
+                    break
+                weight = 0
+        return position
+
+    def _refuse_size(self, size: int) -> None:
+        log.warning(
+            "Closing the connection of %s: it announces a request of %d bytes (socket.request.max.bytes=%d)",
+            self.peer_host,
+            size,
+            self.frame_bytes_max,
+        )
+        self.close()
+
+    def _mute(self, rest: memoryview) -> None:
+        """Read no more for now; ``rest`` was read already."""
+        self._muted = True
+        self._backlog = memoryview(bytes(rest)) if rest else None
+
+    def _keep_partial(self, rest: memoryview) -> None:
+        """``rest`` begins a frame, perhaps in the middle of its length."""
+        have = len(rest)
+        self._frame_size = 4 + _SIZE.unpack_from(rest)[0] if have >= 4 else 4
+        self._frame = frame = self._buffers.take(self._frame_size)
+        frame[:have] = rest
+        self._frame_have = have
+
+    # -- answering --
+
+    def finish(self, answer: Answer) -> None:
+        """Send the answer of a request whose handler returned None, then go on with what this client sent since."""
+        if self.closed:
+            return
+        self._busy = False
+        self._finished(self)
+        self._send(answer)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self.closed or self._out or self._busy:
+            return
+        if self._closing:
+            self.close()
+        elif self._backlog is not None:
+            # Not from here: whoever finishes this request may be serving another connection right now.
+            self._loop.call_soon(self._unmute)
+        else:
+            self._unmute()
+
+    def _unmute(self) -> None:
+        if self.closed or self._busy or self._out:
+            return
+        self._muted = False
+        self.last_active = self._loop.time()
+        backlog, self._backlog = self._backlog, None
+        if backlog is not None:
+            self._consume(backlog)
+        if not self._reading and not self._muted and not self.closed:
+            self._reading = True
+            self._loop.add_reader(self.sock.fileno(), self._on_readable)
+
+    def _send(self, parts: Answer) -> None:
+        if not parts or self.closed:
+            return
+        try:
+            if self._out:
+                self._queue(parts)
+            elif not self._write(parts):
+                self._await_room()
+        except OSError:
+            self._drop()
+
+    def _write(self, parts: Answer) -> bool:
+        """Write as much as the socket takes; queue the rest. True when all went out."""
+        index, count = 0, len(parts)
+        while index < count:
+            part = parts[index]
+            if type(part) is FileRange:
+                done = self._write_range(part)
+                if done < part.length:
+                    self._queue(
+                        [FileRange(part.fd, part.position + done, part.length - done), *parts[index + 1 :]]
+                    )
+                    return False
+                index += 1
+                continue
+            last = index + 1
+            while last < count and type(parts[last]) is not FileRange:
+                last += 1
+            run = part if last == index + 1 else b"".join(parts[index:last])  # type: ignore[arg-type]
+            # More follows from a file: let the kernel put both into the same packets.
+            flags = socket.MSG_MORE if last < count else 0
+            try:
+                sent = self.sock.send(run, flags)  # type: ignore[arg-type]
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            if sent < len(run):
+                self._queue([memoryview(run)[sent:], *parts[last:]])  # type: ignore[arg-type]
+                return False
+            index = last
+        return True
+
+    def _write_range(self, part: FileRange) -> int:
+        """Send from the file until the socket is full, a chunk is out, or what follows is not in memory."""
+        done = 0
+        known = self._in_memory
+        while done < part.length:
+            wanted = min(part.length - done, _SENDFILE_CHUNK_BYTES)
+            if self._page_cache is not None:
+                if not known:
+                    known = self._page_cache.bytes_in_memory(part.fd, part.position + done, wanted)
+                    if not known:
+                        break
+                wanted = min(wanted, known)
+            try:
+                sent = os.sendfile(self.sock.fileno(), part.fd, part.position + done, wanted)
+            except (BlockingIOError, InterruptedError):
+                break
+            if sent == 0:
+                # The file is shorter than promised (truncated meanwhile): the frame cannot be completed.
+                raise ConnectionAbortedError("file range ended early")
+            done += sent
+            known = max(known - sent, 0)
+            if done >= _SENDFILE_CHUNK_BYTES:
+                break
+        self._in_memory = known if done < part.length else 0
+        return done
+
+    def _queue(self, parts: Answer) -> None:
+        for part in parts:
+            if type(part) is FileRange:
+                # The log may close its descriptor before the client reads on.
+                self._out.append(FileRange(os.dup(part.fd), part.position, part.length))
+            else:
+                self._out.append(bytes(part))
+
+    def _await_room(self) -> None:
+        """Go on writing when the socket has room again, or first when the disk has given what comes next."""
+        part = self._out[0]
+        if type(part) is FileRange and self._page_cache is not None and not self._in_memory:
+            wanted = min(part.length, _SENDFILE_CHUNK_BYTES)
+            if not self._page_cache.bytes_in_memory(part.fd, part.position, wanted):
+                self._loop.remove_writer(self.sock.fileno())
+                self._page_cache.read_ahead(part.fd, part.position, wanted, self._on_read_ahead)
+                return
+        self._loop.add_writer(self.sock.fileno(), self._on_writable)
+
+    def _on_read_ahead(self, length: int) -> None:
+        if not self.closed:
+            self._in_memory = length
+            self._loop.add_writer(self.sock.fileno(), self._on_writable)
+
+    def _on_writable(self) -> None:
+        self.last_active = self._loop.time()
+        try:
+            self._drain()
+            if self._out:
+                self._await_room()
+                return
+        except OSError:
+            self._drop()
+            return
+        self._loop.remove_writer(self.sock.fileno())
+        self._go_on()
+
+    def _drain(self) -> None:
+        out = self._out
+        while out:
+            part = out[0]
+            if type(part) is FileRange:
+                done = self._write_range(part)
+                if done < part.length:
+                    out[0] = FileRange(part.fd, part.position + done, part.length - done)
+                    return
+                os.close(part.fd)
+            else:
+                try:
+                    sent = self.sock.send(part, socket.MSG_MORE if len(out) > 1 else 0)  # type: ignore[arg-type]
+                except (BlockingIOError, InterruptedError):
+                    return
+                if sent < len(part):
+                    out[0] = memoryview(part)[sent:]  # type: ignore[arg-type]
+                    return
+            out.popleft()
+
+    # -- the end --
+
+    def _detach(self, detach: Detach, unread: memoryview, answers: list[Part]) -> None:
+        self._send(answers)
+        answers.clear()
+        if self.closed:
+            return
+        if self._out:
+            # Answers of earlier requests are still on their way; they must leave before the connection does.
+            self._mute(unread)
+            return
+        rest = bytes(unread)
+        self._forget()
+        detach.take(self.sock, rest)
+
+    def is_idle_since(self, time_s: float) -> bool:
+        """Whether nothing was read or written since that reading of the event loop's clock, nor is a request in hand.
+
+        A client that does not read its answers is idle.
+        """
+        return self.last_active < time_s and not self._busy
+
+    def feed(self, unread: bytes) -> None:
+        """Serve bytes that another process had read from this connection before it handed it over."""
+        if unread and not self.closed:
+            self._consume(memoryview(unread))
+
+    def _forget(self) -> None:
+        self.closed = True
+        self._loop.remove_reader(self.sock.fileno())
+        self._loop.remove_writer(self.sock.fileno())
+        for part in self._out:
+            if type(part) is FileRange:
+                os.close(part.fd)
+        self._out.clear()
+        if self._frame is not None:
+            self._buffers.give_back(self._frame)
+        self._frame = self._backlog = None
+        self._closed_callback(self)
+
+    def close(self) -> None:
+        """Close the connection. A request's own handler may call this: answers to earlier requests still go out."""
+        if self.closed:
+            return
+        if self._serving:
+            self._closing = True
+        else:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Close at once; what was not sent is lost."""
+        if not self.closed:
+            self._forget()
+            self.sock.close()
