@@ -1,0 +1,212 @@
+"""How control requests reach brokers: this broker's own workers, by frames between processes.
+
+Implements the controller's :class:`~pkafka.server.controller.channels.BrokerChannels`. What is sent to this broker is
+split by owner; the answers of its workers are put together into the one that the controller expects.
+"""
+
+import asyncio
+import copy
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import BrokerId
+from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+    LeaderAndIsrTopicState,
+)
+from pkafka.protocol.messages.stop_replica import (
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopicState,
+)
+from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from pkafka.server.controller.channels import ControlRequest, ControlResponse
+from pkafka.server.ipc import Peer, PeerGone
+from pkafka.server.metadata import BrokerInfo
+from pkafka.server.partitions import owner_of
+from pkafka.server.worker import CONTROL_REQUEST_VERSIONS
+
+if TYPE_CHECKING:
+    from pkafka.server.control import Control
+
+log = logging.getLogger(__name__)
+
+_RESPONSES: Final[dict[type[ControlRequest], type[ControlResponse]]] = {
+    LeaderAndIsrRequest: LeaderAndIsrResponse,
+    StopReplicaRequest: StopReplicaResponse,
+    UpdateMetadataRequest: UpdateMetadataResponse,
+}
+
+OnResponse: TypeAlias = "Callable[[ControlResponse], None] | None"
+
+
+class LocalChannels:
+    """Delivers control requests to the workers of this broker, one after the other.
+
+    What the controller last said of each partition is kept, so that a worker that is started again gets its share.
+    """
+
+    def __init__(self, control: "Control", workers: int) -> None:
+        self._control = control
+        self._workers = workers
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[tuple[ControlRequest, OnResponse]] = asyncio.Queue()
+        self._last: LeaderAndIsrRequest | None = None
+        self._metadata_on_their_way: UpdateMetadataRequest | None = None
+        self._assigned: dict[tuple[str, int], tuple[bytes, LeaderAndIsrPartitionState]] = {}
+
+    # -- the controller's side: any thread --
+
+    def send(self, broker_id: BrokerId, request: ControlRequest, on_response: OnResponse = None) -> None:
+        """Queue a request; see the port."""
+        if broker_id == self._control.broker_id:
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, (request, on_response))
+
+    def brokers_changed(self, brokers: Mapping[BrokerId, BrokerInfo]) -> None:
+        """Nothing to drop: the only broker that is served here is this one."""
+
+    # -- the event loop's side --
+
+    async def run(self) -> None:
+        """Deliver what is queued, in order, for ever."""
+        while True:
+            request, on_response = await self._queue.get()
+            response = await self._deliver(request)
+            if on_response is not None:
+                on_response(response)
+
+    async def _deliver(self, request: ControlRequest) -> ControlResponse:
+        try:
+            if isinstance(request, LeaderAndIsrRequest):
+                return await self._leader_and_isr(request)
+            if isinstance(request, StopReplicaRequest):
+                return await self._stop_replica(request)
+            return await self._update_metadata(request)
+        except ApiError as error:
+            # A bug in a worker, which has logged it. The requests behind this one are not to wait for ever.
+            log.error("%s could not be carried out: %s", type(request).__name__, error)
+            return _RESPONSES[type(request)](error_code=error.code)
+
+    async def bring_up_to_date(self, peer: Peer) -> None:
+        """Tell a worker that has just come all that it missed: metadata, and who leads what it owns."""
+        version = CONTROL_REQUEST_VERSIONS["update_metadata"]
+        # A control process that has just been started again knows less than its workers: the controller tells it soon.
+        if self._control.metadata.controller_epoch > 0:
+            await peer.call("update_metadata", None, encode(self._control.metadata.snapshot(), version))
+        if self._metadata_on_their_way is not None:
+            # Its predecessor may have had them, and then nobody else would tell it.
+            await peer.call("update_metadata", None, encode(self._metadata_on_their_way, version))
+        if self._last is not None:
+            mine = [
+                (topic, topic_id, state)
+                for (topic, _index), (topic_id, state) in self._assigned.items()
+                if owner_of(topic, state.partition_index, self._workers) == peer.index
+            ]
+            if mine:
+                part = _leader_and_isr_part(self._last, mine)
+                await peer.call(
+                    "leader_and_isr", None, encode(part, CONTROL_REQUEST_VERSIONS["leader_and_isr"])
+                )
+
+    async def _ask(self, worker: int, operation: str, body: bytes) -> bytes:
+        """Call a worker; when it dies, its successor."""
+        while True:
+            peer = await self._control.worker(worker)
+            try:
+                return bytes((await peer.call(operation, None, body))[1])
+            except PeerGone:
+                continue
+
+    async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        self._last = request
+        version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
+        shares: defaultdict[int, list[tuple[str, bytes, LeaderAndIsrPartitionState]]] = defaultdict(list)
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                # Whoever hears of it later finds it on disk, or finds that its directory is gone.
+                kept = copy.copy(state)
+                kept.is_new = False
+                self._assigned[topic.topic_name, state.partition_index] = (topic.topic_id, kept)
+                owner = owner_of(topic.topic_name, state.partition_index, self._workers)
+                shares[owner].append((topic.topic_name, topic.topic_id, state))
+        by_topic: dict[bytes, LeaderAndIsrTopicError] = {}
+        answers = await asyncio.gather(
+            *(
+                self._ask(owner, "leader_and_isr", encode(_leader_and_isr_part(request, share), version))
+                for owner, share in shares.items()
+            )
+        )
+        for answer in answers:
+            response = decode(LeaderAndIsrResponse, version, answer)
+            if response.error_code:
+                return response
+            for topic_errors in response.topics:
+                known = by_topic.setdefault(topic_errors.topic_id, topic_errors)
+                if known is not topic_errors:
+                    known.partition_errors.extend(topic_errors.partition_errors)
+        return LeaderAndIsrResponse(topics=list(by_topic.values()))
+
+    async def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        version = CONTROL_REQUEST_VERSIONS["stop_replica"]
+        shares: defaultdict[int, list[StopReplicaTopicState]] = defaultdict(list)
+        for topic in request.topic_states:
+            by_owner: dict[int, StopReplicaTopicState] = {}
+            for state in topic.partition_states:
+                self._assigned.pop((topic.topic_name, state.partition_index), None)
+                owner = owner_of(topic.topic_name, state.partition_index, self._workers)
+                if owner not in by_owner:
+                    by_owner[owner] = StopReplicaTopicState(topic_name=topic.topic_name)
+                by_owner[owner].partition_states.append(state)
+            for owner, part in by_owner.items():
+                shares[owner].append(part)
+        result = StopReplicaResponse()
+        for owner, topics in shares.items():
+            part_request = StopReplicaRequest(
+                controller_id=request.controller_id,
+                controller_epoch=request.controller_epoch,
+                broker_epoch=request.broker_epoch,
+                topic_states=topics,
+            )
+            answer = await self._ask(owner, "stop_replica", encode(part_request, version))
+            response = decode(StopReplicaResponse, version, answer)
+            result.error_code = result.error_code or response.error_code
+            result.partition_errors.extend(response.partition_errors)
+        return result
+
+    async def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        body = encode(request, CONTROL_REQUEST_VERSIONS["update_metadata"])
+        self._metadata_on_their_way = request
+        try:
+            await asyncio.gather(
+                *(self._ask(worker, "update_metadata", body) for worker in range(self._workers))
+            )
+            # Last: whoever waits for a change of this cache may then rely on the workers.
+            self._control.metadata.apply(request)
+        finally:
+            self._metadata_on_their_way = None
+        return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+
+def _leader_and_isr_part(
+    request: LeaderAndIsrRequest, share: "list[tuple[str, bytes, LeaderAndIsrPartitionState]]"
+) -> LeaderAndIsrRequest:
+    topics: dict[str, LeaderAndIsrTopicState] = {}
+    for topic, topic_id, state in share:
+        if topic not in topics:
+            topics[topic] = LeaderAndIsrTopicState(topic_name=topic, topic_id=topic_id)
+        topics[topic].partition_states.append(state)
+    return LeaderAndIsrRequest(
+        controller_id=request.controller_id,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=request.broker_epoch,
+        type=request.type,
+        topic_states=list(topics.values()),
+        live_leaders=request.live_leaders,
+    )

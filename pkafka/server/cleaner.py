@@ -1,0 +1,146 @@
+"""The cleaner process: file work that nobody waits for.
+
+It writes the checkpoint files of the log directories, which all workers share, and unlinks files that their owners have
+renamed away. It owns nothing that cannot be had again: when it dies, the workers tell its successor what was left.
+"""
+
+import asyncio
+import logging
+import shutil
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pkafka.errors import StorageError
+from pkafka.model import TopicPartition
+from pkafka.server import lifeline
+from pkafka.server.broker_loggers import set_log_level
+from pkafka.server.ipc import Handler, Payload, Peer
+from pkafka.server.lifeline import ChildExit
+from pkafka.server.supervisor import Birth
+from pkafka.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
+from pkafka.storage.log_directory import LogDirectory
+
+log = logging.getLogger(__name__)
+
+WRITERS: Final = {
+    RECOVERY_POINT_FILE: LogDirectory.write_recovery_points,
+    LOG_START_OFFSET_FILE: LogDirectory.write_log_start_offsets,
+    HIGH_WATERMARK_FILE: LogDirectory.write_high_watermarks,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerSetup:
+    """What the cleaner is told before it is forked."""
+
+    directories: Sequence[LogDirectory]
+    workers: int
+
+
+class Cleaner:
+    """The state of the cleaner process."""
+
+    def __init__(self, setup: CleanerSetup, birth: Birth) -> None:
+        self._setup = setup
+        self._loop = asyncio.get_running_loop()
+        self._offsets: dict[str, dict[str, dict[str, dict[TopicPartition, int]]]] = {}
+        """Directory -> checkpoint file -> worker -> offsets: a file is written from what all workers said last."""
+        self._pending: set[str] = set()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unlink")
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._operations: dict[str, Handler] = {
+            "checkpoint": self._checkpoint,
+            "unlink": self._unlink_later,
+        }
+        words: dict[str, Handler] = {
+            lifeline.PEER: self._meet,
+            lifeline.STOP: self._stop,
+            lifeline.CLOSE: self._stop,
+            lifeline.LOG_LEVEL: lambda _peer, change, _blob, _fds: set_log_level(change[0], change[1]),
+        }
+        self._line = Peer("supervisor", birth.line, words, on_gone=lifeline.end_orphan, vital=True)
+
+    async def run(self) -> int:
+        """Work until told to stop."""
+        self._line.note(lifeline.BOOTED)
+        beat = asyncio.create_task(self._beat())
+        try:
+            return await self._ended
+        finally:
+            beat.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            self._line.note(lifeline.BEAT)
+            await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
+
+    def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
+        Peer(name, socket.socket(fileno=fds[0]), self._operations)
+
+    def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        if not self._ended.done():
+            self._ended.set_result(ChildExit.CLEAN)
+
+    def _checkpoint(self, peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Write checkpoint files: directory -> file -> [[topic, partition, offset], ...] of one worker."""
+        for directory in self._setup.directories:
+            said = payload.get(str(directory.path))
+            if not said:
+                continue
+            files = self._offsets.setdefault(str(directory.path), {})
+            for name, rows in said.items():
+                workers = files.setdefault(name, {})
+                workers[peer.name] = {TopicPartition(topic, index): offset for topic, index, offset in rows}
+                if len(workers) == self._setup.workers:
+                    # Before every worker has spoken the file would lose the offsets of those that have not.
+                    self._write(directory, name, workers)
+
+    def _write(
+        self, directory: LogDirectory, name: str, workers: dict[str, dict[TopicPartition, int]]
+    ) -> None:
+        merged: dict[TopicPartition, int] = {}
+        for offsets in workers.values():
+            merged.update(offsets)
+        try:
+            WRITERS[name](directory, merged)
+        except (StorageError, OSError) as error:
+            log.error("Cannot write %s in %s: %s", name, directory.path, error)
+
+    def _unlink_later(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Unlink files and directory trees after a delay: [[paths], delay in milliseconds]."""
+        paths: list[str] = [path for path in payload[0] if path not in self._pending]
+        self._pending.update(paths)
+        self._loop.call_later(payload[1] / 1000, self._begin_unlinking, paths)
+
+    def _begin_unlinking(self, paths: Sequence[str]) -> None:
+        """In a thread: a directory of terabytes takes longer than a process may be silent."""
+        unlinking = self._loop.run_in_executor(self._thread, _unlink, paths)
+        unlinking.add_done_callback(lambda _done: self._pending.difference_update(paths))
+
+
+def _unlink(paths: Sequence[str]) -> None:
+    for text in paths:
+        path = Path(text)
+        try:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            log.error("Cannot delete %s: %s", path, error)
+
+
+def main(setup: CleanerSetup) -> Callable[[Birth], int]:
+    """What the supervisor runs in the forked child."""
+
+    def run(birth: Birth) -> int:
+        async def live() -> int:
+            return await Cleaner(setup, birth).run()
+
+        return asyncio.run(live())
+
+    return run

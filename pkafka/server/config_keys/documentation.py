@@ -1,0 +1,212 @@
+"""What the configuration keys do, one line each; loaded only when somebody asks."""
+
+from typing import Final
+
+BROKER_DOCUMENTATION: Final[dict[str, str]] = {
+    "advertised.listeners": (
+        "The addresses that clients and other brokers are told to connect to; those of listeners when not set."
+    ),
+    "authorizer.class.name": "The class that decides who may do what; pkafka has none yet, so a value is refused.",
+    "auto.create.topics.enable": "Create a topic when a client asks for the metadata of one that does not exist.",
+    "auto.leader.rebalance.enable": (
+        "Let the controller move leadership back to preferred replicas from time to time."
+    ),
+    "broker.id": (
+        "The number of this broker, unique in its cluster; -1 lets the broker choose one above reserved.broker.max.id."
+    ),
+    "broker.id.generation.enable": "Allow generated broker ids.",
+    "broker.rack": "The rack or zone of this broker, for spreading replicas and reading from near ones.",
+    "compression.gzip.level": (
+        "Level used where the broker compresses with gzip: 1 to 9, or -1 for the codec's default."
+    ),
+    "compression.lz4.level": "Level used where the broker compresses with lz4.",
+    "compression.type": "How topics store batches: in one codec, uncompressed, or as the producer sent them.",
+    "compression.zstd.level": "Level used where the broker compresses with zstd.",
+    "connections.max.idle.ms": "Close a connection on which nothing happened for so long.",
+    "control.plane.listener.name": "The listener that only the controller's requests use.",
+    "controlled.shutdown.enable": "Move leaders to other brokers before stopping.",
+    "controlled.shutdown.max.retries": "How often to try the controlled shutdown before stopping anyway.",
+    "controlled.shutdown.retry.backoff.ms": "Pause between two tries of the controlled shutdown.",
+    "controller.socket.timeout.ms": "How long the controller waits for a broker's answer.",
+    "default.replication.factor": "Replicas of a topic whose creator does not say.",
+    "delete.topic.enable": "Allow topics to be deleted.",
+    "fetch.max.bytes": "The most bytes in one answer to a fetch, first batch excepted.",
+    "group.initial.rebalance.delay.ms": "How long a new group waits for more members before its first rebalance.",
+    "group.max.session.timeout.ms": "The longest session timeout that a group member may ask for.",
+    "group.max.size": "The most members of one group.",
+    "group.min.session.timeout.ms": "The shortest session timeout that a group member may ask for.",
+    "inter.broker.listener.name": "The listener over which brokers talk to each other.",
+    "leader.imbalance.check.interval.seconds": "How often the controller looks for leaders that are not preferred.",
+    "leader.imbalance.per.broker.percentage": (
+        "Share of not preferred leaders on a broker above which leadership moves back."
+    ),
+    "listener.security.protocol.map": "The security protocol of each listener name, as NAME:PROTOCOL pairs.",
+    "listeners": "The addresses to listen on, as NAME://host:port; an empty host means every interface.",
+    "log.cleaner.backoff.ms": "Pause of the cleaner when nothing needs cleaning.",
+    "log.cleaner.dedupe.buffer.size": "Memory for the cleaner's maps of keys, in bytes over all its threads.",
+    "log.cleaner.delete.retention.ms": "How long a compacted topic keeps the marks of deleted keys.",
+    "log.cleaner.enable": "Compact topics whose cleanup policy says so.",
+    "log.cleaner.io.buffer.load.factor": "How full the cleaner's map of keys may become.",
+    "log.cleaner.io.buffer.size": "Memory for the cleaner's reads and writes, in bytes over all its threads.",
+    "log.cleaner.io.max.bytes.per.second": "The most bytes that the cleaner reads and writes in a second.",
+    "log.cleaner.max.compaction.lag.ms": "The longest time that a record may stay uncompacted.",
+    "log.cleaner.min.cleanable.ratio": "Share of uncompacted bytes in a log above which it is compacted.",
+    "log.cleaner.min.compaction.lag.ms": "The shortest time that a record stays uncompacted.",
+    "log.cleaner.threads": "How many logs are compacted at the same time.",
+    "log.cleanup.policy": "What happens to old segments: delete, compact, or both.",
+    "log.dir": "The data directory; log.dirs goes before it.",
+    "log.dirs": "The data directories, separated by commas.",
+    "log.flush.interval.messages": "Sync a log to disk after so many records.",
+    "log.flush.interval.ms": "Sync a log to disk after so much time.",
+    "log.flush.offset.checkpoint.interval.ms": "How often the recovery points are written down.",
+    "log.flush.scheduler.interval.ms": "How often to look for logs that are due to be synced.",
+    "log.flush.start.offset.checkpoint.interval.ms": "How often the start offsets of logs are written down.",
+    "log.index.interval.bytes": "Bytes of a log between two entries of its index.",
+    "log.index.size.max.bytes": "The size at which an index is full and its segment is rolled.",
+    "log.initial.task.delay.ms": "How long after the start the background work on logs begins.",
+    "log.local.retention.bytes": (
+        "How many bytes of a tiered partition stay on this disk; -2: as log.retention.bytes."
+    ),
+    "log.local.retention.ms": "How long segments of a tiered partition stay on this disk; -2: as log.retention.ms.",
+    "log.message.downconversion.enable": "Convert batches to old formats for old consumers.",
+    "log.message.format.version": "Accepted for old files; records are always written in the format of version 2.",
+    "log.message.timestamp.after.max.ms": "How far a record's time may lie after the broker's clock.",
+    "log.message.timestamp.before.max.ms": "How far a record's time may lie before the broker's clock.",
+    "log.message.timestamp.difference.max.ms": (
+        "How far a record's time may differ from the broker's clock; use the before and after keys instead."
+    ),
+    "log.message.timestamp.type": (
+        "Whose time a record gets: its producer's (CreateTime) or the broker's (LogAppendTime)."
+    ),
+    "log.preallocate": "Reserve the space of a segment when it is made.",
+    "log.retention.bytes": "The size of a partition above which its oldest segments go; -1: no limit.",
+    "log.retention.check.interval.ms": "How often to look for segments that are due to go.",
+    "log.retention.hours": "How long records stay, in hours; -1: no limit.",
+    "log.retention.minutes": "How long records stay, in minutes; goes before log.retention.hours.",
+    "log.retention.ms": "How long records stay, in milliseconds; goes before the minutes and hours; -1: no limit.",
+    "log.roll.hours": "The age at which a segment is closed and a new one begun, in hours.",
+    "log.roll.jitter.hours": "A random time to take off log.roll.hours, so that segments do not roll all at once.",
+    "log.roll.jitter.ms": "A random time to take off log.roll.ms, so that segments do not roll all at once.",
+    "log.roll.ms": "The age at which a segment is closed and a new one begun, in milliseconds.",
+    "log.segment.bytes": "The size at which a segment is closed and a new one begun.",
+    "log.segment.delete.delay.ms": "How long a deleted file stays on disk for those who still read it.",
+    "max.connection.creation.rate": "The most new connections in a second.",
+    "max.connections": "The most connections of this broker.",
+    "max.connections.per.ip": "The most connections from one address.",
+    "max.connections.per.ip.overrides": "Addresses or hosts with a limit of their own, as host:number pairs.",
+    "max.incremental.fetch.session.cache.slots": "How many incremental fetch sessions are remembered.",
+    "max.request.partition.size.limit": "The most partitions in one answer to DescribeTopicPartitions.",
+    "message.max.bytes": "The largest batch that a topic accepts.",
+    "min.insync.replicas": "How many replicas must have a record before acks=all is answered.",
+    "node.id": "Another name of broker.id.",
+    "num.partitions": "Partitions of a topic whose creator does not say.",
+    "num.recovery.threads.per.data.dir": "How many logs of a directory are opened at the same time at start.",
+    "num.replica.fetchers": "How many connections fetch from each leader.",
+    "offset.metadata.max.bytes": "The longest text that may be stored with a committed offset.",
+    "offsets.commit.timeout.ms": "How long a commit waits for its replicas.",
+    "offsets.retention.check.interval.ms": "How often to look for committed offsets that have expired.",
+    "offsets.retention.minutes": "How long offsets of a group without members stay.",
+    "offsets.topic.num.partitions": "Partitions of the topic of committed offsets; fixed at its creation.",
+    "offsets.topic.replication.factor": "Replicas of the topic of committed offsets.",
+    "offsets.topic.segment.bytes": "Segment size of the topic of committed offsets.",
+    "pkafka.heartbeat.timeout.ms": "A process of the broker that is silent for this long is killed and replaced.",
+    "pkafka.metrics.host": "The address on which the metrics page is served.",
+    "pkafka.metrics.port": "The port of the metrics page for Prometheus; -1: none, 0: any free port.",
+    "pkafka.workers": "Number of worker processes; 0: one for each core.",
+    "process.roles": "Belongs to KRaft mode, which pkafka does not have; a value is refused.",
+    "producer.id.expiration.check.interval.ms": "How often to look for producer ids that have expired.",
+    "producer.id.expiration.ms": "How long the sequence numbers of a silent idempotent producer are remembered.",
+    "queued.max.request.bytes": "The most bytes of requests that wait to be processed; -1: no limit.",
+    "queued.max.requests": "The most requests that wait to be processed before reading stops.",
+    "replica.fetch.backoff.ms": "Pause of a follower after a failed fetch.",
+    "replica.fetch.max.bytes": "The most bytes that a follower asks for per partition.",
+    "replica.fetch.min.bytes": "The fewest bytes that a leader gathers before it answers a follower.",
+    "replica.fetch.response.max.bytes": "The most bytes that a follower asks for at once.",
+    "replica.fetch.wait.max.ms": "The longest time that a leader lets a follower wait for new records.",
+    "replica.high.watermark.checkpoint.interval.ms": "How often the high watermarks are written down.",
+    "replica.lag.time.max.ms": "How long a follower may lag before it leaves the in-sync replicas.",
+    "replica.socket.receive.buffer.bytes": "Receive buffer of a follower's connection.",
+    "replica.socket.timeout.ms": "How long a follower waits for an answer.",
+    "request.timeout.ms": "How long this broker waits for an answer to its own requests.",
+    "reserved.broker.max.id": "The highest id that a person may give; generated ids begin above it.",
+    "security.inter.broker.protocol": (
+        "The protocol, and by that the listener, over which brokers talk to each other."
+    ),
+    "socket.listen.backlog.size": "How many connections may wait to be accepted.",
+    "socket.receive.buffer.bytes": "Receive buffer of a connection; -1: the system's default.",
+    "socket.request.max.bytes": "The largest request that is read.",
+    "socket.send.buffer.bytes": "Send buffer of a connection; -1: the system's default.",
+    "transaction.max.timeout.ms": "The longest transaction timeout that a producer may ask for.",
+    "transaction.state.log.min.isr": "Replicas that must have a transaction's state before it counts.",
+    "transaction.state.log.num.partitions": "Partitions of the topic of transactions; fixed at its creation.",
+    "transaction.state.log.replication.factor": "Replicas of the topic of transactions.",
+    "transaction.state.log.segment.bytes": "Segment size of the topic of transactions.",
+    "transactional.id.expiration.ms": "How long an unused transactional id is remembered.",
+    "unclean.leader.election.enable": (
+        "Let a replica that lacks records become leader when no other can, losing them."
+    ),
+    "zookeeper.connect": (
+        "The ZooKeeper servers as host:port,...[/chroot]; when not set, one broker runs alone on its embedded store."
+    ),
+    "zookeeper.connection.timeout.ms": (
+        "How long to wait for ZooKeeper at start; as the session timeout when not set."
+    ),
+    "zookeeper.max.in.flight.requests": "How many requests to ZooKeeper may be unanswered at a time.",
+    "zookeeper.session.timeout.ms": "After how much silence ZooKeeper takes this broker for dead.",
+    "zookeeper.set.acl": "Protect the nodes in ZooKeeper with access rights.",
+}
+
+TOPIC_DOCUMENTATION: Final[dict[str, str]] = {
+    "cleanup.policy": "What happens to old segments: delete, compact, or both.",
+    "compression.gzip.level": (
+        "Level used where the broker compresses with gzip: 1 to 9, or -1 for the codec's default."
+    ),
+    "compression.lz4.level": "Level used where the broker compresses with lz4.",
+    "compression.type": "How batches are stored: in one codec, uncompressed, or as the producer sent them.",
+    "compression.zstd.level": "Level used where the broker compresses with zstd.",
+    "delete.retention.ms": "How long the marks of deleted keys stay in a compacted topic.",
+    "file.delete.delay.ms": "How long a deleted file stays on disk for those who still read it.",
+    "flush.messages": "Sync to disk after so many records.",
+    "flush.ms": "Sync to disk after so much time.",
+    "follower.replication.throttled.replicas": (
+        "Replicas whose fetching is throttled, as partition:broker pairs, or *."
+    ),
+    "index.interval.bytes": "Bytes of the log between two entries of its index.",
+    "leader.replication.throttled.replicas": (
+        "Replicas whose leaders throttle fetches, as partition:broker pairs, or *."
+    ),
+    "local.retention.bytes": (
+        "How many bytes of a tiered partition stay on the broker's disk; -2: as retention.bytes."
+    ),
+    "local.retention.ms": "How long segments of a tiered partition stay on the broker's disk; -2: as retention.ms.",
+    "max.compaction.lag.ms": "The longest time that a record may stay uncompacted.",
+    "max.message.bytes": "The largest batch that the topic accepts.",
+    "message.downconversion.enable": "Convert batches to old formats for old consumers.",
+    "message.format.version": "Accepted for old topics; records are always written in the format of version 2.",
+    "message.timestamp.after.max.ms": "How far a record's time may lie after the broker's clock.",
+    "message.timestamp.before.max.ms": "How far a record's time may lie before the broker's clock.",
+    "message.timestamp.difference.max.ms": (
+        "How far a record's time may differ from the broker's clock; use the before and after keys instead."
+    ),
+    "message.timestamp.type": (
+        "Whose time a record gets: its producer's (CreateTime) or the broker's (LogAppendTime)."
+    ),
+    "min.cleanable.dirty.ratio": "Share of uncompacted bytes above which the log is compacted.",
+    "min.compaction.lag.ms": "The shortest time that a record stays uncompacted.",
+    "min.insync.replicas": "How many replicas must have a record before acks=all is answered.",
+    "preallocate": "Reserve the space of a segment when it is made.",
+    "remote.log.copy.disable": "Stop copying segments to the remote tier; not available in ZooKeeper mode.",
+    "remote.log.delete.on.disable": (
+        "Delete the remote tier's data when tiering is switched off; not available in ZooKeeper mode."
+    ),
+    "remote.storage.enable": "Keep old segments in a remote tier.",
+    "retention.bytes": "The size of a partition above which its oldest segments go; -1: no limit.",
+    "retention.ms": "How long records stay; -1: no limit.",
+    "segment.bytes": "The size at which a segment is closed and a new one begun.",
+    "segment.index.bytes": "The size at which an index is full and its segment is rolled.",
+    "segment.jitter.ms": "A random time to take off segment.ms, so that segments do not roll all at once.",
+    "segment.ms": "The age at which a segment is closed and a new one begun.",
+    "unclean.leader.election.enable": (
+        "Let a replica that lacks records become leader when no other can, losing them."
+    ),
+}

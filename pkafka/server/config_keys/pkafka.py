@@ -1,0 +1,10 @@
+"""The configuration keys that only pkafka has, as data; rows as in broker.py."""
+
+from typing import Final
+
+PKAFKA_KEYS: Final = (
+    ("pkafka.workers", "int", "0", ("range", 0, 256), "medium", "read-only"),
+    ("pkafka.heartbeat.timeout.ms", "int", "10000", ("range", 2000, None), "low", "read-only"),
+    ("pkafka.metrics.port", "int", "-1", ("range", -1, 65535), "low", "read-only"),
+    ("pkafka.metrics.host", "string", "localhost", None, "low", "read-only"),
+)

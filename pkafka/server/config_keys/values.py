@@ -1,0 +1,226 @@
+"""Text to typed value and back, by Kafka's rules, with the texts its tools show for a value that breaks one."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from pkafka.errors import ConfigError
+from pkafka.server.config_keys import ConfigKey
+
+Value = bool | int | float | str | tuple[str, ...] | None
+
+# The number of the last interim version (IV) of each release that the reference knows; None: it had none.
+METADATA_VERSIONS: Final[dict[str, int | None]] = {
+    **dict.fromkeys(("0.8.0", "0.8.1", "0.8.2", "0.9.0")),
+    **{"0.10.0": 1, "0.10.1": 2, "0.10.2": 0, "0.11.0": 2, "1.0": 0, "1.1": 0, "2.0": 1, "2.1": 2, "2.2": 1},
+    **{"2.3": 1, "2.4": 1, "2.5": 0, "2.6": 0, "2.7": 2, "2.8": 1, "3.0": 1, "3.1": 0, "3.2": 0, "3.3": 3},
+    **{"3.4": 0, "3.5": 2, "3.6": 2, "3.7": 4, "3.8": 0, "3.9": 0, "4.0": 1},
+}
+
+_INTEGER_LIMITS: Final = {"short": 1 << 15, "int": 1 << 31, "long": 1 << 63}
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_DOUBLE: Final = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
+
+
+class InvalidValueError(ConfigError):
+    """One value is not of its key's type or breaks its key's rule."""
+
+
+def parse(key: ConfigKey, text: str | None) -> Value:
+    """The typed value of ``text`` for ``key``; blanks around it do not count.
+
+    Args:
+        key: the key that says type and rule.
+        text: the value as written; None is the absence of a value.
+
+    Raises:
+        ConfigError: the text is not of the key's type or breaks its rule; a secret's value is not repeated.
+    """
+    if text is None:
+        value: Value = None
+    else:
+        try:
+            value = _PARSERS[key.type](text.strip())
+        except ValueError as error:
+            raise InvalidValueError(key.name, str(error), None if key.sensitive else text) from None
+    broken = _broken_rule(key, value)
+    if broken is not None:
+        problem, offender = broken
+        raise InvalidValueError(key.name, problem, offender)
+    return value
+
+
+def render(value: Value) -> str | None:
+    """The text of a typed value, as Kafka prints it."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, float):
+        return _render_double(value)
+    return str(value)
+
+
+def kafka_message(error: ConfigError) -> str:
+    """The sentence with which Kafka itself would report ``error``."""
+    if isinstance(error, InvalidValueError):
+        return f"Invalid value {error.value} for configuration {error.key}: {error.problem}"
+    return f"requirement failed: {error.key} {error.problem}"
+
+
+def _parse_boolean(text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("Expected value to be either true or false")
+    return lowered == "true"
+
+
+def _parse_integer(kind: str) -> Callable[[str], int]:
+    limit = _INTEGER_LIMITS[kind]
+
+    def parse_integer(text: str) -> int:
+        if _INTEGER.fullmatch(text) and -limit <= (number := int(text)) < limit:
+            return number
+        raise ValueError(f"Not a number of type {kind.upper()}")
+
+    return parse_integer
+
+
+def _parse_double(text: str) -> float:
+    if _DOUBLE.fullmatch(text) is None:
+        raise ValueError("Not a number of type DOUBLE")
+    return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
+
+
+def parse_list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",")) if text else ()
+
+
+_PARSERS: Final[dict[str, Callable[[str], Value]]] = {
+    "boolean": _parse_boolean,
+    "short": _parse_integer("short"),
+    "int": _parse_integer("int"),
+    "long": _parse_integer("long"),
+    "double": _parse_double,
+    "list": parse_list,
+    "string": str,
+    "class": str,
+    "password": str,
+}
+
+
+def _render_double(value: float) -> str:
+    """As Java's Double.toString: an exponent below 1e-3 and from 1e7 on."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return {float("inf"): "Infinity", float("-inf"): "-Infinity"}.get(value, "NaN")
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value) if "e" not in repr(value) else f"{value:f}"
+    mantissa, exponent = f"{value!r}e0".split("e")[:2] if "e" in repr(value) else f"{value:.17e}".split("e")
+    if "e" not in repr(value):
+        digits = repr(value).replace(".", "").lstrip("-0")
+        digits = digits.rstrip("0") or "0"
+        mantissa = ("-" if value < 0 else "") + digits[0] + "." + (digits[1:] or "0")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
+
+
+def _broken_rule(key: ConfigKey, value: Value) -> tuple[str, str] | None:
+    """What is wrong and the text of the part of the value that is, or None."""
+    if key.rule is None:
+        return None
+    name, *arguments = key.rule
+    values: tuple[Value, ...] = (value,)
+    if name == "some of":
+        assert isinstance(value, tuple)
+        values, name = value, "one of"
+    for each in values:
+        problem = _RULES[str(name)](each, tuple(arguments))
+        if problem is not None:
+            text = f"[{', '.join(each)}]" if isinstance(each, tuple) else render(each) or ""
+            prefix = f"{key.name} " if name == "replica list" else ""
+            return prefix + problem, "null" if each is None else text
+    return None
+
+
+def _range(value: Value, arguments: tuple[object, ...]) -> str | None:
+    low, high = arguments
+    if value is None:
+        return "Value must be non-null"
+    assert isinstance(value, int | float)
+    if isinstance(low, int | float) and value < low:
+        return f"Value must be at least {_bound(low)}"
+    if isinstance(high, int | float) and value > high:
+        return f"Value must be no more than {_bound(high)}"
+    return None
+
+
+def _bound(bound: int | float) -> str:
+    # The reference keeps the type in which the bound was written: whole for the ratios' 0 and 1.
+    return str(int(bound)) if bound == int(bound) else str(bound)
+
+
+def _one_of(value: Value, arguments: tuple[object, ...]) -> str | None:
+    allowed = ", ".join(map(str, arguments))
+    return None if value in arguments else f"String must be one of: {allowed}"
+
+
+def _one_of_any_case(value: Value, arguments: tuple[object, ...]) -> str | None:
+    allowed = ", ".join(map(str, arguments))
+    found = value is not None and str(value).upper() in arguments
+    return None if found else f"String must be one of (case insensitive): {allowed}"
+
+
+def _not_empty(value: Value, _: tuple[object, ...]) -> str | None:
+    return "String must be non-empty" if value == "" else None
+
+
+def _not_null(value: Value, _: tuple[object, ...]) -> str | None:
+    return "entry must be non null" if value is None else None
+
+
+def _gzip_level(value: Value, _: tuple[object, ...]) -> str | None:
+    assert isinstance(value, int)
+    in_range = value == -1 or 1 <= value <= 9
+    return None if in_range else "Value must be between 1 and 9 or equal to -1"
+
+
+def _pool_size(value: Value, _: tuple[object, ...]) -> str | None:
+    assert isinstance(value, int)
+    return None if value == -1 or value >= 1 else "Value can be -1 or greater than 0"
+
+
+def _version(value: Value, _: tuple[object, ...]) -> str | None:
+    text = str(value)
+    release = ".".join(text.split("-")[0].split(".")[: 3 if text.startswith("0.") else 2])
+    last = METADATA_VERSIONS.get(release, -1)
+    interim = text.partition("-IV")[2]
+    if last != -1 and (not interim or (last is not None and interim.isdigit() and int(interim) <= last)):
+        return None
+    return f"Version {text} is not a valid version"
+
+
+_REPLICAS: Final = re.compile(r"([0-9]+:[0-9]+)?(,[0-9]+:[0-9]+)*")
+
+
+def _replica_list(value: Value, _: tuple[object, ...]) -> str | None:
+    text = ",".join(value) if isinstance(value, tuple) else ""
+    if text == "*" or _REPLICAS.fullmatch(text):
+        return None
+    return (
+        "must be the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    )
+
+
+_RULES: Final[dict[str, Callable[[Value, tuple[object, ...]], str | None]]] = {
+    "range": _range,
+    "one of": _one_of,
+    "one of, any case": _one_of_any_case,
+    "not empty": _not_empty,
+    "not null": _not_null,
+    "gzip level": _gzip_level,
+    "pool size": _pool_size,
+    "version": _version,
+    "replica list": _replica_list,
+}

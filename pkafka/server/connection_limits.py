@@ -1,0 +1,207 @@
+"""How many connections the broker may have: in all, per listener and per address, counted over all worker processes.
+
+As in Kafka, a connection over max.connections waits in the listener's queue until another one ends (the inter-broker
+listener goes first when there are several), while one over max.connections.per.ip is closed at once.
+
+The counts lie in memory that all workers share. A worker writes only its own part and adds the others' up, under a lock
+that the kernel releases when its holder dies; the successor of a dead worker begins by zeroing its part. Addresses are
+counted in a count-min sketch: four counters each, chosen by a keyed hash; the smallest is right unless each of the four
+is shared with another connected address (for a thousand addresses, 1 in 100,000), and then it is too high.
+"""
+
+import fcntl
+import mmap
+import os
+import socket
+import struct
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from ipaddress import IPv6Address, ip_address
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from pkafka.errors import ConfigError
+from pkafka.net.listener import Admission
+from pkafka.server.config import BrokerConfig
+
+UNLIMITED: Final = 2**31 - 1
+_HASHES: Final = 4
+_COUNTERS_PER_HASH: Final = 16 * 1024
+_FOUR = struct.Struct("<4H")
+_PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
+
+
+class LimitSettings(NamedTuple):
+    """The limits that a configuration asks for."""
+
+    total: int = UNLIMITED
+    by_listener: Mapping[str, int] = MappingProxyType({})
+    per_address: int = UNLIMITED
+    by_address: Mapping[bytes, int] = MappingProxyType({})
+    protected_listener: str | None = None
+    """The inter-broker listener, when clients have another one: it is served beyond ``total``."""
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> "LimitSettings":
+        """Read the limits. Resolves host names, so it may wait for the network.
+
+        Raises:
+            ConfigError: a host name is not known, or a listener's limit is no number.
+        """
+        by_address: dict[bytes, int] = {}
+        for host, limit in config.max_connections_per_ip_overrides.items():
+            try:
+                found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            except OSError:
+                raise ConfigError(_PER_IP_OVERRIDES, f"the host '{host}' is not known", host) from None
+            for *_kind, address in found:
+                by_address[_packed(str(address[0]))] = limit
+        names = [listener.name for listener in config.listeners]
+        inter_broker = config.inter_broker_listener_name
+        return cls(
+            total=config.max_connections,
+            by_listener={name: _listener_limit(config, name) for name in names},
+            per_address=config.max_connections_per_ip,
+            by_address=by_address,
+            protected_listener=inter_broker if len(names) > 1 and inter_broker in names else None,
+        )
+
+
+def _listener_limit(config: BrokerConfig, listener: str) -> int:
+    key = f"listener.name.{listener.lower()}.max.connections"
+    text = config.originals.get(key)
+    if text is None:
+        return UNLIMITED
+    if not text.strip().isdecimal():
+        raise ConfigError(key, "must be a whole number, 0 or more", text)
+    return int(text)
+
+
+def _packed(host: str) -> bytes:
+    address = ip_address(host)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.packed
+
+
+class SharedCounts:
+    """The memory in which workers count. Made before they are forked.
+
+    Args:
+        workers: how many there are.
+        listeners: the names of all listeners.
+    """
+
+    def __init__(self, *, workers: int, listeners: Sequence[str]) -> None:
+        self.listeners = {name: place for place, name in enumerate(listeners)}
+        self._part = len(listeners) + _HASHES * _COUNTERS_PER_HASH
+        self._memory = mmap.mmap(-1, workers * self._part * 4)
+        counters = memoryview(self._memory).cast("I")
+        self._parts = [
+            counters[start : start + self._part] for start in range(0, workers * self._part, self._part)
+        ]
+        self._key = os.urandom(16)
+        self._lock_fd = _lock_file()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep the other processes out; for microseconds only."""
+        fcntl.lockf(self._lock_fd, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._lock_fd, fcntl.LOCK_UN)
+
+    def places(self, listener: str, address: bytes) -> tuple[int, tuple[int, ...]]:
+        """Where a connection is counted: the listener's counter and those of its address."""
+        first = len(self.listeners)
+        digest = blake2b(address, digest_size=8, key=self._key).digest()
+        hashes = tuple(
+            first + row * _COUNTERS_PER_HASH + value % _COUNTERS_PER_HASH
+            for row, value in enumerate(_FOUR.unpack(digest))
+        )
+        return self.listeners[listener], hashes
+
+    def sum(self, place: int) -> int:
+        """A counter, added up over all workers."""
+        return sum(part[place] for part in self._parts)
+
+    def add(self, worker: int, places: Iterable[int], amount: int) -> None:
+        """Change counters of one worker."""
+        part = self._parts[worker]
+        for place in places:
+            part[place] += amount
+
+    def clear(self, worker: int) -> None:
+        """Forget all connections of a worker: it died."""
+        part = self._parts[worker]
+        for place in range(self._part):
+            if part[place]:
+                part[place] = 0
+
+
+def _lock_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("pkafka-connections")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+class ConnectionLimits:
+    """What one worker may let in.
+
+    Args:
+        counts: shared with the other workers.
+        worker: index of this one.
+        settings: the limits; may be replaced at any time, connections that exist stay.
+        first: False for the successor of a dead worker, whose connections are forgotten.
+    """
+
+    def __init__(
+        self, counts: SharedCounts, worker: int, settings: LimitSettings, *, first: bool = True
+    ) -> None:
+        self._counts = counts
+        self._worker = worker
+        self.settings = settings
+        if not first:
+            counts.clear(worker)
+
+    def admit(self, listener: str, host: str) -> Admission:
+        """Decide about a new connection, and count it when it is admitted."""
+        settings, counts = self.settings, self._counts
+        address = _packed(host)
+        place, hashes = counts.places(listener, address)
+        limit = settings.by_address.get(address, settings.per_address)
+        with counts.locked():
+            if counts.sum(place) >= settings.by_listener.get(listener, UNLIMITED):
+                return Admission.WAIT
+            if listener != settings.protected_listener and self.total >= settings.total:
+                return Admission.WAIT
+            if limit < UNLIMITED and min(map(counts.sum, hashes)) >= limit:
+                return Admission.REFUSE
+            counts.add(self._worker, (place, *hashes), 1)
+        return Admission.ADMIT
+
+    def count(self, listener: str, host: str) -> None:
+        """A connection came from another worker."""
+        self._change(listener, host, 1)
+
+    def release(self, listener: str, host: str) -> None:
+        """A connection ended or went to another worker."""
+        self._change(listener, host, -1)
+
+    def _change(self, listener: str, host: str, amount: int) -> None:
+        place, hashes = self._counts.places(listener, _packed(host))
+        with self._counts.locked():
+            self._counts.add(self._worker, (place, *hashes), amount)
+
+    @property
+    def total(self) -> int:
+        """Connections of all workers."""
+        return sum(map(self._counts.sum, self._counts.listeners.values()))
+
+    def is_exceeded_by(self, listener: str) -> bool:
+        """Whether a connection just admitted on that listener takes the place of one on another."""
+        return listener == self.settings.protected_listener and self.total > self.settings.total

@@ -1,0 +1,440 @@
+"""The control process: the broker's session with the coordination store, the controller when elected, and the
+requests that change the cluster.
+
+Its event loop talks to the workers; one controller thread does everything that blocks on the store, in one queue.
+Losing the session ends the process: its successor begins a new session, registers the broker with a new epoch and
+tells the workers everything again, which is the one path that also serves its own death. Meanwhile the workers go on
+serving.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pkafka.clock import Clock, SystemClock
+from pkafka.coordination.store import SessionState, Store, StoreError
+from pkafka.coordination.znodes import LogDirEvent
+from pkafka.errors import PkafkaError, StorageError
+from pkafka.model import BrokerId
+from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.registry import request_class
+from pkafka.server import control_apis, lifeline
+from pkafka.server.adoption import adopt, find_topics, strangers
+from pkafka.server.broker_channels import LocalChannels
+from pkafka.server.broker_loggers import ProcessLoggers, set_log_level
+from pkafka.server.config import BrokerConfig
+from pkafka.server.config_repository import ConfigRepository
+from pkafka.server.controller.controller import Controller
+from pkafka.server.handlers import create_topics
+from pkafka.server.identity import Identity, establish_identity
+from pkafka.server.ipc import Handler, Payload, Peer
+from pkafka.server.lifeline import ChildExit
+from pkafka.server.metadata import MetadataCache
+from pkafka.server.producer_ids import ProducerIds, skip_used_ids
+from pkafka.server.registration import DuplicateBrokerIdError, Registration
+from pkafka.server.supervisor import Birth
+from pkafka.storage.log_directory import LogDirectory
+
+if TYPE_CHECKING:
+    from pkafka.server.metrics_page import BrokerFacts
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_RECONNECT_PAUSE_S: Final = 1.0
+_REREGISTER_PAUSE_S: Final = 0.1
+_EXPIRY_SLACK_S: Final = 2.0
+"""ZooKeeper ends sessions once a tick, so a little later than the time-out says."""
+_SCRAPE_MAX_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSetup:
+    """What the control process is told before it is forked."""
+
+    config: BrokerConfig
+    directories: Sequence[LogDirectory]
+    ports: Mapping[str, int]
+    """The port that each listener really has (0 in the configuration lets the kernel choose)."""
+    store_file: Path
+    adopt: bool
+
+
+class Control:
+    """The state of the control process. Built on its event loop."""
+
+    def __init__(self, setup: ControlSetup, birth: Birth) -> None:
+        self.setup = setup
+        self.clock: Clock = SystemClock()
+        self.metadata = MetadataCache()
+        self.loggers = ProcessLoggers(carry=lambda *change: self._line.note(lifeline.LOG_LEVEL, change))
+        self.broker_id: BrokerId = setup.config.broker_id
+        self.cluster_id = ""
+        self.store: Store
+        self.configs: ConfigRepository
+        self.controller: Controller
+        self.producer_ids: ProducerIds
+        self._birth = birth
+        self._loop = asyncio.get_running_loop()
+        self._workers: dict[int, Peer] = {}
+        self._failed_directories: set[str] = set()
+        self._producer_id_max = -1
+        """The highest producer id in the logs of this broker."""
+        self._following: set[Peer] = set()
+        """Workers that hear of every change: those above, and those that are just being told what there is."""
+        self._worker_came = asyncio.Condition()
+        self._booted = asyncio.Event()
+        self._identified = asyncio.Event()
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.channels = LocalChannels(self, setup.config.workers)
+        self._operations: dict[str, Handler] = {
+            "hello": self._hello,
+            "api": self._api,
+            "auto_create": self._auto_create,
+            "log_dir_failed": self._log_dir_failed,
+        }
+        words: dict[str, Handler] = {
+            lifeline.PEER: self._meet,
+            lifeline.STOP: self._stop,
+            lifeline.CLOSE: self._close,
+            lifeline.LOG_LEVEL: lambda _peer, change, _blob, _fds: set_log_level(change[0], change[1]),
+        }
+        self._line = Peer("supervisor", birth.line, words, on_gone=lifeline.end_orphan, vital=True)
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings in force, dynamic changes included."""
+        return self.configs.layers.current
+
+    # -- life --
+
+    async def run(self) -> int:
+        """Boot, then serve until told to end. Returns the exit code."""
+        self._spawn(self._beat())
+        boot = self._spawn(self._boot())
+        await asyncio.wait([boot, self._ended], return_when=asyncio.FIRST_COMPLETED)
+        if boot.done() and boot.exception() is not None:
+            error = boot.exception()
+            if isinstance(error, (PkafkaError, OSError)):
+                log.critical("The broker cannot start: %s", error)
+                return ChildExit.CANNOT_BOOT if self._birth.first else ChildExit.CRASHED
+            raise error  # type: ignore[misc]
+        return await self._ended
+
+    async def _beat(self) -> None:
+        while True:
+            self._line.note(lifeline.BEAT)
+            await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
+
+    async def _boot(self) -> None:
+        config = self.setup.config
+        self.store = await self._connect()
+        self._line.note(lifeline.SESSION, [self.store.session_id, self.store.session_password])
+        self.store.on_session(self._on_session)
+        self._line.note(lifeline.BOOTED)
+        identity = await asyncio.to_thread(
+            establish_identity, self.store, config, self.setup.directories, adopt=self.setup.adopt
+        )
+        self._take_identity(identity)
+        if config.zookeeper_connect is None and self._birth.first:
+            await asyncio.to_thread(self._look_for_strangers)
+        self.controller = Controller(
+            self.broker_id, config=lambda: self.config, channels=self.channels, clock=self.clock
+        )
+        self.configs = ConfigRepository(
+            config,
+            self.broker_id,
+            clock=self.clock,
+            on_change=self._on_config_change,
+            post=self._post_to_controller,
+        )
+        await asyncio.to_thread(self.configs.start, self.store)
+        self._identified.set()
+        self._spawn(self.channels.run())
+        for index in range(config.workers):
+            await self.worker(index)
+        registration = Registration(self.broker_id, config, self.setup.ports, clock=self.clock)
+        epoch = await self._register(registration)
+        # A log may know producers that another broker, or an older state of the store, gave their ids.
+        await asyncio.to_thread(skip_used_ids, self.store, self.broker_id, self._producer_id_max)
+        self.producer_ids = ProducerIds(self.broker_id, epoch)
+        self.controller.start(self.store)
+        await self.metadata.wait_until(lambda: self.broker_id in self.metadata.brokers, timeout_s=3600.0)
+        self._booted.set()
+        for peer in self._workers.values():
+            peer.note("serve")
+        self._open_metrics_page()
+        self._line.note(lifeline.READY, self._facts())
+
+    def _open_metrics_page(self) -> None:
+        if self.config.metrics_port < 0:
+            return
+        from pkafka.server.metrics_page import MetricsPage
+
+        try:
+            page = MetricsPage(self.config.metrics_host, self.config.metrics_port, self._collect_metrics)
+        except OSError as error:
+            log.error("No metrics page on port %d: %s", self.config.metrics_port, error.strerror)
+            return
+        log.info("Metrics on http://%s:%d/metrics", self.config.metrics_host, page.port)
+
+    def _collect_metrics(self) -> "tuple[Sequence[Mapping[str, Any]], BrokerFacts]":
+        """Everything that the page shows; called on the page's thread."""
+        return asyncio.run_coroutine_threadsafe(self._ask_for_metrics(), self._loop).result(_SCRAPE_MAX_S)
+
+    async def _ask_for_metrics(self) -> "tuple[Sequence[Mapping[str, Any]], BrokerFacts]":
+        from pkafka.server.metrics_page import BrokerFacts
+
+        calls = [peer.call("metrics") for peer in self._workers.values()]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        partitions = [one for topic in self.metadata.topics.values() for one in topic.partitions.values()]
+        facts = BrokerFacts(
+            active_controller=self.controller.is_active,
+            topics=len(self.metadata.topics),
+            partitions=len(partitions),
+            offline_partitions=sum(one.leader < 0 for one in partitions),
+        )
+        return [answer[0] for answer in answers if not isinstance(answer, BaseException)], facts
+
+    async def _register(self, registration: Registration) -> int:
+        """Make the broker's node; the one that a killed run of this broker left goes with its session, in a moment."""
+        deadline_s = (
+            self._loop.time() + self.setup.config.zookeeper_session_timeout_ms / 1000 + _EXPIRY_SLACK_S
+        )
+        waits = False
+        while True:
+            try:
+                return await asyncio.to_thread(registration.register, self.store, self._birth.session)
+            except DuplicateBrokerIdError as error:
+                if self._loop.time() > deadline_s:
+                    raise
+                if not waits:
+                    log.warning("%s Waiting for that long.", error)
+                waits = True
+                await asyncio.sleep(_REREGISTER_PAUSE_S)
+
+    def _look_for_strangers(self) -> None:
+        """Take over the partitions that the embedded store does not know, or tell of them."""
+        directories = self.setup.directories
+        if self.setup.adopt:
+            adopt(self.store, find_topics(directories), self.broker_id, self.setup.config)
+        elif count := strangers(self.store, directories):
+            log.warning(
+                "%d partitions in the log directories belong to no topic of this broker and are not served;"
+                " start with --adopt to take them over",
+                count,
+            )
+
+    async def _connect(self) -> Store:
+        """Open the store, resuming the predecessor's session; after the first start, wait for it without end."""
+        while True:
+            try:
+                return await asyncio.to_thread(self._open_store)
+            except StoreError:
+                if self._birth.first:
+                    raise
+                log.warning("The coordination store does not answer; trying again")
+                await asyncio.sleep(_RECONNECT_PAUSE_S)
+
+    def _open_store(self) -> Store:
+        config = self.setup.config
+        session = self._birth.session
+        if config.zookeeper_connect is None:
+            from pkafka.coordination.embedded import EmbeddedStore
+
+            return EmbeddedStore(self.setup.store_file, resume=session)
+        from pkafka.coordination.zookeeper import ZooKeeperStore
+
+        return ZooKeeperStore(
+            config.zookeeper_connect,
+            config.zookeeper_session_timeout_ms,
+            connect_timeout_ms=config.zookeeper_connection_timeout_ms,
+            resume=session,
+            create_chroot=True,
+        )
+
+    def _take_identity(self, identity: Identity) -> None:
+        self.broker_id = identity.broker_id
+        self.cluster_id = identity.cluster_id
+        self.metadata.cluster_id = identity.cluster_id
+
+    def _facts(self) -> dict[str, Any]:
+        hosts = {listener.name: listener.host or "localhost" for listener in self.setup.config.listeners}
+        return {
+            "broker_id": self.broker_id,
+            "cluster_id": self.cluster_id,
+            "listeners": [f"{hosts[name]}:{port}" for name, port in self.setup.ports.items()],
+        }
+
+    # Called on threads of the store and of the controller; everything here belongs to the event loop.
+
+    def _on_session(self, state: SessionState) -> None:
+        self._loop.call_soon_threadsafe(self._session_changed, state)
+
+    def _on_config_change(self, entity_type: str, entity_name: str, configs: Mapping[str, str]) -> None:
+        self._loop.call_soon_threadsafe(self._config_changed, entity_type, entity_name, configs)
+
+    def _post_to_controller(self, call: Callable[[], None]) -> None:
+        self.controller.submit(call)
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.EXPIRED and not self._ended.done():
+            log.warning("The session with the coordination store has expired; beginning a new one")
+            self._line.note(lifeline.SESSION, None)
+            self._ended.set_result(ChildExit.CRASHED)
+
+    def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Controlled shutdown: a lone broker has nobody to give its leaders to."""
+        self._line.note(lifeline.RELEASED)
+
+    def _close(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        self._spawn(self._give_back())
+
+    async def _give_back(self) -> None:
+        code = ChildExit.CLEAN
+        try:
+            if self._booted.is_set():
+                await asyncio.to_thread(self.controller.stop)
+            if hasattr(self, "store"):
+                await asyncio.to_thread(self.store.close)
+        except (StoreError, StorageError) as error:
+            log.error("The coordination store could not be told that the broker stops: %s", error)
+            code = ChildExit.CRASHED
+        if not self._ended.done():
+            self._ended.set_result(code)
+
+    def _spawn(self, work: Any) -> "asyncio.Task[Any]":  # noqa: ANN401
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None and self._booted.is_set():
+            log.critical("The control process ends", exc_info=task.exception())
+            os._exit(ChildExit.CRASHED)
+
+    async def run_on_store(self, function: Callable[..., T], *args: object) -> T:
+        """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""
+        return await asyncio.wrap_future(self.controller.submit(function, *args))
+
+    # -- workers --
+
+    def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
+        peer = Peer(name, socket.socket(fileno=fds[0]), self._operations, on_gone=self._lost)
+        prefix, _, number = name.rpartition("-")
+        if prefix == "worker":
+            peer.index = int(number)
+
+    def _lost(self, peer: Peer) -> None:
+        self._following.discard(peer)
+        if self._workers.get(peer.index) is peer:
+            del self._workers[peer.index]
+
+    async def worker(self, index: int) -> Peer:
+        """The worker of that index, as soon as there is one that is up to date."""
+        async with self._worker_came:
+            await self._worker_came.wait_for(lambda: index in self._workers)
+            return self._workers[index]
+
+    async def _hello(
+        self, peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]
+    ) -> dict[str, Any]:
+        """A worker has opened its logs: bring it up to date and let it take part."""
+        self._producer_id_max = max(self._producer_id_max, payload["producer_id_max"])
+        await self._identified.wait()
+        self._following.add(peer)
+        await peer.call("identity", {"broker_id": self.broker_id, "cluster_id": self.cluster_id})
+        await peer.call("broker_config", self._dynamic_broker_settings())
+        await peer.call(
+            "every_topic_config", {name: dict(configs) for name, configs in self.configs.topics().items()}
+        )
+        await self.channels.bring_up_to_date(peer)
+        async with self._worker_came:
+            if peer.gone:
+                self._following.discard(peer)
+                return {}
+            self._workers[peer.index] = peer
+            self._worker_came.notify_all()
+        if self._booted.is_set():
+            peer.note("serve")
+        return {}
+
+    def tell_workers(self, operation: str, payload: Payload) -> None:
+        """Send a note to every worker."""
+        for peer in self._following:
+            peer.note(operation, payload)
+
+    # -- configuration --
+
+    def _dynamic_broker_settings(self) -> dict[str, str | None]:
+        static = self.setup.config.originals
+        current = self.configs.layers.current.originals
+        changed: dict[str, str | None] = {
+            key: text for key, text in current.items() if static.get(key) != text
+        }
+        changed.update({key: None for key in static if key not in current})
+        return changed
+
+    def _config_changed(self, entity_type: str, entity_name: str, configs: Mapping[str, str]) -> None:
+        if entity_type == "topics":
+            self.tell_workers("topic_configs", {entity_name: dict(configs)})
+        elif entity_type == "brokers":
+            self.tell_workers("broker_config", self._dynamic_broker_settings())
+
+    # -- requests --
+
+    async def _api(self, _peer: Peer, payload: Payload, blob: memoryview, _fds: list[int]) -> Any:  # noqa: ANN401
+        key, version = payload[0], payload[1]
+        body = bytes(blob)
+        await self._booted.wait()
+        request = decode(request_class(key), version, body)
+        context = control_apis.ControlRequestContext(self, payload[2], payload[3])
+        response = await control_apis.HANDLERS[key](context, request, version)
+        return None, encode(response, version), ()
+
+    async def _auto_create(
+        self, _peer: Peer, names: Payload, _blob: memoryview, _fds: list[int]
+    ) -> dict[str, int]:
+        await self._booted.wait()
+        context = control_apis.ControlRequestContext(self, None, "")
+        return {name: int(code) for name, code in (await create_topics.auto_create(context, names)).items()}
+
+    async def _log_dir_failed(self, _peer: Peer, path: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """A disk failed: the other workers stop using it, and the controller asks which replicas are lost."""
+        if path in self._failed_directories:
+            return
+        self._failed_directories.add(path)
+        self.tell_workers("log_dir_failed", path)
+        await self._booted.wait()
+        event = LogDirEvent(self.broker_id)
+        try:
+            await self.run_on_store(
+                lambda: self.store.create(event.create_path(), event.encode(), sequential=True)
+            )
+        except (StoreError, StorageError) as error:
+            log.error("Cannot tell the controller that %s failed: %s", path, error)
+
+
+def main(setup: ControlSetup) -> Callable[[Birth], int]:
+    """What the supervisor runs in the forked child."""
+
+    def run(birth: Birth) -> int:
+        async def live() -> int:
+            return await Control(setup, birth).run()
+
+        # Not asyncio.run, which waits for every thread: one may be waiting for a store that does not answer. What must
+        # be given back has been; this process ends right after.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(live())
+
+    return run

@@ -1,0 +1,105 @@
+"""The APIs that the control process serves, and what their handlers get to see of it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from pkafka.clock import Clock
+from pkafka.coordination.store import Store
+from pkafka.model import BrokerId
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.schema import Message
+from pkafka.server.broker_loggers import ProcessLoggers
+from pkafka.server.config import BrokerConfig
+from pkafka.server.config_repository import ConfigRepository
+from pkafka.server.controller.controller import Controller
+from pkafka.server.handlers import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    incremental_alter_configs,
+    init_producer_id,
+)
+from pkafka.server.metadata import MetadataCache
+from pkafka.server.producer_ids import ProducerIds
+
+if TYPE_CHECKING:
+    from pkafka.server.control import Control
+
+T = TypeVar("T")
+
+ControlHandler: TypeAlias = "Callable[[ControlRequestContext, Any, int], Awaitable[Message]]"
+
+HANDLERS: Final[Mapping[int, ControlHandler]] = {
+    ApiKey.CREATE_TOPICS: create_topics.handle,
+    ApiKey.DELETE_TOPICS: delete_topics.handle,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
+    ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
+    ApiKey.ALTER_CONFIGS: alter_configs.handle,
+    ApiKey.CREATE_PARTITIONS: create_partitions.handle,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
+}
+
+
+class ControlRequestContext:
+    """One request, as its handler in the control process sees the world around it.
+
+    Args:
+        control: the process.
+        client_id: of the client that asked.
+        listener: by which it is connected.
+    """
+
+    __slots__ = ("_control", "client_id", "listener_name")
+
+    def __init__(self, control: "Control", client_id: str | None, listener: str) -> None:
+        self._control = control
+        self.client_id = client_id
+        self.listener_name = listener
+
+    @property
+    def store(self) -> Store:
+        return self._control.store
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self._control.config
+
+    @property
+    def configs(self) -> ConfigRepository:
+        return self._control.configs
+
+    @property
+    def loggers(self) -> ProcessLoggers:
+        return self._control.loggers
+
+    @property
+    def metadata(self) -> MetadataCache:
+        return self._control.metadata
+
+    @property
+    def controller(self) -> Controller:
+        return self._control.controller
+
+    @property
+    def producer_ids(self) -> ProducerIds:
+        return self._control.producer_ids
+
+    @property
+    def broker_id(self) -> BrokerId:
+        return self._control.broker_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self._control.cluster_id
+
+    @property
+    def clock(self) -> Clock:
+        return self._control.clock
+
+    async def run(self, function: Callable[..., T], *args: object) -> T:
+        """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""
+        return await self._control.run_on_store(function, *args)

@@ -1,0 +1,66 @@
+"""What a handler of the control process may use, as a port: the process implements it, tests replace it.
+
+Such handlers run on the event loop of the control process. Whatever blocks (the store) or touches the controller's
+state goes through :meth:`ControlContext.run`, onto the one controller thread.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from pkafka.clock import Clock
+from pkafka.coordination.store import Store
+from pkafka.model import BrokerId
+from pkafka.server.config import BrokerConfig
+from pkafka.server.config_repository import ConfigRepository
+from pkafka.server.controller.controller import Controller
+from pkafka.server.metadata import MetadataCache
+
+if TYPE_CHECKING:
+    from pkafka.server.producer_ids import ProducerIds
+
+T = TypeVar("T")
+
+
+class ControlContext(Protocol):
+    """The control process, as its request handlers see it."""
+
+    @property
+    def store(self) -> Store:
+        """The coordination store of the present session; use it on the controller thread only."""
+        ...
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings of this moment, dynamic changes included."""
+        ...
+
+    @property
+    def configs(self) -> ConfigRepository:
+        """The settings of topics and brokers; change and load them on the controller thread only."""
+        ...
+
+    @property
+    def producer_ids(self) -> "ProducerIds": ...
+
+    @property
+    def metadata(self) -> MetadataCache:
+        """The cache of the control process; read it on the event loop only."""
+        ...
+
+    @property
+    def controller(self) -> Controller:
+        """The controller of this broker, active or not."""
+        ...
+
+    @property
+    def broker_id(self) -> BrokerId: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    async def run(self, function: Callable[..., T], *args: object) -> T:
+        """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""
+        ...

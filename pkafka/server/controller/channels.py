@@ -1,0 +1,39 @@
+"""The port over which the controller talks to brokers, itself included."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from pkafka.model import BrokerId
+from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from pkafka.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from pkafka.server.metadata import BrokerInfo
+
+ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+ControlResponse: TypeAlias = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
+
+
+class BrokerChannels(Protocol):
+    """Sends control requests; one queue per broker."""
+
+    def send(
+        self,
+        broker_id: BrokerId,
+        request: ControlRequest,
+        on_response: Callable[[ControlResponse], None] | None = None,
+    ) -> None:
+        """Queue a request for a broker; thread-safe, never waits, never raises for an unreachable broker.
+
+        Requests to one broker arrive in the order of these calls, each after the one before was answered. The
+        channel repeats a request until it is answered or the broker is taken off the list.
+
+        Args:
+            broker_id: whom; the local broker too (its processes each get what they own).
+            request: a new object that nobody changes any more.
+            on_response: called on any thread, must only enqueue; None when nobody wants to know.
+        """
+        ...
+
+    def brokers_changed(self, brokers: Mapping[BrokerId, BrokerInfo]) -> None:
+        """The live brokers are these now: drop what is queued for others. Thread-safe, never waits."""
+        ...

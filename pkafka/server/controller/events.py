@@ -1,0 +1,120 @@
+"""What can happen to a controller. Events wait in one first-in, first-out queue that one thread empties (CTRL-8).
+
+An event from a watch says only that something may have changed; the controller reads the store for what.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pkafka.coordination.store import Store
+from pkafka.model import BrokerId, TopicPartition
+from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from pkafka.protocol.messages.stop_replica import StopReplicaResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """A store with a new session is there: watch /controller and stand for election."""
+
+    store: Store
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerChange:
+    """/controller was made, changed or deleted (CTRL-5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionExpired:
+    """The session of ``store`` is over, and with it the role."""
+
+    store: Store
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange:
+    """A broker registered, went away, or changed its registration (CTRL-9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange:
+    """A topic was made or removed (CTRL-10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """A topic's node changed: partitions were added."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeletionWish:
+    """Somebody asked for a deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """A leader changed an ISR by itself, as leaders of Kafka before 2.7 do."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirChange:
+    """A broker lost a log directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrAnswered:
+    """A broker answered a LeaderAndIsr of controller epoch ``epoch``."""
+
+    broker: BrokerId
+    epoch: int
+    response: LeaderAndIsrResponse
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaAnswered:
+    """A broker answered a StopReplica of controller epoch ``epoch`` that told it to delete ``deleted``."""
+
+    broker: BrokerId
+    epoch: int
+    deleted: tuple[TopicPartition, ...]
+    response: StopReplicaResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """What is known may be wrong (a write without an answer, a bug): read everything anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Somebody wants a function called on this thread."""
+
+    function: Callable[[], Any]
+    future: "Future[Any]" = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """Give the role up and end the thread."""
+
+
+Event: TypeAlias = (
+    Startup
+    | ControllerChange
+    | SessionExpired
+    | BrokerChange
+    | TopicChange
+    | PartitionChange
+    | TopicDeletionWish
+    | IsrChange
+    | LogDirChange
+    | LeaderAndIsrAnswered
+    | StopReplicaAnswered
+    | Reload
+    | Call
+    | Shutdown
+)

@@ -1,0 +1,64 @@
+"""The controller's event queue: first in, first out, an event of a watch at most once at a time."""
+
+import threading
+from collections import deque
+from typing import Final
+
+from pkafka.server.controller.events import (
+    BrokerChange,
+    ControllerChange,
+    Event,
+    IsrChange,
+    LogDirChange,
+    PartitionChange,
+    Reload,
+    TopicChange,
+    TopicDeletionWish,
+)
+
+# Each of these makes the controller read what is there now, so that one in the queue does for many changes.
+_COALESCED: Final = (
+    ControllerChange,
+    BrokerChange,
+    TopicChange,
+    PartitionChange,
+    TopicDeletionWish,
+    IsrChange,
+    LogDirChange,
+    Reload,
+)
+
+
+class EventQueue:
+    """Unbounded, thread-safe. Bounded in effect: watches coalesce, and answers are at most one per request."""
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque()
+        self._waiting: set[Event] = set()
+        self._changed = threading.Condition()
+
+    def put(self, event: Event) -> None:
+        """Append an event, unless it says nothing new."""
+        with self._changed:
+            if isinstance(event, _COALESCED):
+                if event in self._waiting:
+                    return
+                self._waiting.add(event)
+            self._events.append(event)
+            self._changed.notify()
+
+    def get(self, timeout_s: float | None = None) -> Event | None:
+        """Take the first event, waiting for one; None when none came in time."""
+        with self._changed:
+            if not self._events:
+                self._changed.wait(timeout_s)
+            if not self._events:
+                return None
+            event = self._events.popleft()
+            # Taken out before it is worked on: a change from now on needs another reading.
+            if isinstance(event, _COALESCED):
+                self._waiting.discard(event)
+            return event
+
+    def __len__(self) -> int:
+        return len(self._events)

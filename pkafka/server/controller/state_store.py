@@ -1,0 +1,337 @@
+"""The controller's reads and writes of the coordination store, and nothing about what they mean.
+
+Every write is an atomic step with a check of /controller_epoch, so that a controller that was replaced without noticing
+cannot write any more (reliability: split brain). Blocking; owned by the controller thread.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pkafka.coordination.store import (
+    BadVersionError,
+    CheckOp,
+    ConnectionLossError,
+    CreateOp,
+    DeleteOp,
+    MultiOutcome,
+    NodeExistsError,
+    NoNodeError,
+    Op,
+    SessionExpiredError,
+    SetOp,
+    Stat,
+    Store,
+    StoreClosedError,
+    StoreError,
+)
+from pkafka.coordination.znode_json import ZnodeFormatError
+from pkafka.coordination.znodes import Features
+from pkafka.errors import PkafkaError
+from pkafka.model import BrokerId, TopicId, TopicPartition
+from pkafka.server.controller import nodes
+from pkafka.server.controller.context import Assignment, Leadership
+from pkafka.server.metadata import BrokerInfo
+
+log = logging.getLogger(__name__)
+
+_NO_CONTROLLER: Final = -1
+
+
+class ControllerMovedError(PkafkaError):
+    """Another broker became the controller; what was being written was not written."""
+
+
+class Topic(NamedTuple):
+    """What a topic's node says; the id is zeros where an old Kafka wrote none."""
+
+    topic_id: TopicId
+    assignments: Mapping[int, Assignment]
+
+
+class Outcome(NamedTuple):
+    """What became of writing the leadership of several partitions."""
+
+    written: dict[TopicPartition, Leadership]
+    conflicts: list[TopicPartition]
+    """At another version than expected: read again and decide anew."""
+    failed: dict[TopicPartition, StoreError]
+
+
+class StateStore:
+    """See the module.
+
+    Args:
+        store: of the present session.
+        epoch: of this controller.
+        epoch_version: version of /controller_epoch at that epoch.
+    """
+
+    def __init__(self, store: Store, *, epoch: int, epoch_version: int) -> None:
+        self._store = store
+        self._epoch = epoch
+        self._fence = CheckOp(nodes.CONTROLLER_EPOCH, epoch_version)
+
+    # -- reading --
+
+    def read_brokers(self) -> dict[BrokerId, tuple[BrokerInfo, int]]:
+        """The live brokers with their epochs."""
+        ids = [name for name in self.children(nodes.BROKER_IDS) if name.isdigit()]
+        found = self._store.get_many([nodes.broker(int(name)) for name in ids])
+        return {
+            int(name): (nodes.decode_broker(int(name), node[0]), node[1].czxid)
+            for name, node in zip(ids, found, strict=True)
+            if node is not None
+        }
+
+    def read_topic_names(self) -> list[str]:
+        """All topics, sorted."""
+        return self.children(nodes.TOPICS)
+
+    def read_topics(self, names: Sequence[str]) -> dict[str, Topic]:
+        """Ids and assignments of those topics that exist."""
+        found = self._store.get_many([nodes.topic(name) for name in names])
+        topics = {}
+        for name, node in zip(names, found, strict=True):
+            if node is None:
+                continue
+            try:
+                topics[name] = Topic(*nodes.decode_topic(node[0]))
+            except ZnodeFormatError as error:
+                # One damaged node must not take all other topics down with it.
+                log.error("topic %s is left out, its node cannot be read: %s", name, error)
+        return topics
+
+    def read_leadership(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leadership]:
+        """The state nodes of those partitions that have one."""
+        found = self._store.get_many([nodes.partition_state(one) for one in partitions])
+        return {
+            partition: nodes.decode_leadership(node[0], node[1].version)
+            for partition, node in zip(partitions, found, strict=True)
+            if node is not None
+        }
+
+    def read_topic_configs(self, names: Sequence[str]) -> dict[str, Mapping[str, str]]:
+        """What topics override; empty for those that override nothing."""
+        found = self._store.get_many([nodes.topic_config(name) for name in names])
+        return {
+            name: nodes.decode_config(node[0]) if node is not None else {}
+            for name, node in zip(names, found, strict=True)
+        }
+
+    def read_deletions(self) -> list[str]:
+        """The topics that somebody asked to delete."""
+        return self.children(nodes.DELETE_TOPICS)
+
+    def read_isr_notifications(self) -> tuple[list[str], list[TopicPartition]]:
+        """Names of the notifications and the partitions in them."""
+        names = self.children(nodes.ISR_NOTIFICATIONS)
+        found = self._store.get_many([f"{nodes.ISR_NOTIFICATIONS}/{name}" for name in names])
+        partitions = [one for node in found if node is not None for one in nodes.decode_partitions(node[0])]
+        return names, list(dict.fromkeys(partitions))
+
+    def read_log_dir_notifications(self) -> tuple[list[str], list[BrokerId]]:
+        """Names of the notifications and the brokers that wrote them."""
+        names = self.children(nodes.LOG_DIR_NOTIFICATIONS)
+        found = self._store.get_many([f"{nodes.LOG_DIR_NOTIFICATIONS}/{name}" for name in names])
+        brokers = [nodes.decode_log_dir_event(node[0]) for node in found if node is not None]
+        return names, sorted(set(brokers))
+
+    def children(self, path: str) -> list[str]:
+        """Names of the children, sorted; none when there is no such node."""
+        try:
+            return sorted(self._store.children(path))
+        except NoNodeError:
+            return []
+
+    # -- writing --
+
+    def create_leadership(self, wanted: Mapping[TopicPartition, Leadership]) -> Outcome:
+        """Write the first state of partitions, with the nodes above it."""
+        topics = sorted({partition.topic for partition in wanted})
+        for path, outcome in zip(
+            topics, self._fenced([[CreateOp(nodes.partitions(one))] for one in topics]), strict=True
+        ):
+            if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExistsError | NoNodeError):
+                log.warning("the partitions node of topic %s could not be made: %s", path, outcome)
+        states = {
+            partition: CreateOp(nodes.partition_state(partition), nodes.encode_leadership(leadership))
+            for partition, leadership in wanted.items()
+        }
+        result = Outcome({}, [], {})
+        retried: dict[TopicPartition, Sequence[Op]] = {}
+        transactions = {one: [CreateOp(nodes.partition(one)), state] for one, state in states.items()}
+        for partition, outcome in self._each(transactions):
+            if isinstance(outcome, NodeExistsError):
+                # The partition's node is there, left by a controller that stopped half way.
+                retried[partition] = [states[partition]]
+            else:
+                _sort_in(result, partition, wanted[partition], outcome)
+        for partition, outcome in self._each(retried):
+            _sort_in(result, partition, wanted[partition], outcome)
+        return result
+
+    def update_leadership(self, wanted: Mapping[TopicPartition, Leadership]) -> Outcome:
+        """Replace the state of partitions that are still at the ``partition_epoch`` given."""
+        result = Outcome({}, [], {})
+        transactions = {
+            partition: [
+                SetOp(
+                    nodes.partition_state(partition),
+                    nodes.encode_leadership(leadership),
+                    leadership.partition_epoch,
+                )
+            ]
+            for partition, leadership in wanted.items()
+        }
+        for partition, outcome in self._each(transactions):
+            _sort_in(result, partition, wanted[partition], outcome)
+        return result
+
+    def enable_features(self) -> None:
+        """See to it that /feature says that this cluster has finalized features, be they none (KIP-584)."""
+        try:
+            data, stat = self._store.get(Features.path())
+        except NoNodeError:
+            self._one([CreateOp(Features.path(), Features().encode())])
+            return
+        found = Features.decode(data)
+        if not found.enabled:
+            self._one([SetOp(Features.path(), Features(found.max_levels).encode(), stat.version)])
+
+    def write_topic(self, name: str, topic: Topic) -> None:
+        """Replace a topic's node."""
+        self._one([SetOp(nodes.topic(name), nodes.encode_topic(topic.topic_id, topic.assignments))])
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic, its settings and, last, the wish to delete it. May be repeated after a failure."""
+        for path in (nodes.topic(name), nodes.topic_config(name)):
+            self._delete_tree(path)
+        self.delete_children(nodes.DELETE_TOPICS, [name])
+
+    def delete_children(self, parent: str, names: Iterable[str]) -> None:
+        """Remove childless nodes; those that are gone already do not matter."""
+        outcomes = self._fenced([[DeleteOp(f"{parent}/{name}")] for name in names])
+        for outcome in outcomes:
+            if isinstance(outcome, StoreError) and not isinstance(outcome, NoNodeError):
+                raise outcome
+
+    def _delete_tree(self, path: str) -> None:
+        # One fenced step for each level instead of Store.delete_recursive, which knows no fence.
+        levels = [[path]]
+        while levels[-1]:
+            levels.append([f"{parent}/{name}" for parent in levels[-1] for name in self.children(parent)])
+        for level in reversed(levels):
+            for outcome in self._fenced([[DeleteOp(one)] for one in level]):
+                if isinstance(outcome, StoreError) and not isinstance(outcome, NoNodeError):
+                    raise outcome
+
+    def _one(self, ops: Sequence[Op]) -> None:
+        (outcome,) = self._fenced([ops])
+        if isinstance(outcome, StoreError):
+            raise outcome
+
+    def _each(
+        self, transactions: Mapping[TopicPartition, Sequence[Op]]
+    ) -> Iterable[tuple[TopicPartition, MultiOutcome]]:
+        return zip(transactions, self._fenced(list(transactions.values())), strict=True)
+
+    def _fenced(self, transactions: Sequence[Sequence[Op]]) -> list[MultiOutcome]:
+        if not transactions:
+            return []
+        outcomes = self._store.multi_many([[self._fence, *ops] for ops in transactions])
+        for outcome in outcomes:
+            if isinstance(outcome, ConnectionLossError | SessionExpiredError | StoreClosedError):
+                raise outcome
+            if isinstance(outcome, StoreError) and outcome.failed_index == 0:
+                raise ControllerMovedError(
+                    f"epoch {self._epoch} is over: {nodes.CONTROLLER_EPOCH} was changed"
+                )
+        return outcomes
+
+
+def _sort_in(result: Outcome, partition: TopicPartition, wanted: Leadership, outcome: MultiOutcome) -> None:
+    if not isinstance(outcome, StoreError):
+        written = outcome[-1]
+        version = written.version if isinstance(written, Stat) else 0
+        result.written[partition] = wanted._replace(partition_epoch=version)
+    elif isinstance(outcome, BadVersionError | NodeExistsError):
+        result.conflicts.append(partition)
+    else:
+        result.failed[partition] = outcome
+
+
+class Won(NamedTuple):
+    """An election won."""
+
+    epoch: int
+    epoch_version: int
+
+
+def active_controller(store: Store) -> BrokerId:
+    """The broker named by /controller, -1 when there is none."""
+    try:
+        data, _ = store.get(nodes.CONTROLLER)
+    except NoNodeError:
+        return _NO_CONTROLLER
+    return nodes.decode_controller(data)
+
+
+def stand_for_election(store: Store, broker_id: BrokerId, now_ms: int) -> Won | None:
+    """Try to become the controller: take /controller and raise /controller_epoch in one step (CTRL-2, CTRL-6).
+
+    Returns:
+        The epoch won; None when another broker has the role or wins it.
+    """
+    ops: list[Op] = []
+    try:
+        data, stat = store.get(nodes.CONTROLLER)
+    except NoNodeError:
+        pass
+    else:
+        if nodes.decode_controller(data) != broker_id or stat.ephemeral_owner != store.session_id:
+            return None
+        # Left by this broker's former control process, whose session lives on in this one: begin a new epoch.
+        ops.append(DeleteOp(nodes.CONTROLLER, stat.version))
+    epoch, version = _read_epoch(store)
+    ops += [
+        CreateOp(nodes.CONTROLLER, nodes.encode_controller(broker_id, now_ms), ephemeral=True),
+        SetOp(nodes.CONTROLLER_EPOCH, str(epoch + 1).encode(), version),
+    ]
+    try:
+        store.multi(ops)
+    except (NoNodeError, NodeExistsError, BadVersionError, ConnectionLossError):
+        # Perhaps it was our own request whose answer was lost: look whose nodes these are.
+        return _won_after_all(store, broker_id, epoch + 1)
+    return Won(epoch + 1, version + 1)
+
+
+def _won_after_all(store: Store, broker_id: BrokerId, epoch: int) -> Won | None:
+    try:
+        data, stat = store.get(nodes.CONTROLLER)
+    except NoNodeError:
+        return None
+    now_epoch, now_version = _read_epoch(store)
+    ours = nodes.decode_controller(data) == broker_id and stat.ephemeral_owner == store.session_id
+    return Won(now_epoch, now_version) if ours and now_epoch == epoch else None
+
+
+def _read_epoch(store: Store) -> tuple[int, int]:
+    try:
+        data, stat = store.get(nodes.CONTROLLER_EPOCH)
+    except NoNodeError:
+        try:
+            store.create(nodes.CONTROLLER_EPOCH, b"0")
+        except NodeExistsError:
+            log.debug("another broker made %s first", nodes.CONTROLLER_EPOCH)
+        data, stat = store.get(nodes.CONTROLLER_EPOCH)
+    return int(data), stat.version
+
+
+def resign(store: Store, epoch_version: int) -> None:
+    """Give /controller up, if this is still the same election.
+
+    Raises:
+        StoreError: it is not ours any more.
+    """
+    store.multi([CheckOp(nodes.CONTROLLER_EPOCH, epoch_version), DeleteOp(nodes.CONTROLLER)])

@@ -1,0 +1,223 @@
+"""From a frame to its handler and from the handler's word to the bytes of the answer; the fate of each kind of failure.
+
+An ApiError is answered with its code, a ProtocolError closes the connection, a broken invariant ends the worker, and a
+bug in one handler is logged and closes the connection that hit it. Nothing of any API is known here.
+"""
+
+import logging
+import struct
+from collections.abc import Awaitable, Callable
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pkafka.errors import ApiError, ProtocolError
+from pkafka.net.connection import Answer, Detach, ServerConnection
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.headers import RequestHeader, decode_request_header
+from pkafka.protocol.registry import request_class, response_header_version, versions
+from pkafka.protocol.schema import Message
+from pkafka.server.ipc import PeerGone
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+log = logging.getLogger(__name__)
+
+_PLAIN_HEADER = struct.Struct(">ii")
+_FLEXIBLE_HEADER = struct.Struct(">iib")
+_START = struct.Struct(">hhi")
+
+FrameApi: TypeAlias = (
+    "Callable[[Worker, ServerConnection, RequestHeader, memoryview, int], Answer | Detach | None]"
+)
+"""Serves the bytes of a request itself (the hot paths)."""
+MessageApi: TypeAlias = "Callable[[RequestContext, Any, int], Message | bytes | Awaitable[Message | bytes]]"
+"""Serves a decoded request: context, request, version -> response (or its encoded body)."""
+
+
+class RequestContext:
+    """What a handler may know of the request besides its body."""
+
+    __slots__ = ("connection", "header", "worker")
+
+    def __init__(self, worker: "Worker", connection: ServerConnection, header: RequestHeader) -> None:
+        self.worker = worker
+        self.connection = connection
+        self.header = header
+
+    @property
+    def listener_name(self) -> str:
+        """The listener that the client is connected to."""
+        return self.connection.listener
+
+
+def frame(header: RequestHeader, body: bytes | bytearray) -> bytes:
+    """The whole answer to a request: length prefix, response header, body."""
+    if response_header_version(header.api_key, header.api_version):
+        return _FLEXIBLE_HEADER.pack(len(body) + 5, header.correlation_id, 0) + body
+    return _PLAIN_HEADER.pack(len(body) + 4, header.correlation_id) + body
+
+
+class Dispatcher:
+    """Serves the frames of one worker's connections.
+
+    Args:
+        frame_apis: keys whose handlers take bytes.
+        message_apis: keys whose handlers take messages.
+        control_apis: keys that the control process serves.
+    """
+
+    def __init__(
+        self,
+        worker: "Worker",
+        frame_apis: dict[int, FrameApi],
+        message_apis: dict[int, MessageApi],
+        control_apis: frozenset[int],
+    ) -> None:
+        self._worker = worker
+        self._frame_apis = frame_apis
+        self._message_apis = message_apis
+        self._control_apis = control_apis
+        self._versions: Final = {
+            key: versions(key) for key in sorted({*frame_apis, *message_apis, *control_apis})
+        }
+
+    @property
+    def served(self) -> dict[int, range]:
+        """Every API key that is served, with its versions: what ApiVersions answers."""
+        return self._versions
+
+    def handle(self, connection: ServerConnection, data: memoryview) -> Answer | Detach | None:
+        """Serve one frame (the connection's handler)."""
+        began_ns = perf_counter_ns()
+        try:
+            header, position = decode_request_header(data)
+            answer = self._serve(connection, header, data, position)
+            if answer is None:
+                # Whoever finishes it later finds here what it was.
+                connection.pending = (header.api_key, header.api_version, began_ns)
+            elif not isinstance(answer, Detach):
+                took_ns = perf_counter_ns() - began_ns
+                self._worker.metrics.request(header.api_key, header.api_version, took_ns)
+            return answer
+        except ProtocolError as error:
+            self._refuse(connection, data, error)
+        except AssertionError as error:
+            self._worker.crash(error)
+        except Exception:
+            # A bug in one handler costs the connection that hit it, not the worker.
+            log.exception("A request of %d bytes failed", len(data))
+            connection.close()
+        return ()
+
+    def finished(self, connection: ServerConnection) -> None:
+        """A request that was answered later is answered now (the connection's callback)."""
+        pending, connection.pending = connection.pending, None
+        if pending is not None:
+            api_key, api_version, began_ns = pending
+            self._worker.metrics.request(api_key, api_version, perf_counter_ns() - began_ns)
+
+    def _serve(
+        self, connection: ServerConnection, header: RequestHeader, data: memoryview, position: int
+    ) -> Answer | Detach | None:
+        allowed = self._versions.get(header.api_key)
+        if allowed is None:
+            raise ProtocolError(f"API key {header.api_key} is not served")
+        if header.api_version not in allowed:
+            return self._unsupported_version(connection, header, allowed)
+        serve = self._frame_apis.get(header.api_key)
+        if serve is not None:
+            return serve(self._worker, connection, header, data, position)
+        if header.api_key in self._control_apis:
+            # Decoded by the control process; checked here so that bad bytes close the right connection.
+            body = bytes(data[position:])
+            decode(request_class(header.api_key), header.api_version, body)
+            self._worker.spawn(self._ask_control(connection, header, body), connection)
+            return None
+        return self._serve_message(connection, header, bytes(data[position:]))
+
+    def _unsupported_version(
+        self, connection: ServerConnection, header: RequestHeader, allowed: range
+    ) -> Answer | Detach | None:
+        if header.api_key != ApiKey.API_VERSIONS:
+            raise ProtocolError(
+                f"{ApiKey(header.api_key).name} version {header.api_version} is not one of"
+                f" {allowed.start}-{allowed.stop - 1}"
+            )
+        # A client that is newer than this broker learns what there is from a version 0 answer (KIP-511).
+        old = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
+        context = RequestContext(self._worker, connection, header)
+        response = self._message_apis[header.api_key](context, None, header.api_version)
+        assert isinstance(response, Message)
+        return (frame(old, encode(response, 0)),)
+
+    def _serve_message(
+        self, connection: ServerConnection, header: RequestHeader, body: bytes
+    ) -> Answer | None:
+        request = decode(request_class(header.api_key), header.api_version, body)
+        context = RequestContext(self._worker, connection, header)
+        try:
+            outcome = self._message_apis[header.api_key](context, request, header.api_version)
+        except ApiError as error:
+            raise ProtocolError(f"{ApiKey(header.api_key).name}: {error}") from error
+        if isinstance(outcome, Awaitable):
+            self._worker.spawn(self._finish_later(connection, header, outcome), connection)
+            return None
+        return (self._encoded(header, outcome),)
+
+    def _encoded(self, header: RequestHeader, outcome: Message | bytes) -> bytes:
+        body = outcome if isinstance(outcome, bytes) else encode(outcome, header.api_version)
+        return frame(header, body)
+
+    async def _finish_later(
+        self, connection: ServerConnection, header: RequestHeader, outcome: Awaitable[Message | bytes]
+    ) -> None:
+        try:
+            answer = self._encoded(header, await outcome)
+        except ApiError as error:
+            # No place in this response for an error of the whole request: closing is what Kafka does too.
+            log.info("Closing the connection of %s: %s: %s", connection.peer_host, _name(header), error)
+            connection.close()
+        else:
+            connection.finish((answer,))
+
+    async def _ask_control(self, connection: ServerConnection, header: RequestHeader, body: bytes) -> None:
+        facts = [
+            header.api_key,
+            header.api_version,
+            header.client_id,
+            connection.listener,
+            connection.peer_host,
+        ]
+        while not connection.closed:
+            control = await self._worker.control_peer()
+            try:
+                _payload, answer, _fds = await control.call("api", facts, body)
+            except PeerGone:
+                # It died with the request in hand; its successor answers. All of these are safe to repeat, as a client
+                # would after a time-out.
+                continue
+            except ApiError as error:
+                log.info("Closing the connection of %s: %s: %s", connection.peer_host, _name(header), error)
+                connection.close()
+                return
+            connection.finish((frame(header, bytes(answer)),))
+            return
+
+    def _refuse(self, connection: ServerConnection, data: memoryview, error: ProtocolError) -> None:
+        key, version = _START.unpack_from(data)[:2] if len(data) >= _START.size else (-1, -1)
+        log.warning(
+            "Closing the connection of %s: request of key %d, version %d, %d bytes: %s",
+            connection.peer_host,
+            key,
+            version,
+            len(data),
+            error,
+        )
+        self._worker.metrics.refused()
+        connection.close()
+
+
+def _name(header: RequestHeader) -> str:
+    return f"{ApiKey(header.api_key).name} v{header.api_version}"

@@ -1,0 +1,198 @@
+"""CreateTopics (key 19, v0-7): topic nodes are written, the controller does the rest; served by the control process.
+
+v1 error messages, validate only · v2 throttle time · v4 defaults of the broker for partitions and replicas (KIP-464) ·
+v5 flexible; settings, partitions and replicas in the answer (KIP-525) · v7 topic ids
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pkafka.coordination.store import StoreError
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import (
+    CONSUMER_OFFSETS_TOPIC,
+    NO_TOPIC_ID,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    TopicId,
+)
+from pkafka.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from pkafka.server import topics
+from pkafka.server.config_description import describe_topic
+from pkafka.server.control_context import ControlContext
+from pkafka.server.controller.placement import place_replicas
+from pkafka.server.dynamic_config import check_new_topic_configs
+
+log = logging.getLogger(__name__)
+
+_CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+
+class _Created(NamedTuple):
+    topic_id: TopicId
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+async def handle(ctx: ControlContext, request: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
+    """Create topics, each for itself, and wait until they are led or ``timeout_ms`` is over."""
+    if not ctx.controller.is_active:
+        return CreateTopicsResponse(
+            topics=[_failed(one.name, ApiError(ErrorCode.NOT_CONTROLLER), None) for one in request.topics]
+        )
+    times = Counter(one.name for one in request.topics)
+    outcomes: dict[str, _Created | CreatableTopicResult] = {}
+    for topic in request.topics:
+        if topic.name in outcomes:
+            continue
+        try:
+            if times[topic.name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Found multiple entries for this topic.")
+            if topic.name == _CLUSTER_METADATA_TOPIC:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, f"Creation of internal topic {topic.name} is prohibited."
+                )
+            outcomes[topic.name] = await _create(ctx, topic, validate_only=request.validate_only)
+        except ApiError as error:
+            outcomes[topic.name] = _failed(topic.name, error, error.message)
+        except StoreError as error:
+            log.warning("topic %s could not be created: %s", topic.name, error)
+            outcomes[topic.name] = _failed(topic.name, ApiError(ErrorCode.REQUEST_TIMED_OUT), str(error))
+    created = {name: one for name, one in outcomes.items() if isinstance(one, _Created)}
+    if not request.validate_only:
+        await _wait_for_leaders(ctx, created, request.timeout_ms)
+    results = {
+        name: one if isinstance(one, CreatableTopicResult) else _result(ctx, name, one, request)
+        for name, one in outcomes.items()
+    }
+    return CreateTopicsResponse(topics=[results[one.name] for one in request.topics])
+
+
+async def auto_create(ctx: ControlContext, names: Sequence[str]) -> dict[str, ErrorCode]:
+    """Create topics that somebody asked about (auto.create.topics.enable), without waiting for their leaders.
+
+    Returns:
+        For each name LEADER_NOT_AVAILABLE when the topic is there or on its way, else why not.
+    """
+    outcome: dict[str, ErrorCode] = {}
+    for name in dict.fromkeys(names):
+        if not ctx.controller.is_active:
+            outcome[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            continue
+        try:
+            await _create(ctx, _internal_or_default(ctx, name), validate_only=False)
+        except ApiError as error:
+            exists = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+            outcome[name] = ErrorCode.LEADER_NOT_AVAILABLE if exists else error.code
+            if not exists:
+                log.warning("topic %s was not created automatically: %s", name, error)
+        except StoreError as error:
+            log.warning("topic %s was not created automatically: %s", name, error)
+            outcome[name] = ErrorCode.LEADER_NOT_AVAILABLE
+        else:
+            outcome[name] = ErrorCode.LEADER_NOT_AVAILABLE
+    return outcome
+
+
+def _internal_or_default(ctx: ControlContext, name: str) -> CreatableTopic:
+    config = ctx.config
+    if name == CONSUMER_OFFSETS_TOPIC:
+        shape = (config.offsets_topic_num_partitions, config.offsets_topic_replication_factor)
+    elif name == TRANSACTION_STATE_TOPIC:
+        shape = (config.transaction_state_log_num_partitions, config.transaction_state_log_replication_factor)
+    else:
+        shape = (topics.UNSET, topics.UNSET)
+    return CreatableTopic(name=name, num_partitions=shape[0], replication_factor=shape[1])
+
+
+async def _create(ctx: ControlContext, topic: CreatableTopic, *, validate_only: bool) -> _Created:
+    if ctx.metadata.topic(topic.name) is not None:
+        raise topics.already_exists(topic.name)
+    nulls = [one.name for one in topic.configs if one.value is None]
+    if nulls:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}"
+        )
+    configs = {one.name: one.value or "" for one in topic.configs}
+    assignments = _assignments(ctx, topic)
+
+    def write() -> TopicId:
+        topics.check_new_topic(ctx.store, topic.name, assignments)
+        check_new_topic_configs(ctx.config, configs)
+        if validate_only:
+            return NO_TOPIC_ID
+        topic_id = topics.create_topic(ctx.store, topic.name, assignments, configs)
+        # Before the controller, whose turn is after this, has anybody open a log for it.
+        ctx.configs.load_topics([topic.name])
+        return topic_id
+
+    topic_id = await ctx.run(write)
+    return _Created(topic_id, len(assignments), len(next(iter(assignments.values()))), configs)
+
+
+def _assignments(ctx: ControlContext, topic: CreatableTopic) -> dict[int, tuple[BrokerId, ...]]:
+    shape = (topic.num_partitions, topic.replication_factor)
+    if topic.assignments:
+        if shape != (topics.UNSET, topics.UNSET):
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used"
+                " at the same time.",
+            )
+        return {one.partition_index: tuple(one.broker_ids) for one in topic.assignments}
+    return place_replicas(
+        {broker.id: broker.rack for broker in ctx.metadata.brokers.values()},
+        partitions=ctx.config.num_partitions if shape[0] == topics.UNSET else shape[0],
+        replication_factor=ctx.config.default_replication_factor if shape[1] == topics.UNSET else shape[1],
+    )
+
+
+async def _wait_for_leaders(ctx: ControlContext, created: Mapping[str, _Created], timeout_ms: int) -> None:
+    def all_led() -> bool:
+        return all(_is_led(ctx, name, one) for name, one in created.items())
+
+    if created and timeout_ms > 0:
+        await ctx.metadata.wait_until(all_led, timeout_s=timeout_ms / 1000)
+
+
+def _is_led(ctx: ControlContext, name: str, created: _Created) -> bool:
+    return all(ctx.metadata.has_leader(name, number) for number in range(created.partitions))
+
+
+def _result(
+    ctx: ControlContext, name: str, created: _Created, request: CreateTopicsRequest
+) -> CreatableTopicResult:
+    if not request.validate_only and (request.timeout_ms <= 0 or not _is_led(ctx, name, created)):
+        result = _failed(name, ApiError(ErrorCode.REQUEST_TIMED_OUT), None)
+        result.topic_id = created.topic_id
+        return result
+    return CreatableTopicResult(
+        name=name,
+        topic_id=created.topic_id,
+        error_message=None,
+        num_partitions=created.partitions,
+        replication_factor=created.replication_factor,
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.sensitive,
+            )
+            for entry in describe_topic(ctx.configs.layers, created.configs)
+        ],
+    )
+
+
+def _failed(name: str, error: ApiError, message: str | None) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=message, configs=[])

@@ -1,0 +1,518 @@
+"""Fetch (key 1, v0-17): hand out ranges of the partitions' logs.
+
+v1 throttle time · v2 magic 1 · v3 max bytes · v4 isolation level, magic 2 · v5 log start offset · v7 sessions
+(KIP-227) · v9 current leader epoch (KIP-320) · v10 zstd · v11 rack (KIP-392) · v12 flexible, diverging epoch (KIP-595)
+· v13 topic ids (KIP-516) · v15 replica state · v16 node endpoints (KIP-951) · v17 directory id
+
+Records are never read here: an answer names file ranges, which the kernel copies to the socket. What other workers own
+comes back from them as (descriptor, position, length). A fetch that finds too little waits in the purgatory.
+"""
+
+import asyncio
+import os
+import struct
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from pkafka.errors import ApiError, ErrorCode, StorageError
+from pkafka.net.connection import Answer, Detach, FileRange, Part, ServerConnection
+from pkafka.protocol.headers import RequestHeader
+from pkafka.protocol.hot import FetchHeader, decode_fetch, encode_fetch_response
+from pkafka.records.batch import MAGIC_POSITION
+from pkafka.records.conversion import down_convert
+from pkafka.server.connection_state import ConnectionState
+from pkafka.server.delayed import DelayedOperation
+from pkafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
+from pkafka.server.ipc import PeerGone
+from pkafka.server.partitions import Partition
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+READ_COMMITTED: Final = 1
+_FIRST_VERSION_WITH_MAX_BYTES: Final = 3
+_FIRST_VERSION_WITH_IDS: Final = 13
+_FIRST_VERSION_WITH_ZSTD: Final = 10
+_FIRST_VERSION_WITH_MAGIC_2: Final = 4
+_EMPTY: Final = FileRange(-1, 0, 0)
+_BATCH_START: Final = struct.Struct(">qi")
+"""Base offset, and the length of what follows."""
+_NOT_KNOWN_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""Errors with which Kafka answers before it asks the log: no aborted transactions then, where else it says null."""
+RANGES_MAX: Final = 256
+"""So many partitions of one worker can have records in one answer; the others come first in the next one. More open
+files at once would close each other (see OpenFiles) before the first one is sent, and be more than a reader borrows."""
+_REMOTE_WAIT_MAX_MS: Final = 1_000
+"""Then a fetch looks again. The waits that it left behind at other workers, when one had something, end by then,
+however long clients are ready to wait."""
+
+Aborted: TypeAlias = list[tuple[int, int]] | None
+
+
+class Found(NamedTuple):
+    """What one partition has for a fetch."""
+
+    error: int
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: Aborted = None
+    records: Part = _EMPTY
+    diverging: "tuple[int, int] | None" = None
+    generation: int = 0
+    """Which open file the range lies in, for workers that keep its descriptor."""
+
+    @property
+    def length(self) -> int:
+        """Bytes of records."""
+        records = self.records
+        return records.length if type(records) is FileRange else len(records)
+
+
+class Limits(NamedTuple):
+    """What bounds one read over several partitions."""
+
+    bytes_max: int
+    at_least_one_batch: bool
+    isolation_level: int
+    replica_id: int
+    version: int
+
+
+Wanted: TypeAlias = tuple[str, int, int, int, int, int, bytes | None]
+"""topic, partition, current leader epoch, fetch offset, last fetched epoch, bytes at the most, topic id if
+asked by id"""
+
+
+def handle(
+    worker: "Worker", connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
+) -> Answer | Detach | None:
+    """Serve one frame; None when the answer comes later."""
+    request = decode_fetch(frame, position, header.api_version)
+    state = connection.state
+    assert isinstance(state, ConnectionState)
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        state.has_session = False
+        # A session lives where it was made, so a connection moves only before its session begins.
+        names = [(worker.topic_name(row[0]), row[1]) for row in request.partitions]
+        foreign = worker.foreign_owner(names)
+        if foreign is not None:
+            detach = worker.hand_over(connection, foreign)
+            if detach is not None:
+                return detach
+    try:
+        fetch = _Fetch(worker, connection, header, request)
+    except ApiError as error:
+        return fetch_error(worker, header, error.code)
+    state.has_session = fetch.has_session
+    return fetch.begin()
+
+
+def fetch_error(
+    worker: "Worker", header: RequestHeader, code: ErrorCode, session_id: int = NO_SESSION
+) -> Answer:
+    """An answer that carries only an error of the whole request."""
+    parts = encode_fetch_response(header.api_version, header.correlation_id, 0, code, session_id, [])
+    return [part for part in parts if not isinstance(part, int)]
+
+
+class _Fetch(DelayedOperation):
+    """One fetch request, from its first look at the logs to its answer."""
+
+    __slots__ = (
+        "_connection",
+        "_found",
+        "_header",
+        "_limits",
+        "_max_wait_ms",
+        "_min_bytes",
+        "_remote_waits",
+        "_session",
+        "_targets",
+        "_version",
+        "_worker",
+    )
+
+    def __init__(
+        self, worker: "Worker", connection: ServerConnection, header: RequestHeader, request: FetchHeader
+    ) -> None:
+        super().__init__()
+        self._worker = worker
+        self._connection = connection
+        self._header = header
+        self._version = header.api_version
+        self._session: FetchSession | None = None
+        self._targets = self._resolve(request)
+        bytes_max = min(request.max_bytes, worker.config.fetch_max_bytes)
+        self._limits = Limits(
+            max(bytes_max, 0),
+            self._version >= _FIRST_VERSION_WITH_MAX_BYTES,
+            request.isolation_level,
+            request.replica_id,
+            self._version,
+        )
+        self._min_bytes = min(request.min_bytes, max(bytes_max, 0))
+        self._max_wait_ms = request.max_wait_ms
+        self._found: list[Found] = []
+
+    # -- sessions --
+
+    @property
+    def has_session(self) -> bool:
+        """Whether the client can go on with an incremental fetch."""
+        return self._session is not None
+
+    def _resolve(self, request: FetchHeader) -> list[FetchTarget]:
+        """The partitions to read, in order, by the rules of KIP-227.
+
+        Raises:
+            ApiError: the session is not known or its epoch or kind is wrong.
+        """
+        sessions = self._worker.fetch_sessions
+        uses_ids = self._version >= _FIRST_VERSION_WITH_IDS
+        now_ms = self._worker.clock.monotonic_ms()
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if request.session_id != NO_SESSION:
+                sessions.remove(request.session_id)
+            targets = [FetchTarget(*row) for row in request.partitions]
+            if request.session_epoch == INITIAL_EPOCH and targets:
+                self._session = sessions.create(targets, uses_topic_ids=uses_ids, now_ms=now_ms)
+            return targets
+        session = sessions.resume(
+            request.session_id, request.session_epoch, uses_topic_ids=uses_ids, now_ms=now_ms
+        )
+        for row in request.partitions:
+            known = session.targets.get((row[0], row[1]))
+            if known is None:
+                session.targets[row[0], row[1]] = FetchTarget(*row)
+            else:
+                known.update(*row[2:])
+        for forgotten in request.forgotten:
+            session.targets.pop(forgotten, None)
+        if session.targets:
+            self._session = session
+        else:
+            sessions.remove(session.id)
+        return list(session)
+
+    # -- reading --
+
+    def begin(self) -> Answer | None:
+        """Look at the logs; answer when there is enough, else wait."""
+        by_owner = self._by_owner()
+        if by_owner.keys() <= {self._worker.index}:
+            self._found = read(self._worker, self._wanted(self._targets), self._limits)
+            if self._is_satisfied():
+                self.completed = True
+                return self._answer()
+            self._worker.fetches.watch(self, self._keys_to_watch(), timeout_ms=self._max_wait_ms)
+            return None
+        self._worker.spawn(self._read_everywhere(by_owner), self._connection)
+        return None
+
+    def _by_owner(self) -> dict[int, list[int]]:
+        """Places of the targets by the worker that owns them, in the order in which the owners come first."""
+        groups: dict[int, list[int]] = {}
+        worker = self._worker
+        for place, target in enumerate(self._targets):
+            name = worker.topic_name(target.topic)
+            owner = worker.index if name is None else worker.partitions.owner(name, target.partition)
+            groups.setdefault(owner, []).append(place)
+        return groups
+
+    def _wanted(self, targets: Iterable[FetchTarget]) -> list[Wanted]:
+        name = self._worker.topic_name
+        return [
+            (
+                name(target.topic) or "",
+                target.partition,
+                target.current_leader_epoch,
+                target.fetch_offset,
+                target.last_fetched_epoch,
+                target.partition_max_bytes,
+                target.topic if isinstance(target.topic, bytes) else None,
+            )
+            for target in targets
+        ]
+
+    def _is_satisfied(self) -> bool:
+        if self._max_wait_ms <= 0 or not self._targets:
+            return True
+        total = 0
+        for found in self._found:
+            if found.error or found.diverging is not None:
+                return True
+            total += found.length
+        return total >= self._min_bytes
+
+    def _keys_to_watch(self) -> list[tuple[str, int]]:
+        name = self._worker.topic_name
+        return [(name(target.topic) or "", target.partition) for target in self._targets]
+
+    async def _read_everywhere(self, by_owner: dict[int, list[int]]) -> None:
+        """The same over several workers: read, and when that was too little, again after a sign or the time-out."""
+        worker = self._worker
+        deadline_ms = worker.clock.monotonic_ms() + self._max_wait_ms
+        while True:
+            held: list[int] = []
+            try:
+                await self._read_round(by_owner, held)
+                left_ms = deadline_ms - worker.clock.monotonic_ms()
+                if self._connection.closed:
+                    return
+                if left_ms <= 0 or self._is_satisfied():
+                    self.force_complete()
+                    return
+            finally:
+                for fd in held:
+                    os.close(fd)
+            rows = self._wanted(self._targets)
+            await worker.appends.any(
+                {
+                    owner: [
+                        (rows[place][0], rows[place][1], self._found[place].high_watermark)
+                        for place in places
+                    ]
+                    for owner, places in by_owner.items()
+                },
+                timeout_ms=min(left_ms, _REMOTE_WAIT_MAX_MS),
+            )
+
+    async def _read_round(self, by_owner: dict[int, list[int]], held: list[int]) -> None:
+        """One look at all owners. The descriptors that the answer needs are put into ``held``: while another worker
+        is asked, a log may close its own."""
+        found: list[Found] = [Found(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(self._targets)
+        wanted = self._wanted(self._targets)
+
+        async def ask(owner: int, places: list[int]) -> None:
+            rows = [wanted[place] for place in places]
+            if owner == self._worker.index:
+                answers = read(self._worker, rows, self._limits)
+            else:
+                answers = await self._read_remote(owner, rows)
+            for place, answer in zip(places, answers, strict=True):
+                found[place] = _hold(answer, held)
+
+        await asyncio.gather(*(ask(owner, places) for owner, places in by_owner.items()))
+        self._found = within(found, [row[5] for row in wanted], self._limits)
+
+    async def _read_remote(self, owner: int, rows: Sequence[Wanted]) -> list[Found]:
+        try:
+            return await self._worker.files.fetch(owner, rows, self._limits)
+        except (PeerGone, ApiError):
+            return [Found(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(rows)
+
+    # -- waiting and answering --
+
+    def try_complete(self) -> bool:
+        self._found = read(self._worker, self._wanted(self._targets), self._limits)
+        return self._is_satisfied()
+
+    def on_expiration(self) -> None:
+        # What is there now counts, however little it is.
+        self._found = read(self._worker, self._wanted(self._targets), self._limits)
+
+    def on_complete(self) -> None:
+        if not self._connection.closed:
+            self._connection.finish(self._answer())
+
+    def on_failure(self, error: Exception) -> None:
+        if isinstance(error, AssertionError):
+            self._worker.crash(error)
+        self._connection.close()
+
+    def _answer(self) -> Answer:
+        session = self._session
+        incremental = session is not None and session.epoch > 1
+        rows = []
+        ranges: list[Part] = []
+        for target, found in zip(self._targets, self._found, strict=True):
+            length = found.length
+            news = target.has_news(
+                error=found.error != 0,
+                high_watermark=found.high_watermark,
+                log_start_offset=found.log_start_offset,
+                records_length=length,
+            )
+            if incremental and not news:
+                continue
+            if session is not None and length:
+                session.served(target)
+            rows.append(
+                (
+                    target.topic,
+                    target.partition,
+                    found.error,
+                    found.high_watermark,
+                    found.last_stable_offset,
+                    found.log_start_offset,
+                    [] if found.error in _NOT_KNOWN_HERE else found.aborted,
+                    -1,
+                    length,
+                    found.diverging,
+                )
+            )
+            if length:
+                ranges.append(found.records)
+            if found.error and self._worker.knows(target.topic):
+                # Names that clients make up would fill the memory.
+                self._worker.metrics.failed_fetch(target.topic)
+            self._worker.metrics.fetched(target.topic, length)
+        session_id = NO_SESSION if session is None else session.id
+        parts = encode_fetch_response(self._version, self._header.correlation_id, 0, 0, session_id, rows)
+        following = iter(ranges)
+        return [next(following) if isinstance(part, int) else part for part in parts]
+
+
+def within(found: Sequence[Found], partition_limits: Sequence[int], limits: Limits) -> list[Found]:
+    """Cut what several workers found, each of them within the limits, to the limits of the whole, in the order asked.
+
+    The first partition with records keeps at least the batch that its owner gave it; others lose what no longer fits.
+    """
+    kept: list[Found] = []
+    bytes_left, at_least_one = limits.bytes_max, limits.at_least_one_batch
+    for one, partition_limit in zip(found, partition_limits, strict=True):
+        limit = min(partition_limit, bytes_left)
+        if one.length > limit and not at_least_one:
+            one = one._replace(records=_cut(one.records, limit))
+        if one.length:
+            at_least_one = False
+            bytes_left = max(bytes_left - one.length, 0)
+        kept.append(one)
+    return kept
+
+
+def _cut(records: Part, length: int) -> Part:
+    if type(records) is not FileRange or length < _BATCH_START.size:
+        return _EMPTY
+    start = os.pread(records.fd, _BATCH_START.size, records.position)
+    if len(start) < _BATCH_START.size or length < _BATCH_START.size + _BATCH_START.unpack(start)[1]:
+        return _EMPTY  # part of a batch is of no use to anybody
+    return FileRange(records.fd, records.position, length)
+
+
+def _hold(found: Found, held: list[int]) -> Found:
+    records = found.records
+    if type(records) is not FileRange or not records.length:
+        return found
+    fd = os.dup(records.fd)
+    held.append(fd)
+    return found._replace(records=FileRange(fd, records.position, records.length))
+
+
+def read(worker: "Worker", wanted: Sequence[Wanted], limits: Limits) -> list[Found]:
+    """Read partitions of this worker, in order, until the bytes that the request allows are used up."""
+    found: list[Found] = []
+    bytes_left = limits.bytes_max
+    at_least_one = limits.at_least_one_batch
+    places_left = RANGES_MAX
+    for row in wanted:
+        try:
+            one = _read_partition(worker, row, limits, bytes_left, at_least_one)
+        except ApiError as error:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                worker.log_failed(row[0], row[1])
+            one = Found(error.code)
+        except (StorageError, OSError) as error:
+            one = Found(worker.disk_refused(row[0], row[1], error))
+        found.append(one)
+        length = one.length
+        if length:
+            at_least_one = False
+            bytes_left = max(bytes_left - length, 0)
+        if one.high_watermark > row[3]:
+            places_left -= 1
+            if not places_left:
+                bytes_left = 0
+    return found
+
+
+def _read_partition(
+    worker: "Worker", row: Wanted, limits: Limits, bytes_left: int, at_least_one: bool
+) -> Found:
+    topic, index, current_leader_epoch, offset, last_fetched_epoch, partition_bytes_max, topic_id = row
+    partition = worker.partitions.led.get((topic, index))
+    if partition is None:
+        if not topic and limits.version >= _FIRST_VERSION_WITH_IDS:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        raise worker.missing_partition(topic, index)
+    log = partition.log
+    if topic_id is not None and topic_id != log.topic_id:
+        # A topic made anew under its old name: the log is led already, and the old id not yet forgotten.
+        raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+    partition.check_epoch(current_leader_epoch)
+    if limits.version < _FIRST_VERSION_WITH_ZSTD and log.config.compression_type == "zstd":
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if limits.replica_id >= 0 and limits.replica_id not in partition.replicas:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if last_fetched_epoch >= 0:
+        diverging = _diverging(partition, offset, last_fetched_epoch)
+        if diverging is not None:
+            return Found(
+                0, log.high_watermark, log.last_stable_offset, log.log_start_offset, None, b"", diverging
+            )
+    committed = limits.isolation_level == READ_COMMITTED
+    upper_bound = log.last_stable_offset if committed else log.high_watermark
+    slice_ = log.read(
+        offset,
+        bytes_max=min(partition_bytes_max, bytes_left),
+        min_one_batch=at_least_one,
+        upper_bound=upper_bound,
+    )
+    records: Part = _EMPTY
+    aborted: Aborted = [] if committed else None
+    # Part of a batch is of no use to anybody; the oldest clients alone expect it, to see that they must ask for more.
+    if slice_.length and not (
+        slice_.first_batch_incomplete and limits.version >= _FIRST_VERSION_WITH_MAX_BYTES
+    ):
+        fd = slice_.segment.fileno()
+        records = FileRange(fd, slice_.position, slice_.length)
+        if limits.version < _FIRST_VERSION_WITH_MAGIC_2:
+            records = _for_old_client(records, log.config.message_downconversion_enable, limits.version)
+        elif committed:
+            aborted = [
+                (one.producer_id, one.first_offset) for one in log.aborted_transactions(offset, upper_bound)
+            ]
+    return Found(
+        0,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.log_start_offset,
+        aborted,
+        records,
+        None,
+        slice_.segment.generation,
+    )
+
+
+def _diverging(partition: Partition, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
+    """Where the reader's log and this one part (KIP-595), or None when they do not."""
+    epoch, end_offset = partition.log.end_offset_for_epoch(last_fetched_epoch)
+    if epoch < 0:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < last_fetched_epoch or end_offset < offset:
+        return epoch, end_offset
+    return None
+
+
+def _for_old_client(records: FileRange, allowed: bool, version: int) -> Part:
+    """The range in the format that a client of before 0.11 reads; the only case in which bytes are touched."""
+    magic = 1 if version >= 2 else 0
+    data = os.pread(records.fd, records.length, records.position)
+    if len(data) <= MAGIC_POSITION or data[MAGIC_POSITION] <= magic:
+        return data
+    if not allowed:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    return down_convert(data, magic)
+
+
+# -- between workers --
+
+
+def serve_peer(
+    worker: "Worker", peer_index: int, payload: Sequence[Any]
+) -> "tuple[list[Any], bytes, list[int]]":
+    """Read for another worker: file ranges as (generation, position, length), with descriptors it has not seen yet."""
+    rows, bytes_max, at_least_one, isolation_level, replica_id, version = payload
+    limits = Limits(bytes_max, at_least_one, isolation_level, replica_id, version)
+    return worker.files.describe(peer_index, read(worker, rows, limits))

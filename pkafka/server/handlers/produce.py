@@ -1,0 +1,274 @@
+"""Produce (key 0, v0-11): append record sets to the partitions' logs.
+
+v1 throttle time · v2 log append time · v3 transactional id, v2 batches only · v5 log start offset · v7 zstd · v8 record
+errors · v9 flexible · v10 current leader (KIP-951) · v11 no change on the wire
+
+The hot path: everything that this worker owns is validated and appended before the handler returns, without a task, a
+future or an object per record. Only partitions that other workers own cost a call to them.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
+from pkafka.model import INTERNAL_TOPICS
+from pkafka.net.buffers import HeldFrame
+from pkafka.net.connection import Answer, Detach, ServerConnection
+from pkafka.protocol.headers import RequestHeader
+from pkafka.protocol.hot import ProduceRow, decode_produce, encode_produce_response
+from pkafka.records.validation import RecordError, validate
+from pkafka.server.ipc import Blob, Reply
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+log = logging.getLogger(__name__)
+
+ACKS_ALL: Final = -1
+_ADMIN_CLIENT_ID: Final = "__admin_client"
+
+Row: TypeAlias = tuple[str, int, int, int, int, int, list[tuple[int, str]], str | None]
+"""topic, partition, error code, base offset, log append time, log start offset, record errors, error message"""
+_NO_ROW: Final[Row] = ("", -1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, [], None)
+
+
+def handle(
+    worker: "Worker", connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
+) -> Answer | Detach | None:
+    """Serve one frame; None when other workers' answers have to be waited for."""
+    version = header.api_version
+    transactional_id, acks, _timeout_ms, parts = decode_produce(frame, position, version)
+    if len(parts) == 1:
+        # Most requests of a busy producer look like this.
+        topic, partition, data = parts[0]
+        if (topic, partition) in worker.partitions.led:
+            row = append(worker, topic, partition, data, version, acks, header.client_id, transactional_id)
+            return _answer(worker, connection, header, acks, [row])
+    foreign = worker.foreign_owner([(topic, partition) for topic, partition, _data in parts])
+    if foreign is not None:
+        detach = worker.hand_over(connection, foreign)
+        if detach is not None:
+            return detach
+    gathering = _Gathering(worker, connection, header, acks, parts)
+    here: list[int] = []
+    elsewhere: dict[int, list[int]] = {}
+    for number, (topic, partition, _data) in enumerate(parts):
+        owner = worker.partitions.owner(topic, partition)
+        if owner == worker.index:
+            here.append(number)
+        else:
+            elsewhere.setdefault(owner, []).append(number)
+    for owner, numbers in elsewhere.items():
+        # First, so that the others work while this worker does.
+        gathering.forward(owner, numbers, transactional_id)
+    rows = gathering.rows
+    for number in here:
+        topic, partition, data = parts[number]
+        rows[number] = append(
+            worker, topic, partition, data, version, acks, header.client_id, transactional_id
+        )
+    return gathering.wait()
+
+
+def append(
+    worker: "Worker",
+    topic: str,
+    partition: int,
+    data: Blob | None,
+    version: int,
+    acks: int,
+    client_id: str | None,
+    transactional_id: str | None,
+) -> Row:
+    """Append one record set to a log of this worker; the outcome as a row of the answer."""
+    try:
+        found = worker.partitions.led.get((topic, partition))
+        if found is None:
+            return _failed(topic, partition, worker.missing_partition(topic, partition))
+        if acks not in (0, 1, ACKS_ALL):
+            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+        if topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
+        # No more than there are: a topic of one replica could never be written otherwise.
+        min_isr = min(found.log.config.min_insync_replicas, len(found.replicas))
+        if acks == ACKS_ALL and len(found.isr) < min_isr:
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        now_ms = worker.clock.now_ms()
+        records = validate(data if data is not None else b"", found.rules(version), now_ms=now_ms)
+        for batch in records.batches:
+            if batch.is_transactional:
+                raise ApiError(
+                    ErrorCode.INVALID_TXN_STATE, "Transactions are not served by this version of pkafka"
+                )
+        result = found.log.append_as_leader(records, leader_epoch=found.leader_epoch, now_ms=now_ms)
+    except RecordError as error:
+        worker.metrics.failed_produce(topic)
+        return (topic, partition, error.code, -1, -1, -1, error.record_errors, error.message)
+    except ApiError as error:
+        worker.metrics.failed_produce(topic)
+        if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            worker.log_failed(topic, partition)
+        return _failed(topic, partition, error)
+    except (StorageError, OSError) as error:
+        worker.metrics.failed_produce(topic)
+        return _failed(topic, partition, ApiError(worker.disk_refused(topic, partition, error)))
+    if not result.duplicate:
+        found.advance_high_watermark()
+        worker.metrics.appended(topic, records)
+        worker.fetches.check(found.key)
+    return (
+        topic,
+        partition,
+        0,
+        result.base_offset,
+        result.log_append_time_ms,
+        result.log_start_offset,
+        [],
+        None,
+    )
+
+
+def _failed(topic: str, partition: int, error: ApiError) -> Row:
+    message = error.message if error.message != error.code.message else None
+    return (topic, partition, error.code, -1, -1, -1, [], message)
+
+
+def _answer(
+    worker: "Worker", connection: ServerConnection, header: RequestHeader, acks: int, rows: Sequence[Row]
+) -> Answer:
+    if acks == 0:
+        failed = next((row for row in rows if row[2]), None)
+        if failed is not None:
+            # The only way to tell a client that wants no answer (KafkaApis.handleProduceRequest).
+            log.info(
+                "Closing the connection of %s: acks=0 and %s", connection.peer_host, ErrorCode(failed[2]).name
+            )
+            connection.close()
+        return ()
+    return (worker.frame(header, encode_produce_response(header.api_version, rows, 0)),)
+
+
+class _Gathering:
+    """The rows of a request of which other workers own a part, until all of them have answered."""
+
+    __slots__ = (
+        "_acks",
+        "_connection",
+        "_header",
+        "_held",
+        "_missing",
+        "_parts",
+        "_waiting",
+        "_worker",
+        "rows",
+    )
+
+    def __init__(
+        self,
+        worker: "Worker",
+        connection: ServerConnection,
+        header: RequestHeader,
+        acks: int,
+        parts: Sequence[ProduceRow],
+    ) -> None:
+        self._worker = worker
+        self._connection = connection
+        self._header = header
+        self._acks = acks
+        self._parts = parts
+        self._held: HeldFrame | None = None
+        self._missing = 1  # this worker's own share
+        self._waiting = False
+        self.rows: list[Row] = [_NO_ROW] * len(parts)
+
+    def forward(self, owner: int, numbers: Sequence[int], transactional_id: str | None) -> None:
+        """Send the record sets of one owner to it, as they are, behind one frame header."""
+        parts = [self._parts[number] for number in numbers]
+        sets = [data if data is not None else b"" for _topic, _partition, data in parts]
+        self._missing += 1
+
+        def answered(reply: Reply | None, _error: PkafkaError | None) -> None:
+            self._take(numbers, None if reply is None else reply[0])
+
+        peer = self._worker.worker_peers.get(owner)
+        if peer is None:
+            self._take(numbers, None)
+            return
+        places = self._places(sets)
+        header = self._header
+        facts: list[Any] = [header.api_version, self._acks, header.client_id, transactional_id]
+        named = zip(parts, sets, strict=True)
+        if places is None:
+            facts.append([(topic, partition, len(data)) for (topic, partition, _), data in named])
+            peer.call_back("produce", facts, sets[0] if len(sets) == 1 else b"".join(sets), answered)
+        else:
+            facts.append(
+                [
+                    (topic, partition, place, len(data))
+                    for ((topic, partition, _), data), place in zip(named, places, strict=True)
+                ]
+            )
+            peer.call_back("produce_from", facts, b"", answered)
+
+    def _places(self, sets: Sequence[Blob]) -> list[int] | None:
+        """Where in this worker's arena the record sets lie, kept there until everybody has answered; None when they
+        lie elsewhere."""
+        arena = self._worker.arena
+        if self._held is None:
+            self._held = self._connection.hold_frame() if arena is not None else None
+        if arena is None or self._held is None:
+            return None
+        return [arena.position_of(data) if isinstance(data, memoryview) and data else 0 for data in sets]
+
+    def _is_complete(self) -> bool:
+        """One more share is there; when it was the last, nobody reads the frame any more."""
+        self._missing -= 1
+        if self._missing:
+            return False
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+        return True
+
+    def _take(self, numbers: Sequence[int], answers: Sequence[Row] | None) -> None:
+        complete = self._is_complete()
+        if answers is None:
+            # The owner died with our records in hand: they may or may not be in the log; a retry finds out.
+            error = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            answers = [_failed(*self._parts[number][:2], error) for number in numbers]
+        for number, answer in zip(numbers, answers, strict=True):
+            self.rows[number] = answer
+        if complete and self._waiting and not self._connection.closed:
+            self._connection.finish(self._answer())
+
+    def wait(self) -> Answer | None:
+        """The answer when all rows are there; None when it follows later."""
+        self._waiting = not self._is_complete()
+        return None if self._waiting else self._answer()
+
+    def _answer(self) -> Answer:
+        return _answer(self._worker, self._connection, self._header, self._acks, self.rows)
+
+
+def serve_arena(worker: "Worker", payload: Sequence[Any], arena: memoryview) -> list[Row]:
+    """Append what another worker received for partitions of this one, out of the memory into which it was received."""
+    version, acks, client_id, transactional_id, parts = payload
+    return [
+        append(
+            worker, topic, partition, arena[place : place + size], version, acks, client_id, transactional_id
+        )
+        for topic, partition, place, size in parts
+    ]
+
+
+def serve_peer(worker: "Worker", payload: Sequence[Any], blob: memoryview) -> list[Row]:
+    """Append what another worker received for partitions of this one."""
+    version, acks, client_id, transactional_id, parts = payload
+    rows = []
+    position = 0
+    for topic, partition, size in parts:
+        data = blob[position : position + size]
+        rows.append(append(worker, topic, partition, data, version, acks, client_id, transactional_id))
+        position += size
+    return rows

@@ -1,0 +1,383 @@
+"""The logs of one worker: opening, creating, deleting them, and the periodic work that they need.
+
+The worker's event loop does the work in small steps. What waits for the disk (fsync of rolled segments) goes to a small
+thread pool; unlinking and the shared checkpoint files go to the cleaner process.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from pkafka.errors import ApiError, ConfigError, ErrorCode, StorageError
+from pkafka.model import TopicId, TopicPartition
+from pkafka.server.ipc import Peer
+from pkafka.server.turns import Turns
+from pkafka.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
+from pkafka.storage.config import LogConfig
+from pkafka.storage.log import DeletedFiles, Log, LogHooks, PendingFlush
+from pkafka.storage.log_directory import (
+    DirectoryKind,
+    LogDirectory,
+    directory_with_fewest_partitions,
+    log_start_offset_to_keep,
+)
+from pkafka.storage.partition_metadata import write_topic_id
+from pkafka.storage.recovery import LogEnvironment, create_log
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+log = logging.getLogger(__name__)
+
+_PLAUSIBLE_PRODUCER_IDS: Final = 2**62
+
+
+class WorkerLogs:
+    """See the module.
+
+    Args:
+        worker: whose logs.
+        directories: the log directories of the broker, shared with the other workers.
+        unusable: those that could not be taken at start.
+    """
+
+    def __init__(
+        self, worker: "Worker", directories: Sequence[LogDirectory], unusable: Iterable[Path] = ()
+    ) -> None:
+        self._worker = worker
+        self._directories = {directory.path: directory for directory in directories}
+        self._offline: set[Path] = set(unusable)
+        self._overrides: dict[str, dict[str, str]] = {}
+        self._defaults = worker.config.log_config()
+        self._cleaner: Peer | None = None
+        self._to_unlink: dict[int, tuple[list[str], int]] = {}
+        self._pending_number = 0
+        self._environment = LogEnvironment(
+            clock=worker.clock,
+            hooks=LogHooks(on_deleted=self._on_deleted, on_rolled=self._on_rolled),
+            producer_expiration_ms=worker.config.producer_id_expiration_ms,
+        )
+
+    # -- configuration --
+
+    def config_of(self, topic: str) -> LogConfig:
+        """The effective configuration of a topic's logs."""
+        overrides = self._overrides.get(topic)
+        if not overrides:
+            return self._defaults
+        try:
+            return LogConfig.from_topic_configs(overrides, self._defaults)
+        except ConfigError as error:
+            # Somebody wrote it to the store past every check; the topic goes on with what is known to be good.
+            log.error("Ignoring the configuration of topic %s: %s", topic, error)
+            return self._defaults
+
+    def set_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> None:
+        """The own settings of these topics are these now."""
+        for topic, overrides in changed.items():
+            if overrides:
+                self._overrides[topic] = dict(overrides)
+            else:
+                self._overrides.pop(topic, None)
+        self._configure(changed.keys())
+
+    def set_every_topic_config(self, overrides: Mapping[str, Mapping[str, str]]) -> None:
+        """These topics have settings of their own, and no other has any."""
+        touched = {*self._overrides, *overrides}
+        self._overrides = {topic: dict(settings) for topic, settings in overrides.items()}
+        self._configure(touched)
+
+    def defaults_changed(self) -> None:
+        """The broker's settings changed: every topic that does not override them follows."""
+        self._defaults = self._worker.config.log_config()
+        self._configure({partition.topic for partition in self._worker.partitions})
+
+    def _configure(self, topics: Collection[str]) -> None:
+        configs: dict[str, LogConfig] = {}
+        for partition in self._worker.partitions:
+            topic = partition.topic
+            if topic in topics:
+                if topic not in configs:
+                    configs[topic] = self.config_of(topic)
+                partition.update_config(configs[topic])
+
+    def producer_id_max(self) -> int:
+        """The highest id of the producers that the logs know; -1 without any."""
+        # A client can claim any id; one from the far end must not use up all those before it.
+        known = (
+            producer_id
+            for one in self._worker.partitions.logs()
+            for producer_id in one.producers.entries
+            if producer_id < _PLAUSIBLE_PRODUCER_IDS
+        )
+        return max(known, default=-1)
+
+    # -- opening --
+
+    async def open_all(self, clean: Mapping[Path, bool]) -> dict[TopicPartition, Log]:
+        """Open, and where need be recover, every log on disk that this worker owns.
+
+        A directory that fails goes offline with its logs. When there is no other, the worker gives up.
+        """
+        logs: dict[TopicPartition, Log] = {}
+        for path, directory in self._directories.items():
+            try:
+                for opened in directory.open_logs(
+                    self._owns,
+                    lambda key: self.config_of(key.topic),
+                    self._environment,
+                    had_clean_shutdown=clean.get(path, False),
+                ):
+                    logs[opened.topic_partition] = opened
+                    # Recovery may take minutes in all: each log is a sign of life, and the supervisor can be heard.
+                    self._worker.beat()
+                    await asyncio.sleep(0)
+                self._delete_leftovers(directory)
+            except (StorageError, OSError) as error:
+                log.error("%s", error)
+                self.directory_failed(path)
+        return {key: one for key, one in logs.items() if one.directory.parent not in self._offline}
+
+    def _delete_leftovers(self, directory: LogDirectory) -> None:
+        """Finish deletions that the last run did not come to."""
+        for found in directory.partitions():
+            if found.kind is DirectoryKind.DELETED and self._owns(found.topic_partition):
+                self._unlink([found.path], 0)
+
+    def _owns(self, key: TopicPartition) -> bool:
+        return self._worker.partitions.owner(key.topic, key.partition) == self._worker.index
+
+    def create(self, key: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Log:
+        """Create the log of a partition, in the directory that holds the fewest (LOG-24).
+
+        Args:
+            key: the partition.
+            topic_id: of its topic.
+            is_new: the partition has just been created. The log of one that is not may lie in a directory that is
+                offline, and an empty one in its place would make its records look lost.
+
+        Raises:
+            ApiError: KAFKA_STORAGE_ERROR, there is no directory for it.
+        """
+        online = [directory for path, directory in self._directories.items() if path not in self._offline]
+        if not online or (self._offline and not is_new):
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        directory = online[0] if len(online) == 1 else directory_with_fewest_partitions(online)
+        try:
+            return create_log(
+                directory.path_of(key), key, self.config_of(key.topic), self._environment, topic_id=topic_id
+            )
+        except (StorageError, OSError) as error:
+            log.error("%s", error)
+            self.directory_failed(directory.path)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+
+    def give_topic_id(self, partition_log: Log, topic_id: TopicId) -> None:
+        """Write down the topic id of a log that an older broker left without one.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        write_topic_id(self._environment.files, partition_log.directory, topic_id)
+        partition_log.topic_id = topic_id
+
+    def set_aside_stray(self, partition_log: Log) -> None:
+        """Close a log that belongs to no topic of this cluster, and rename its directory so that nobody opens it.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        partition_log.close()
+        directory = partition_log.directory
+        self._environment.files.rename(
+            directory, directory.with_name(f"{directory.name}.{uuid4().hex}-stray")
+        )
+
+    # -- deleting --
+
+    def delete(self, partition_log: Log) -> None:
+        """Rename a log's directory away; its files go after file.delete.delay.ms.
+
+        Raises:
+            StorageError: the disk refused.
+        """
+        delay_ms = partition_log.config.file_delete_delay_ms
+        self._worker.files.take_back([segment.generation for segment in partition_log.segments])
+        path = partition_log.rename_for_deletion()
+        self._unlink([path], delay_ms)
+
+    def _on_deleted(self, deleted: DeletedFiles, delay_ms: int) -> None:
+        self._worker.files.take_back([deleted.segment.generation])
+        deleted.segment.release_files()
+        self._unlink(deleted.paths, delay_ms)
+
+    def _unlink(self, paths: Sequence[Path], delay_ms: int) -> None:
+        self._pending_number += 1
+        number = self._pending_number
+        texts = [str(path) for path in paths]
+        self._to_unlink[number] = (texts, delay_ms)
+        # Kept until well after it must be done, for the case that the cleaner dies in between.
+        self._worker.timer.after(delay_ms + 10_000, lambda: self._to_unlink.pop(number, None) and None)
+        if self._cleaner is not None:
+            self._cleaner.note("unlink", [texts, delay_ms])
+
+    def cleaner_came(self, peer: Peer) -> None:
+        """There is a cleaner (again): tell it what is still to be unlinked, and all offsets."""
+        self._cleaner = peer
+        for texts, delay_ms in self._to_unlink.values():
+            peer.note("unlink", [texts, delay_ms])
+
+    def cleaner_gone(self) -> None:
+        """The cleaner died; a successor will introduce itself."""
+        self._cleaner = None
+
+    # -- failing --
+
+    def is_offline(self, path: str) -> bool:
+        """Whether a log directory failed."""
+        return Path(path) in self._offline
+
+    def directory_failed(self, path: Path) -> None:
+        """A disk failed: take its replicas offline and tell the others; the other directories go on serving."""
+        if path in self._offline:
+            return
+        self._offline.add(path)
+        log.critical(
+            "Log directory %s failed; its replicas are offline until the broker is started again", path
+        )
+        self._worker.partitions.set_aside(path)
+        self._worker.directory_failed(path)
+
+    # -- periodic work --
+
+    def start(self) -> None:
+        """Begin the periodic work."""
+        config = self._worker.config
+        spawn = self._worker.spawn
+        spawn(self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points))
+        spawn(self._every(config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_starts))
+        spawn(
+            self._every(
+                config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks
+            )
+        )
+        spawn(self._every(config.log_retention_check_interval_ms, self._delete_old, first_ms=30_000))
+        spawn(self._every(config.log_flush_scheduler_interval_ms, self._flush_by_time))
+        spawn(self._every(config.producer_id_expiration_check_interval_ms, self._expire_producers))
+
+    async def _every(
+        self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]], *, first_ms: int | None = None
+    ) -> None:
+        await asyncio.sleep(min(interval_ms if first_ms is None else first_ms, interval_ms) / 1000)
+        while True:
+            await work()
+            await asyncio.sleep(interval_ms / 1000)
+
+    async def _each(self, work: Callable[[Log], object], logs: Iterable[Log] | None = None) -> None:
+        """Do something to every log, or to these, letting clients in between."""
+        turns = Turns()
+        for one in list(self._worker.partitions.logs() if logs is None else logs):
+            if one.is_closed:
+                continue
+            try:
+                work(one)
+            except StorageError as error:
+                log.error("%s", error)
+                self.directory_failed(one.directory.parent)
+            await turns.step()
+
+    async def _delete_old(self) -> None:
+        now_ms = self._worker.clock.now_ms()
+        # Not the logs that no controller has named yet: the settings of their topics may be unknown here, and by the
+        # broker's own what a topic keeps for ever would be gone.
+        named = [partition.log for partition in self._worker.partitions]
+        await self._each(lambda one: one.delete_old_segments(now_ms), named)
+
+    async def _expire_producers(self) -> None:
+        now_ms = self._worker.clock.now_ms()
+        await self._each(lambda one: one.expire_producers(now_ms))
+
+    async def _flush_by_time(self) -> None:
+        now_ms = self._worker.clock.now_ms()
+        for one in list(self._worker.partitions.logs()):
+            if now_ms - one.last_flush_ms >= one.config.flush_ms and one.recovery_point < one.log_end_offset:
+                await self._flush(one, up_to=one.log_end_offset)
+
+    def _on_rolled(self, rolled: Log) -> None:
+        self._worker.spawn(self._flush(rolled, up_to=rolled.segments[-1].base_offset))
+
+    async def _flush(self, one: Log, *, up_to: int) -> None:
+        try:
+            pending: PendingFlush = one.prepare_flush(up_to)
+            await self._worker.loop.run_in_executor(self._worker.threads, pending.run)
+        except (StorageError, OSError) as error:
+            if one.is_closed:
+                # Deleted meanwhile; its directory has another name now.
+                return
+            log.error("%s", one.fence(error) if isinstance(error, OSError) else error)
+            self.directory_failed(one.directory.parent)
+        else:
+            one.finish_flush(pending)
+
+    # -- checkpoints --
+
+    async def _checkpoint_recovery_points(self) -> None:
+        self._checkpoint({RECOVERY_POINT_FILE: lambda one: one.recovery_point})
+
+    async def _checkpoint_log_starts(self) -> None:
+        self._checkpoint({LOG_START_OFFSET_FILE: lambda one: one.log_start_offset})
+
+    async def _checkpoint_high_watermarks(self) -> None:
+        self._checkpoint({HIGH_WATERMARK_FILE: lambda one: one.high_watermark})
+
+    def _checkpoint(self, kinds: Mapping[str, Callable[[Log], int]]) -> None:
+        if self._cleaner is not None:
+            self._cleaner.note("checkpoint", self._offsets(kinds))
+
+    def _offsets(self, kinds: Mapping[str, Callable[[Log], int]]) -> dict[str, dict[str, list[list[Any]]]]:
+        rows: defaultdict[str, dict[str, list[list[Any]]]] = defaultdict(dict)
+        for path in self._directories:
+            if path not in self._offline:
+                rows[str(path)] = {name: [] for name in kinds}
+        for one in self._worker.partitions.logs():
+            files = rows.get(str(one.directory.parent))
+            if files is not None:
+                topic, index = one.topic_partition
+                for name, offset_of in kinds.items():
+                    offset = offset_of(one)
+                    if name != LOG_START_OFFSET_FILE or log_start_offset_to_keep(one) is not None:
+                        files[name].append([topic, index, offset])
+        return dict(rows)
+
+    # -- the end --
+
+    async def close(self, cleaner: Peer | None) -> None:
+        """Flush and close every log, then have the checkpoints written.
+
+        Raises:
+            StorageError: a log could not be closed; the directory must not be marked clean.
+        """
+        failed: StorageError | None = None
+        offsets = {}
+        for one in list(self._worker.partitions.logs()):
+            try:
+                if one.failure is None:
+                    one.flush()
+                    one.close()
+            except StorageError as error:
+                failed = error
+        offsets = self._offsets(
+            {
+                RECOVERY_POINT_FILE: lambda one: one.recovery_point,
+                LOG_START_OFFSET_FILE: lambda one: one.log_start_offset,
+                HIGH_WATERMARK_FILE: lambda one: one.high_watermark,
+            }
+        )
+        if cleaner is not None and not cleaner.gone:
+            await cleaner.call("checkpoint", offsets)
+        if failed is not None:
+            raise failed

@@ -1,0 +1,102 @@
+"""What a worker counts, under the names of Kafka's metrics; adding them up and showing them is the metrics page's work.
+
+Plain integers, changed by one event loop. Rates are left to whoever scrapes.
+"""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from pkafka.records.validation import ValidatedRecords
+from pkafka.server.latency import Histogram
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+
+class Metrics:
+    """Counters of one worker."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetches",
+        "failed_produces",
+        "messages_in",
+        "refused_requests",
+        "request_times",
+        "requests",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in: defaultdict[str, int] = defaultdict(int)
+        self.bytes_in: defaultdict[str, int] = defaultdict(int)
+        self.bytes_out: defaultdict[str | bytes, int] = defaultdict(int)
+        self.failed_produces: defaultdict[str, int] = defaultdict(int)
+        self.failed_fetches: defaultdict[str | bytes, int] = defaultdict(int)
+        self.refused_requests = 0
+        self.requests: defaultdict[tuple[int, int], int] = defaultdict(int)
+        self.request_times: defaultdict[int, Histogram] = defaultdict(Histogram)
+
+    def request(self, api_key: int, api_version: int, took_ns: int) -> None:
+        """RequestMetrics RequestsPerSec and TotalTimeMs: from the whole frame to the answer's first byte."""
+        self.requests[api_key, api_version] += 1
+        self.request_times[api_key].record(took_ns)
+
+    def appended(self, topic: str, records: ValidatedRecords) -> None:
+        """BrokerTopicMetrics MessagesInPerSec and BytesInPerSec."""
+        for batch in records.batches:
+            self.messages_in[topic] += batch.records_count
+        self.bytes_in[topic] += len(records.data)
+
+    def fetched(self, topic: str | bytes, length: int) -> None:
+        """BrokerTopicMetrics BytesOutPerSec; by topic id where the client fetches by id."""
+        if length:
+            self.bytes_out[topic] += length
+
+    def failed_produce(self, topic: str) -> None:
+        """BrokerTopicMetrics FailedProduceRequestsPerSec."""
+        self.failed_produces[topic] += 1
+
+    def failed_fetch(self, topic: str | bytes) -> None:
+        """BrokerTopicMetrics FailedFetchRequestsPerSec."""
+        self.failed_fetches[topic] += 1
+
+    def refused(self) -> None:
+        """A frame that was no request."""
+        self.refused_requests += 1
+
+    def snapshot(self, worker: "Worker") -> dict[str, Any]:
+        """All counters and gauges of this worker, as plain values."""
+
+        def named(counts: "defaultdict[str | bytes, int]") -> dict[str, int]:
+            sums: defaultdict[str, int] = defaultdict(int)
+            for topic, count in counts.items():
+                sums[worker.topic_name(topic) or "(deleted)"] += count
+            return dict(sums)
+
+        return {
+            "messages_in": dict(self.messages_in),
+            "bytes_in": dict(self.bytes_in),
+            "bytes_out": named(self.bytes_out),
+            "failed_produces": dict(self.failed_produces),
+            "failed_fetches": named(self.failed_fetches),
+            "refused_requests": self.refused_requests,
+            "requests": [[key, version, count] for (key, version), count in self.requests.items()],
+            "request_times": {key: times.export() for key, times in self.request_times.items()},
+            "connections": worker.connection_counts(),
+            "fetch_sessions": len(worker.fetch_sessions),
+            "purgatory": {worker.fetches.name: worker.fetches.size},
+            "leaders": len(worker.partitions.led),
+            "partitions": len(worker.partitions.hosted),
+            "offline_directories": [str(path) for path in worker.log_dirs if worker.is_offline(str(path))],
+            "logs": [
+                [
+                    *log.topic_partition,
+                    log.size_bytes,
+                    log.log_start_offset,
+                    log.log_end_offset,
+                    len(log.segments),
+                ]
+                for log in worker.partitions.logs()
+            ],
+        }

@@ -1,0 +1,218 @@
+"""The metrics of the whole broker as a Prometheus page (``pkafka.metrics.port``).
+
+Names are those of Kafka's JMX beans, domain, type and name joined by underscores in lower case, as JMX exporters
+write them. Runs in the control process; each scrape asks every worker for its counters and adds them up.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pkafka.protocol.api import ApiKey
+from pkafka.server.latency import PERCENTILES, Histogram
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+_TOPIC_COUNTERS: Final = {
+    "messages_in": ("messagesin", "Records appended."),
+    "bytes_in": ("bytesin", "Bytes of record batches appended."),
+    "bytes_out": ("bytesout", "Bytes of record batches sent to consumers."),
+    "failed_produces": (
+        "failedproducerequests",
+        "Partitions of Produce requests that were answered with an error.",
+    ),
+    "failed_fetches": (
+        "failedfetchrequests",
+        "Partitions of Fetch requests that were answered with an error.",
+    ),
+}
+_LOG_GAUGES: Final = (
+    ("size", "Bytes of the log's segments."),
+    ("logstartoffset", "First offset that can be read."),
+    ("logendoffset", "Next offset to be written."),
+    ("numlogsegments", "Segments of the log."),
+)
+
+Snapshot = Mapping[str, Any]
+
+
+class BrokerFacts:
+    """What the control process itself adds to the page.
+
+    Args:
+        active_controller: whether this broker is the controller.
+        topics: how many topics the cluster has.
+        partitions: how many partitions the cluster has.
+        offline_partitions: how many of them have no leader.
+    """
+
+    def __init__(
+        self, *, active_controller: bool, topics: int, partitions: int, offline_partitions: int
+    ) -> None:
+        self.active_controller = active_controller
+        self.topics = topics
+        self.partitions = partitions
+        self.offline_partitions = offline_partitions
+
+
+def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metric]":
+    """The page's metric families, from the counters of all workers."""
+    yield from _topic_families(workers)
+    yield from _request_families(workers)
+    yield from _log_families(workers)
+    yield from _gauge_families(workers, facts)
+
+
+def _topic_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
+    from prometheus_client.core import CounterMetricFamily
+
+    for key, (name, text) in _TOPIC_COUNTERS.items():
+        family = CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", text, labels=["topic"])
+        for topic, count in sorted(_sum(worker[key] for worker in workers).items()):
+            family.add_metric([topic], count)
+        yield family
+
+
+def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
+    from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
+
+    requests = CounterMetricFamily(
+        "kafka_network_requestmetrics_requests", "Requests served.", labels=["request", "version"]
+    )
+    counts = _sum({(key, version): count for key, version, count in worker["requests"]} for worker in workers)
+    for (key, version), count in sorted(counts.items()):
+        requests.add_metric([_request_name(key), str(version)], count)
+    yield requests
+    refused = CounterMetricFamily("pkafka_network_refusedrequests", "Frames that were no request.")
+    refused.add_metric([], sum(worker["refused_requests"] for worker in workers))
+    yield refused
+    times: defaultdict[int, Histogram] = defaultdict(Histogram)
+    for worker in workers:
+        for key, exported in worker["request_times"].items():
+            times[key].add(exported)
+    summary = SummaryMetricFamily(
+        "kafka_network_requestmetrics_totaltimems",
+        "From the whole request to its answer.",
+        labels=["request"],
+    )
+    for key, histogram in sorted(times.items()):
+        name = _request_name(key)
+        summary.add_metric([name], histogram.count, histogram.total / 1e6)
+        for fraction, value in zip(PERCENTILES, histogram.percentiles(), strict=True):
+            summary.add_sample(
+                summary.name, {"request": name, "quantile": str(fraction)}, round(value / 1e6, 4)
+            )
+    yield summary
+
+
+def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
+
+    rows = sorted(row for worker in workers for row in worker["logs"])
+    for place, (name, text) in enumerate(_LOG_GAUGES, start=2):
+        family = GaugeMetricFamily(f"kafka_log_log_{name}", text, labels=["topic", "partition"])
+        for row in rows:
+            family.add_metric([row[0], str(row[1])], row[place])
+        yield family
+
+
+def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
+
+    offline = {path for worker in workers for path in worker["offline_directories"]}
+    plain = {
+        "kafka_server_replicamanager_leadercount": ("Partitions led.", sum(w["leaders"] for w in workers)),
+        "kafka_server_replicamanager_partitioncount": (
+            "Replicas here.",
+            sum(w["partitions"] for w in workers),
+        ),
+        "kafka_server_fetchsessioncache_numincrementalfetchsessions": (
+            "Fetch sessions kept.",
+            sum(w["fetch_sessions"] for w in workers),
+        ),
+        "kafka_log_logmanager_offlinelogdirectorycount": ("Log directories that failed.", len(offline)),
+        "kafka_controller_kafkacontroller_activecontrollercount": (
+            "Whether this broker is the controller.",
+            int(facts.active_controller),
+        ),
+        "kafka_controller_kafkacontroller_globaltopiccount": ("Topics of the cluster.", facts.topics),
+        "kafka_controller_kafkacontroller_globalpartitioncount": (
+            "Partitions of the cluster.",
+            facts.partitions,
+        ),
+        "kafka_controller_kafkacontroller_offlinepartitionscount": (
+            "Partitions without a leader.",
+            facts.offline_partitions,
+        ),
+        "pkafka_server_workers": ("Worker processes that answered this scrape.", len(workers)),
+    }
+    for name, (text, value) in plain.items():
+        family = GaugeMetricFamily(name, text)
+        family.add_metric([], value)
+        yield family
+    for name, text, label, key in (
+        ("kafka_server_socketservermetrics_connectioncount", "Open connections.", "listener", "connections"),
+        (
+            "kafka_server_delayedoperationpurgatory_purgatorysize",
+            "Requests that wait.",
+            "delayedoperation",
+            "purgatory",
+        ),
+    ):
+        family = GaugeMetricFamily(name, text, labels=[label])
+        for value, count in sorted(_sum(worker[key] for worker in workers).items()):
+            family.add_metric([value], count)
+        yield family
+
+
+def _sum(counts: "Iterable[Mapping[Any, int]]") -> dict[Any, int]:
+    sums: defaultdict[Any, int] = defaultdict(int)
+    for each in counts:
+        for key, count in each.items():
+            sums[key] += count
+    return sums
+
+
+def _request_name(key: int) -> str:
+    return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
+
+
+class MetricsPage:
+    """The HTTP server of the page.
+
+    Args:
+        host: address to listen on.
+        port: 0 lets the kernel choose.
+        collect: gives the counters of all workers and the control process's own facts; called on the page's thread.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+
+    def __init__(
+        self, host: str, port: int, collect: Callable[[], tuple[Sequence[Snapshot], BrokerFacts]]
+    ) -> None:
+        # Here and not above: a broker without the page does not pay for the import.
+        from prometheus_client import start_http_server
+        from prometheus_client.core import CollectorRegistry
+
+        self._collect = collect
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        self._server, self._thread = start_http_server(port, host, registry)
+        self.port: int = self._server.server_port
+
+    def collect(self) -> "Iterable[Metric]":
+        """What the registry asks for at each scrape."""
+        return families(*self._collect())
+
+    def describe(self) -> "Iterable[Metric]":
+        """Nothing: names are known only when the workers are asked."""
+        return ()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -1,0 +1,382 @@
+"""The partitions whose logs this worker owns, and their leadership as the controller decides it.
+
+Nobody else writes these logs. What clients may see of them and who leads them changes only here.
+"""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias
+
+from pkafka.errors import ApiError, ErrorCode, StorageError
+from pkafka.model import NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
+from pkafka.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from pkafka.protocol.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from pkafka.records.compression import Codec
+from pkafka.records.validation import ProduceRules
+from pkafka.server.turns import Turns
+from pkafka.storage.config import LogConfig
+from pkafka.storage.log import Log
+
+log = logging.getLogger(__name__)
+
+PartitionKey: TypeAlias = tuple[str, int]
+
+_CODEC_OF_TOPIC: Final = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+def owner_of(topic: str, partition: int, workers: int) -> int:
+    """The index of the worker that owns a partition: the same in every process, without asking anybody.
+
+    Neighbouring partitions of a topic go to different workers, and topics start at different ones.
+    """
+    return (zlib.crc32(topic.encode()) + partition) % workers
+
+
+def _level(config: LogConfig, codec: Codec | None) -> int | None:
+    if codec is Codec.GZIP:
+        return config.compression_gzip_level
+    if codec is Codec.LZ4:
+        return config.compression_lz4_level
+    if codec is Codec.ZSTD:
+        return config.compression_zstd_level
+    return None
+
+
+class Partition:
+    """One replica on this broker: its log and who leads it."""
+
+    __slots__ = (
+        "_rules",
+        "index",
+        "isr",
+        "key",
+        "leader",
+        "leader_epoch",
+        "log",
+        "partition_epoch",
+        "replicas",
+        "topic",
+    )
+
+    def __init__(self, topic: str, index: int, partition_log: Log) -> None:
+        self.topic = topic
+        self.index = index
+        self.key: PartitionKey = (topic, index)
+        self.log = partition_log
+        self.leader = -1
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = -1
+        self.isr: list[int] = []
+        self.replicas: list[int] = []
+        self._rules: dict[int, ProduceRules] = {}
+
+    def rules(self, produce_version: int) -> ProduceRules:
+        """What this topic asks of a record set that comes with a Produce request of that version."""
+        rules = self._rules.get(produce_version)
+        if rules is None:
+            config = self.log.config
+            codec = _CODEC_OF_TOPIC[config.compression_type]
+            rules = ProduceRules(
+                compacted="compact" in config.cleanup_policy,
+                timestamp_type=1 if config.message_timestamp_type == "LogAppendTime" else 0,
+                timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+                timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+                message_bytes_max=config.max_message_bytes,
+                codec=codec,
+                codec_level=_level(config, codec),
+                produce_version=produce_version,
+            )
+            self._rules[produce_version] = rules
+        return rules
+
+    def update_config(self, config: LogConfig) -> None:
+        """Live configuration change of the topic or of the broker's defaults."""
+        self.log.update_config(config)
+        self._rules.clear()
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Compare the epoch that a client believes in with ours (KIP-320).
+
+        Raises:
+            ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+        """
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def advance_high_watermark(self) -> None:
+        """After an append or a change of the ISR: what all in-sync replicas have is committed."""
+        if len(self.isr) <= 1:
+            self.log.set_high_watermark(self.log.log_end_offset)
+
+
+class Logs(Protocol):
+    """What the partitions need of whoever keeps the logs (:class:`pkafka.server.logs.WorkerLogs`)."""
+
+    def create(self, key: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Log:
+        """Create the log of a partition."""
+        ...
+
+    def directory_failed(self, path: Path) -> None:
+        """The disk under a log directory refused: its replicas go offline."""
+        ...
+
+    def config_of(self, topic: str) -> LogConfig:
+        """The effective configuration of a topic's logs."""
+        ...
+
+    def give_topic_id(self, partition_log: Log, topic_id: TopicId) -> None:
+        """Write down the topic id of a log that has none yet."""
+        ...
+
+    def set_aside_stray(self, partition_log: Log) -> None:
+        """Close a log that belongs to no topic of this cluster, and rename its directory."""
+        ...
+
+
+class Partitions:
+    """All replicas of one worker.
+
+    Args:
+        broker_id: this broker.
+        index: this worker.
+        workers: how many there are.
+        logs: creates logs and knows their configuration.
+        changed: called with the key of a partition whose leadership or existence changed.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        index: int,
+        workers: int,
+        logs: "Logs",
+        changed: Callable[[PartitionKey], None],
+    ) -> None:
+        self.broker_id = broker_id
+        self.index = index
+        self._workers = workers
+        self._logs = logs
+        self._changed = changed
+        self._controller_epoch = -1
+        self._deciding = asyncio.Lock()
+        self._resigned = False
+        self.led: dict[PartitionKey, Partition] = {}
+        """Those that this broker leads: all that clients can read and write here."""
+        self.hosted: dict[PartitionKey, Partition] = {}
+        self.offline: set[PartitionKey] = set()
+        """Those whose log is out of reach until the broker starts again."""
+        self._unclaimed: dict[PartitionKey, Log] = {}
+        """Logs found on disk that no LeaderAndIsr has named yet."""
+        self._owners: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.hosted.values())
+
+    def owner(self, topic: str, partition: int) -> int:
+        """The worker that owns a partition (:func:`owner_of`, remembered per topic)."""
+        base = self._owners.get(topic)
+        if base is None:
+            if len(self._owners) > 10_000:
+                self._owners.clear()
+            base = self._owners[topic] = owner_of(topic, 0, self._workers)
+        return (base + partition) % self._workers
+
+    def leader_of(self, topic: str, partition: int) -> Partition:
+        """The partition, when this broker leads it and this worker owns it.
+
+        Raises:
+            ApiError: NOT_LEADER_OR_FOLLOWER when another broker leads it, UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        found = self.led.get((topic, partition))
+        if found is None:
+            if (topic, partition) in self.hosted:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return found
+
+    def logs(self) -> Iterator[Log]:
+        """Every open log, also those that nobody has claimed."""
+        yield from (partition.log for partition in self.hosted.values())
+        yield from self._unclaimed.values()
+
+    def found_on_disk(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Take over the logs that were opened at start."""
+        self._unclaimed.update({(key.topic, key.partition): value for key, value in logs.items()})
+
+    def resign(self) -> None:
+        """Lead nothing from now on: the logs are about to be closed."""
+        self._resigned = True
+        self.led.clear()
+
+    # -- what the controller decides --
+
+    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Take over leadership for the partitions named; answers an error code for each.
+
+        Requests of an older controller are refused, older leader epochs are ignored (reliability: reordering).
+        Thousands of partitions take seconds: the work gives way to others, and one decision waits for the other.
+        """
+        async with self._deciding:
+            return await self._leader_and_isr(request)
+
+    async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        if request.controller_epoch < self._controller_epoch:
+            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        self._controller_epoch = request.controller_epoch
+        turns = Turns()
+        topics = []
+        for topic in request.topic_states:
+            errors = []
+            for state in topic.partition_states:
+                code = self._become(topic.topic_name, topic.topic_id, state)
+                errors.append(
+                    LeaderAndIsrPartitionError(partition_index=state.partition_index, error_code=code)
+                )
+                await turns.step()
+            topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
+        return LeaderAndIsrResponse(topics=topics)
+
+    def _become(self, topic: str, topic_id: TopicId, state: LeaderAndIsrPartitionState) -> ErrorCode:
+        key = (topic, state.partition_index)
+        partition = self.hosted.get(key)
+        if self._resigned:
+            return ErrorCode.BROKER_NOT_AVAILABLE
+        if key in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        try:
+            if partition is None:
+                partition_log = self._claim(key, topic_id, is_new=state.is_new)
+                partition = Partition(topic, state.partition_index, partition_log)
+                partition.update_config(self._logs.config_of(topic))
+                self.hosted[key] = partition
+            elif partition.log.topic_id not in (topic_id, NO_TOPIC_ID, None):
+                return ErrorCode.INCONSISTENT_TOPIC_ID
+            if state.leader_epoch < partition.leader_epoch:
+                return ErrorCode.STALE_CONTROLLER_EPOCH
+            self._follow_decision(partition, state)
+        except ApiError as error:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                self.offline.add(key)
+            return error.code
+        except (StorageError, OSError) as error:
+            log.error("Cannot use the log of %s-%d: %s", *key, error)
+            self.offline.add(key)
+            if partition is not None:
+                self._logs.directory_failed(partition.log.directory.parent)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
+
+    def _follow_decision(self, partition: Partition, state: LeaderAndIsrPartitionState) -> None:
+        leads = state.leader == self.broker_id
+        if leads and state.leader_epoch > partition.leader_epoch:
+            partition.log.begin_epoch(state.leader_epoch)
+        partition.leader = state.leader
+        partition.leader_epoch = state.leader_epoch
+        partition.partition_epoch = state.partition_epoch
+        partition.isr = list(state.isr)
+        partition.replicas = list(state.replicas)
+        if leads:
+            self.led[partition.key] = partition
+            partition.advance_high_watermark()
+        else:
+            self.led.pop(partition.key, None)
+        self._changed(partition.key)
+
+    def _claim(self, key: PartitionKey, topic_id: TopicId, *, is_new: bool) -> Log:
+        found = self._unclaimed.get(key)
+        if found is None:
+            return self._logs.create(TopicPartition(*key), topic_id, is_new=is_new)
+        if found.topic_id not in (topic_id, NO_TOPIC_ID, None):
+            # A log of a deleted topic of the same name must never be served under the new id.
+            log.error("The log of %s-%d belongs to another topic id; it is set aside as stray", *key)
+            del self._unclaimed[key]
+            self._logs.set_aside_stray(found)
+            return self._logs.create(TopicPartition(*key), topic_id, is_new=True)
+        del self._unclaimed[key]
+        if found.topic_id is None:
+            self._logs.give_topic_id(found, topic_id)
+        return found
+
+    async def stop_replica(
+        self, request: StopReplicaRequest, delete: Callable[[Log], None]
+    ) -> StopReplicaResponse:
+        """Give partitions up, and delete the logs of those that the request says to delete."""
+        async with self._deciding:
+            return await self._stop_replica(request, delete)
+
+    async def _stop_replica(
+        self, request: StopReplicaRequest, delete: Callable[[Log], None]
+    ) -> StopReplicaResponse:
+        if request.controller_epoch < self._controller_epoch:
+            return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        self._controller_epoch = request.controller_epoch
+        turns = Turns()
+        errors = []
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                code = self._stop(
+                    (topic.topic_name, state.partition_index), delete if state.delete_partition else None
+                )
+                errors.append(
+                    StopReplicaPartitionError(
+                        topic_name=topic.topic_name, partition_index=state.partition_index, error_code=code
+                    )
+                )
+                await turns.step()
+        return StopReplicaResponse(partition_errors=errors)
+
+    def _stop(self, key: PartitionKey, delete: Callable[[Log], None] | None) -> ErrorCode:
+        if key in self.offline and delete is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self.hosted.pop(key, None)
+        self.led.pop(key, None)
+        partition_log = partition.log if partition is not None else self._unclaimed.pop(key, None)
+        if partition_log is None:
+            return ErrorCode.NONE
+        try:
+            if delete is not None:
+                delete(partition_log)
+            elif partition is not None:
+                self.hosted[key] = partition
+        except (StorageError, OSError) as error:
+            log.error("Cannot delete the log of %s-%d: %s", *key, error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        finally:
+            self._changed(key)
+        return ErrorCode.NONE
+
+    def set_aside(self, directory: Path) -> None:
+        """A log directory failed: its partitions are served no more."""
+        for partition in list(self.hosted.values()):
+            if partition.log.directory.parent == directory:
+                del self.hosted[partition.key]
+                self.led.pop(partition.key, None)
+                self.offline.add(partition.key)
+                self._changed(partition.key)
+        for key, found in list(self._unclaimed.items()):
+            if found.directory.parent == directory:
+                del self._unclaimed[key]
+                self.offline.add(key)

@@ -1,0 +1,107 @@
+"""Java's .properties format: text to keys and values, as java.util.Properties reads it.
+
+Not a place for meaning: keys are not checked and values are not typed here.
+"""
+
+from pathlib import Path
+
+_BLANKS = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+class PropertiesError(ValueError):
+    """The text is not a .properties file: a broken \\uXXXX escape."""
+
+
+def load_properties(path: Path) -> dict[str, str]:
+    """Read the file at ``path``; UTF-8 when it is that, else ISO-8859-1 as Java assumes.
+
+    Raises:
+        OSError: the file cannot be read.
+        PropertiesError: a broken escape, with the file's name.
+    """
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("iso-8859-1")
+    try:
+        return parse_properties(text)
+    except PropertiesError as error:
+        raise PropertiesError(f"{path}: {error}") from None
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Keys and values of ``text`` in order; of a key that comes twice the last value counts.
+
+    A line ends at \\n, \\r or \\r\\n; '#' or '!' at its start make it a comment; an odd number of backslashes
+    at its end joins it with the next line without that line's leading blanks. The key ends at the first '=',
+    ':' or blank that is not escaped.
+    """
+    properties: dict[str, str] = {}
+    for line in _logical_lines(text):
+        key_end, value_start = _split(line)
+        properties[_unescape(line[:key_end])] = _unescape(line[value_start:])
+    return properties
+
+
+def _logical_lines(text: str) -> list[str]:
+    lines: list[str] = []
+    pending: str | None = None
+    for natural in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        line = natural.lstrip(_BLANKS)
+        if pending is None and (not line or line[0] in "#!"):
+            continue
+        line = (pending or "") + line
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending = line[:-1]
+        else:
+            pending = None
+            lines.append(line)
+    if pending is not None:
+        lines.append(pending)
+    return [line for line in lines if line]
+
+
+def _split(line: str) -> tuple[int, int]:
+    """Where the key ends and where the value starts."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANKS:
+        end += 2 if line[end] == "\\" else 1
+    end = min(end, len(line))
+    start = end
+    while start < len(line) and line[start] in _BLANKS:
+        start += 1
+    if start < len(line) and line[start] in "=:":
+        start += 1
+        while start < len(line) and line[start] in _BLANKS:
+            start += 1
+    return end, start
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    position = 0
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char != "\\":
+            out.append(char)
+            continue
+        if position == len(text):
+            break
+        char = text[position]
+        position += 1
+        if char != "u":
+            out.append(_ESCAPES.get(char, char))
+            continue
+        digits = text[position : position + 4]
+        if len(digits) < 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+            raise PropertiesError(f"\\u{digits} is not a \\uXXXX escape of four hexadecimal digits")
+        out.append(chr(int(digits, 16)))
+        position += 4
+    # Two escapes can make one character outside the basic plane, as in Java's UTF-16 strings.
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

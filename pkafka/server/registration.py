@@ -1,0 +1,92 @@
+"""The broker's registration: the ephemeral node that says it is alive, and its epoch (BRK-3, ZK-4, KIP-380)."""
+
+import logging
+from collections.abc import Mapping
+
+from pkafka.clock import Clock
+from pkafka.coordination.cluster import BrokerIdTakenError, create_checked_ephemeral
+from pkafka.coordination.store import ConnectionLossError, Store
+from pkafka.coordination.znodes import BrokerRegistration, Endpoint
+from pkafka.errors import PkafkaError
+from pkafka.model import BrokerId
+from pkafka.server.config import BrokerConfig
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS_MAX = 5
+
+
+class DuplicateBrokerIdError(PkafkaError):
+    """Another live broker has this id; this one must not start."""
+
+
+class Registration:
+    """Registers this broker, again with every new session. Blocking.
+
+    Args:
+        broker_id: of this broker.
+        config: gives the advertised listeners and the rack.
+        ports: the port that each listener is really bound to, for those configured as 0.
+        clock: for the registration's time.
+    """
+
+    def __init__(
+        self, broker_id: BrokerId, config: BrokerConfig, ports: Mapping[str, int], *, clock: Clock
+    ) -> None:
+        self._broker_id = broker_id
+        self._config = config
+        self._ports = ports
+        self._clock = clock
+
+    def value(self) -> BrokerRegistration:
+        """What the node says."""
+        return BrokerRegistration(
+            endpoints=tuple(
+                Endpoint(
+                    one.name,
+                    # Clients cannot connect to "every interface"; a broker without a name is local.
+                    one.host or "localhost",
+                    one.port or self._ports.get(one.name, 0),
+                    one.security_protocol,
+                )
+                for one in self._config.advertised_listeners
+            ),
+            timestamp_ms=self._clock.now_ms(),
+            rack=self._config.rack,
+        )
+
+    def register(self, store: Store, previous_session: tuple[int, bytes] | None = None) -> int:
+        """Make the node, in the session of ``store``.
+
+        Args:
+            store: the session that shall own the node.
+            previous_session: id and password of the session that this broker had before, whose node may be left.
+
+        Returns:
+            The broker epoch: the number of the transaction that made the node.
+
+        Raises:
+            DuplicateBrokerIdError: the node belongs to another broker.
+            StoreError: the store failed.
+        """
+        path = BrokerRegistration.path(self._broker_id)
+        previous_id = previous_session[0] if previous_session is not None else None
+        for attempt in range(1, _ATTEMPTS_MAX + 1):
+            try:
+                stat = create_checked_ephemeral(
+                    store, path, self.value().encode(), previous_session_id=previous_id
+                )
+            except BrokerIdTakenError:
+                raise DuplicateBrokerIdError(
+                    f"Broker id {self._broker_id} is taken by another live broker: {path} exists. Give this one"
+                    " its own broker.id, or wait until the session of a broker that died is over"
+                    f" (zookeeper.session.timeout.ms={self._config.zookeeper_session_timeout_ms})."
+                ) from None
+            except ConnectionLossError:
+                # Whether it was made shows at the next attempt: our own node counts as made.
+                if attempt == _ATTEMPTS_MAX:
+                    raise
+                continue
+            log.info("broker %d is registered with epoch %d", self._broker_id, stat.czxid)
+            return stat.czxid
+        raise AssertionError("unreachable")

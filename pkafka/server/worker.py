@@ -1,0 +1,556 @@
+"""A worker process: accepts clients on every listener and owns a share of the partitions.
+
+Everything here runs on one event loop and belongs to one process, so nothing is locked. What it knows of the cluster
+comes from the control process; what it does not own it asks of the worker that does, in one hop.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pkafka.clock import Clock, SystemClock
+from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError, StorageError
+from pkafka.net.buffers import Arena, ReadBuffers, map_arena
+from pkafka.net.connection import Detach, ServerConnection
+from pkafka.net.listener import Acceptor, Admission, open_files_max
+from pkafka.net.page_cache import PageCache
+from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from pkafka.protocol.messages.stop_replica import StopReplicaRequest
+from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
+from pkafka.protocol.schema import Message
+from pkafka.server import between_workers, by_owner, handlers, lifeline
+from pkafka.server.broker_loggers import set_log_level
+from pkafka.server.config import BrokerConfig, socket_buffer_bytes
+from pkafka.server.connection_limits import ConnectionLimits, LimitSettings, SharedCounts
+from pkafka.server.connection_state import ConnectionState
+from pkafka.server.delayed import Purgatory, Timer
+from pkafka.server.dispatch import Dispatcher, frame
+from pkafka.server.fetch_sessions import FetchSessionCache
+from pkafka.server.handlers import delete_records, describe_log_dirs, list_offsets, offset_for_leader_epoch
+from pkafka.server.handlers import fetch as fetch_handler
+from pkafka.server.handlers import produce as produce_handler
+from pkafka.server.ipc import Blob, Handler, Payload, Peer, PeerGone, Reply
+from pkafka.server.lifeline import ChildExit
+from pkafka.server.logs import WorkerLogs
+from pkafka.server.metadata import MetadataCache
+from pkafka.server.metrics import Metrics
+from pkafka.server.partitions import PartitionKey, Partitions
+from pkafka.server.supervisor import CLEANER, CONTROL, Birth
+from pkafka.storage.log_directory import LogDirectory
+
+log = logging.getLogger(__name__)
+
+CONTROL_REQUEST_VERSIONS: Final = {"leader_and_isr": 7, "update_metadata": 8, "stop_replica": 4}
+"""The versions in which control requests travel between the control process and the workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetup:
+    """What a worker is told before it is forked."""
+
+    config: BrokerConfig
+    index: int
+    workers: int
+    listeners: Sequence[tuple[str, socket.socket]]
+    connection_counts: SharedCounts
+    limits: LimitSettings
+    directories: Sequence[LogDirectory]
+    unusable: Sequence[Path]
+    """Log directories that could not even be locked; their replicas stay offline."""
+    clean: Mapping[Path, bool]
+    """Whether the directory was closed cleanly; counts for the first start only."""
+
+
+class Worker:
+    """The state of one worker process. Built on its event loop."""
+
+    def __init__(self, setup: WorkerSetup, birth: Birth) -> None:
+        self.setup = setup
+        self.config = setup.config
+        self.index = setup.index
+        self.clock: Clock = SystemClock()
+        self.metadata = MetadataCache()
+        self.metrics = Metrics()
+        self.loop = asyncio.get_running_loop()
+        self.timer = Timer(self.loop)
+        self.fetches = Purgatory("Fetch", self.timer)
+        slots = max(self.config.max_incremental_fetch_session_cache_slots // setup.workers, 1)
+        self.fetch_sessions = FetchSessionCache(slots)
+        self.files = between_workers.LentFiles(self)
+        self.appends = between_workers.Appends(self)
+        self.logs = WorkerLogs(self, setup.directories, setup.unusable)
+        self.partitions = Partitions(
+            broker_id=self.config.broker_id,
+            index=setup.index,
+            workers=setup.workers,
+            logs=self.logs,
+            changed=self._partition_changed,
+        )
+        self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
+        self.worker_peers: dict[int, Peer] = {}
+        self.connections: set[ServerConnection] = set()
+        self._limits = ConnectionLimits(setup.connection_counts, setup.index, setup.limits, first=birth.first)
+        self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
+        self._first = birth.first
+        self.arena = Arena.create() if setup.workers > 1 else None
+        self.arenas: dict[int, memoryview] = {}
+        """The memory in which the other workers read large frames, by worker."""
+        self._buffers = ReadBuffers(arena=self.arena)
+        self._page_cache = PageCache(self.threads)
+        self._acceptors: list[Acceptor] = []
+        self._control: Peer | None = None
+        self._control_ready = asyncio.Event()
+        self._opened = asyncio.Event()
+        self._cleaner: Peer | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended: asyncio.Future[int] = self.loop.create_future()
+        self._stopping = False
+        self._operations = self._table()
+        line_words: dict[str, Handler] = {
+            lifeline.PEER: self._meet,
+            lifeline.STOP: self._stop,
+            lifeline.LOG_LEVEL: lambda _peer, change, _blob, _fds: set_log_level(change[0], change[1]),
+        }
+        self._line = Peer("supervisor", birth.line, line_words, on_gone=lifeline.end_orphan, vital=True)
+
+    # -- life --
+
+    async def run(self) -> int:
+        """Open the logs, serve until told to stop. Returns the exit code."""
+        self.spawn(self._beat())
+        opening = self.loop.create_task(self._open_logs())
+        either: list[asyncio.Future[Any]] = [opening, self._ended]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if opening.done():
+            opening.result()
+        return await self._ended
+
+    async def _open_logs(self) -> None:
+        try:
+            clean = self.setup.clean if self._first else {}
+            self.partitions.found_on_disk(await self.logs.open_all(clean))
+        except (StorageError, OSError) as error:
+            self.give_up(f"Cannot open the logs: {error}")
+            return
+        # From here on silence means that this process hangs, and the control process may hand out leaders.
+        self._line.note(lifeline.BOOTED)
+        self._opened.set()
+        self.logs.start()
+        self.spawn(self._sweep_idle())
+
+    def give_up(self, reason: str) -> None:
+        """Nothing is left that this worker, or one in its place, could do: the broker stops."""
+        log.critical("%s", reason)
+        if not self._ended.done():
+            self._ended.set_result(ChildExit.CANNOT_BOOT)
+
+    async def _beat(self) -> None:
+        while True:
+            self.beat()
+            await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
+
+    def beat(self) -> None:
+        """Tell the supervisor that this process makes progress."""
+        self._line.note(lifeline.BEAT)
+
+    async def _sweep_idle(self) -> None:
+        limit_s = self.config.connections_max_idle_ms / 1000
+        while limit_s > 0:
+            await asyncio.sleep(max(limit_s / 4, 0.1))
+            oldest = self.loop.time() - limit_s
+            for connection in [one for one in self.connections if one.is_idle_since(oldest)]:
+                connection.close()
+
+    def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
+        if self._opened.is_set():
+            self.spawn(self._end())
+        elif not self._ended.done():
+            # Checkpoints from half of the logs would be worse than none: the next start opens, and recovers, them all.
+            log.warning("Stopped before all logs were open; they recover at the next start")
+            self._ended.set_result(ChildExit.CRASHED)
+
+    async def _end(self) -> None:
+        """Take no more requests, neither of clients nor of other workers, and close the logs cleanly."""
+        for acceptor in self._acceptors:
+            acceptor.close()
+        for connection in list(self.connections):
+            connection.close()
+        self.partitions.resign()
+        try:
+            await self.logs.close(self._cleaner)
+        except (PkafkaError, OSError) as error:
+            log.error("Closing the logs failed; they recover at the next start: %s", error)
+            self._ended.set_result(ChildExit.CRASHED)
+            return
+        self._ended.set_result(ChildExit.CLEAN)
+
+    def spawn(self, work: Coroutine[Any, Any, None], connection: ServerConnection | None = None) -> None:
+        """Run a coroutine to its end.
+
+        A broken invariant in it ends the worker; another bug is logged, and costs the connection that it serves.
+        """
+
+        def done(task: "asyncio.Task[None]") -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, AssertionError):
+                self.crash(error)
+            elif error is not None:
+                log.error("A task failed", exc_info=error)
+                if connection is not None:
+                    connection.close()
+
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(done)
+
+    def crash(self, error: BaseException) -> None:
+        """A stopped worker is better than a wrong log or a useless one. The supervisor starts another."""
+        log.critical("This worker cannot go on, and ends", exc_info=error)
+        os._exit(ChildExit.CRASHED)
+
+    # -- other processes --
+
+    def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
+        sock = socket.socket(fileno=fds[0])
+        peer = Peer(name, sock, self._operations, on_gone=self._lost)
+        if name == CONTROL:
+            self._bury(self._control)
+            self._control = peer
+            self.spawn(self._greet_control(peer))
+        elif name == CLEANER:
+            self._bury(self._cleaner)
+            self._cleaner = peer
+            self.logs.cleaner_came(peer)
+        else:
+            peer.index = int(name.rpartition("-")[2])
+            self._bury(self.worker_peers.get(peer.index))
+            self.worker_peers[peer.index] = peer
+            if self.arena is not None:
+                peer.note("arena", fds=[self.arena.descriptor])
+
+    def _map_arena(self, peer: Peer, _payload: Payload, _blob: memoryview, fds: list[int]) -> None:
+        self.arenas[peer.index] = map_arena(fds[0])
+        os.close(fds[0])
+
+    def _bury(self, predecessor: Peer | None) -> None:
+        """A successor is here, so this process is dead, whatever of its last words is still to be read.
+
+        Two of one name would mix up what was lent to whom, and old decisions with new ones.
+        """
+        if predecessor is not None:
+            predecessor.close()
+            self._lost(predecessor)
+
+    def _lost(self, peer: Peer) -> None:
+        if peer is self._control:
+            self._control = None
+            self._control_ready.clear()
+        elif peer is self._cleaner:
+            self._cleaner = None
+            self.logs.cleaner_gone()
+        elif self.worker_peers.get(peer.index) is peer:
+            del self.worker_peers[peer.index]
+            self.arenas.pop(peer.index, None)
+            self.files.forget_peer(peer.index)
+
+    async def _greet_control(self, peer: Peer) -> None:
+        # Leadership of a log that is not open yet would open it a second time, as a new one.
+        await self._opened.wait()
+        try:
+            await peer.call("hello", {"producer_id_max": self.logs.producer_id_max()})
+        except PeerGone:
+            return
+        except ApiError as error:
+            # Without settings and leaders this worker is of no use; nobody would notice.
+            self.crash(error)
+        self._control_ready.set()
+
+    async def control_peer(self) -> Peer:
+        """The control process, as soon as there is one that knows this worker."""
+        while self._control is None or self._control.gone:
+            self._control_ready.clear()
+            await self._control_ready.wait()
+        return self._control
+
+    def ask(
+        self, index: int, operation: str, payload: Payload = None, blob: Blob = b""
+    ) -> "asyncio.Future[Reply]":
+        """Call another worker.
+
+        Raises (from the future):
+            PeerGone: it died, and its successor is not there yet.
+            ApiError: it refused.
+        """
+        peer = self.worker_peers.get(index)
+        if peer is None:
+            future: asyncio.Future[Reply] = self.loop.create_future()
+            future.set_exception(PeerGone(f"worker {index}"))
+            return future
+        return peer.call(operation, payload, blob)
+
+    def _table(self) -> dict[str, Handler]:
+        """What other processes can ask of this one."""
+
+        def rows(local: by_owner.LocalAnswer) -> Handler:
+            return lambda _peer, payload, _blob, _fds: by_owner.serve_rows(self, payload, local)
+
+        return {
+            "arena": self._map_arena,
+            "produce_from": lambda peer, payload, _blob, _fds: produce_handler.serve_arena(
+                self, payload, self.arenas[peer.index]
+            ),
+            "produce": lambda _peer, payload, blob, _fds: produce_handler.serve_peer(self, payload, blob),
+            "fetch": lambda peer, payload, _blob, _fds: fetch_handler.serve_peer(self, peer.index, payload),
+            "lent_returned": lambda peer, _payload, _blob, _fds: self.files.returned(peer.index),
+            "give_back": lambda peer, generations, _blob, _fds: self.files.give_back(peer.index, generations),
+            "await_appends": lambda _peer, payload, _blob, _fds: self.appends.here(
+                payload[0], timeout_ms=payload[1]
+            ),
+            "list_offsets": rows(list_offsets.local),
+            "offset_for_leader_epoch": rows(offset_for_leader_epoch.local),
+            "delete_records": rows(delete_records.local),
+            "describe_log_dirs": lambda _peer, _payload, _blob, _fds: describe_log_dirs.local(self),
+            "adopt": self._adopt,
+            "leader_and_isr": self._leader_and_isr,
+            "update_metadata": self._update_metadata,
+            "stop_replica": self._stop_replica,
+            "topic_configs": lambda _peer, topics, _blob, _fds: self.logs.set_topic_configs(topics),
+            "every_topic_config": lambda _peer, topics, _blob, _fds: self.logs.set_every_topic_config(topics),
+            "broker_config": self._broker_config,
+            "identity": self._identity,
+            "serve": self._serve,
+            "log_dir_failed": lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
+            "metrics": lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
+        }
+
+    # -- what the control process says --
+
+    def _leader_and_isr(
+        self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]
+    ) -> Awaitable[Reply]:
+        version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
+        request = decode(LeaderAndIsrRequest, version, bytes(blob))
+        return self._decide(self.partitions.leader_and_isr(request), version)
+
+    def _update_metadata(self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> None:
+        self.metadata.apply(
+            decode(UpdateMetadataRequest, CONTROL_REQUEST_VERSIONS["update_metadata"], bytes(blob))
+        )
+
+    def _stop_replica(
+        self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]
+    ) -> Awaitable[Reply]:
+        version = CONTROL_REQUEST_VERSIONS["stop_replica"]
+        request = decode(StopReplicaRequest, version, bytes(blob))
+        return self._decide(self.partitions.stop_replica(request, self.logs.delete), version)
+
+    async def _decide(self, response: Awaitable[Message], version: int) -> Reply:
+        return None, encode(await response, version), ()
+
+    def _broker_config(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Take over dynamic broker settings: all that differ from the file, by key."""
+        self.config = self.setup.config.replace(payload)
+        self.logs.defaults_changed()
+        self.spawn(self._read_limits())
+
+    async def _read_limits(self) -> None:
+        try:
+            # Not on the loop: names of hosts are looked up.
+            settings = await self.loop.run_in_executor(self.threads, LimitSettings.of, self.config)
+        except ConfigError as error:
+            log.error("The limits of connections stay as they were: %s", error)
+        else:
+            self._limits.settings = settings
+
+    def _identity(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Who this broker is; a generated id is known only to the coordination store before the first start."""
+        self.partitions.broker_id = payload["broker_id"]
+        self.metadata.cluster_id = payload["cluster_id"]
+
+    def _serve(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """The broker is registered and the first metadata are here: let clients in."""
+        if self._acceptors or self._stopping:
+            return
+        for name, sock in self.setup.listeners:
+            acceptor = Acceptor(
+                sock,
+                partial(self._accept, name),
+                admit=partial(self._admit, name),
+                send_buffer_bytes=socket_buffer_bytes(self.config, "socket.send.buffer.bytes"),
+                spare_descriptors=_spare_descriptors(),
+            )
+            self._acceptors.append(acceptor)
+
+    # -- clients --
+
+    def _admit(self, listener: str, host: str) -> Admission:
+        admission = self._limits.admit(listener, host)
+        if admission is Admission.REFUSE:
+            log.info("Rejected a connection from %s: it has its maximum (max.connections.per.ip)", host)
+        elif admission is Admission.ADMIT and self._limits.is_exceeded_by(listener):
+            others = [one for one in self.connections if one.listener != listener]
+            if others:
+                min(others, key=lambda one: one.last_active).close()
+        return admission
+
+    def _ended_connection(self, connection: ServerConnection) -> None:
+        self.connections.discard(connection)
+        self._limits.release(connection.listener, connection.peer_host)
+
+    def _accept(self, listener: str, client: socket.socket, host: str) -> ServerConnection:
+        connection = ServerConnection(
+            client,
+            listener=listener,
+            peer_host=host,
+            buffers=self._buffers,
+            handle=self.dispatcher.handle,
+            finished=self.dispatcher.finished,
+            closed=self._ended_connection,
+            frame_bytes_max=self.config.socket_request_max_bytes,
+            page_cache=self._page_cache,
+        )
+        connection.state = ConnectionState()
+        self.connections.add(connection)
+        return connection
+
+    def foreign_owner(self, keys: Iterable[tuple[str | None, int]]) -> int | None:
+        """The one other worker that owns all of these partitions; None when there is no such one."""
+        owners = {self.partitions.owner(topic, partition) for topic, partition in keys if topic is not None}
+        if len(owners) == 1:
+            owner = owners.pop()
+            if owner != self.index:
+                return owner
+        return None
+
+    def hand_over(self, connection: ServerConnection, owner: int) -> Detach | None:
+        """Move a connection, the request in hand included, to the worker that owns all that it asks for.
+
+        A connection that asks now here, now there, moves ever more rarely: the streak of foreign requests that it needs
+        grows fourfold with each move.
+        """
+        state = connection.state
+        assert isinstance(state, ConnectionState)
+        state.foreign_streak += 1
+        peer = self.worker_peers.get(owner)
+        if peer is None or state.has_session or state.foreign_streak < 4**state.moves:
+            return None
+
+        def take(sock: socket.socket, unread: bytes) -> None:
+            facts = [connection.listener, connection.peer_host, state.moves + 1]
+            peer.note("adopt", facts, unread, [sock.fileno()])
+            sock.close()
+
+        return Detach(take)
+
+    def _adopt(self, _peer: Peer, payload: Payload, blob: memoryview, fds: list[int]) -> None:
+        sock = socket.socket(fileno=fds[0])
+        sock.setblocking(False)
+        unread = bytes(blob)
+        self._limits.count(payload[0], payload[1])
+        connection = self._accept(payload[0], sock, payload[1])
+        connection.state = ConnectionState(moves=payload[2])
+        connection.feed(unread)
+
+    def connection_counts(self) -> dict[str, int]:
+        """Open connections by listener."""
+        return dict(Counter(connection.listener for connection in self.connections))
+
+    # -- what handlers need --
+
+    def frame(self, header: Any, body: Blob) -> bytes:  # noqa: ANN401
+        """The whole answer to a request."""
+        return frame(header, bytes(body))
+
+    def topic_name(self, topic: str | bytes) -> str | None:
+        """The name of a topic that a request names or gives the id of; None when the id is unknown."""
+        return topic if isinstance(topic, str) else self.metadata.topic_name(topic)
+
+    def knows(self, topic: str | bytes) -> bool:
+        """Whether there is a topic of that name or id."""
+        return self.topic_name(topic) in self.metadata.topics
+
+    def missing_partition(self, topic: str, partition: int) -> ApiError:
+        """Why this worker does not lead a partition that it would own."""
+        if (topic, partition) in self.partitions.offline:
+            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self.metadata.partition(topic, partition) is not None:
+            return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def auto_create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
+        """Have missing topics created by the controller (auto.create.topics.enable)."""
+        while True:
+            try:
+                answer = (await (await self.control_peer()).call("auto_create", list(names)))[0]
+            except PeerGone:
+                continue
+            return {name: ErrorCode(code) for name, code in answer.items()}
+
+    @property
+    def log_dirs(self) -> list[Path]:
+        """The log directories of this broker, failed ones too."""
+        return [*(directory.path for directory in self.setup.directories), *self.setup.unusable]
+
+    def is_offline(self, path: str) -> bool:
+        """Whether a log directory failed."""
+        return self.logs.is_offline(path)
+
+    def disk_refused(self, topic: str, partition: int, error: Exception) -> ErrorCode:
+        """A log could not be read or written: take its directory offline. Returns the code for the client."""
+        log.error("%s-%d: %s", topic, partition, error)
+        if not (isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)):
+            # Too many open files pass; anything else is the disk.
+            self.log_failed(topic, partition)
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+    def log_failed(self, topic: str, partition: int) -> None:
+        """The disk refused a partition's log: its directory goes offline."""
+        found = self.partitions.hosted.get((topic, partition))
+        if found is not None:
+            self.logs.directory_failed(found.log.directory.parent)
+
+    def directory_failed(self, path: Path) -> None:
+        """Tell the others that a log directory failed; with the last one the broker ends."""
+        self._line.note(lifeline.DIRECTORY_FAILED, str(path))
+        self.tell_control("log_dir_failed", str(path))
+        if all(self.is_offline(str(one)) for one in self.log_dirs):
+            self.give_up("Every log directory has failed; the broker stops")
+
+    def tell_control(self, operation: str, payload: Payload) -> None:
+        """Send a note to the control process, when there is one."""
+        if self._control is not None:
+            self._control.note(operation, payload)
+
+    def _partition_changed(self, key: PartitionKey) -> None:
+        self.fetches.check(key)
+
+
+def main(setup: WorkerSetup) -> Callable[[Birth], int]:
+    """What the supervisor runs in the forked child."""
+
+    def run(birth: Birth) -> int:
+        async def live() -> int:
+            return await Worker(setup, birth).run()
+
+        return asyncio.run(live())
+
+    return run
+
+
+def _spare_descriptors() -> int:
+    """How many open files clients must leave to the logs."""
+    return min(1024, open_files_max() // 8)

@@ -1,0 +1,186 @@
+"""How the control process keeps its workers up to date while they come and go."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+)
+from pkafka.protocol.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
+from pkafka.server.config import BrokerConfig
+from pkafka.server.control import Control, ControlSetup
+from pkafka.server.controller.channels import ControlResponse
+from pkafka.server.ipc import Payload, Peer
+from pkafka.server.metadata import MetadataCache
+from pkafka.server.supervisor import Birth
+from pkafka.server.worker import CONTROL_REQUEST_VERSIONS
+from tests.unit.server.workers import until
+
+
+class FakeWorker:
+    """The other end of the line to a worker: its cache, and what it is asked."""
+
+    def __init__(self, world: "World", index: int) -> None:
+        self.metadata = MetadataCache()
+        self.asked: list[str] = []
+        self.holds: set[str] = set()
+        """Operations that it does not answer."""
+        self.fails: set[str] = set()
+        ours, theirs = socket.socketpair()
+        names = (
+            "identity",
+            "broker_config",
+            "every_topic_config",
+            "leader_and_isr",
+            "update_metadata",
+            "serve",
+        )
+        self.peer = Peer("control", theirs, {name: self._serving(name) for name in names})
+        self.seen_by_control = Peer(f"worker-{index}", ours, {}, on_gone=world.control._lost)
+        self.seen_by_control.index = index
+        world.lines += [self.peer, self.seen_by_control]
+
+    def _serving(self, name: str) -> Callable[..., Any]:
+        def serve(_peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> Any:
+            self.asked.append(name)
+            if name in self.holds:
+                return asyncio.get_running_loop().create_future()
+            if name in self.fails:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            if name == "update_metadata":
+                version = CONTROL_REQUEST_VERSIONS[name]
+                self.metadata.apply(decode(UpdateMetadataRequest, version, bytes(blob)))
+            if name == "leader_and_isr":
+                return None, encode(LeaderAndIsrResponse(), CONTROL_REQUEST_VERSIONS[name]), ()
+            return None
+
+        return serve
+
+
+class World:
+    """A control process as far as its workers see it."""
+
+    def __init__(self, workers: int) -> None:
+        overrides = {"log.dirs": "/nowhere", "listeners": "PLAINTEXT://localhost:0", "broker.id": "0"}
+        config = BrokerConfig.load(None, {**overrides, "pkafka.workers": str(workers)})
+        setup = ControlSetup(
+            config=config, directories=(), ports={}, store_file=Path("/nowhere"), adopt=False
+        )
+        self.supervisor, line = socket.socketpair()
+        self.control = Control(setup, Birth(line, "control", first=True, session=None))
+        self.control.configs = cast(
+            "Any", SimpleNamespace(topics=dict, layers=SimpleNamespace(current=config))
+        )
+        self.control._identified.set()
+        self.channels = self.control.channels
+        self.answers: list[ControlResponse] = []
+        self.lines: list[Peer] = [self.control._line]
+
+    def hello(self, worker: FakeWorker) -> "asyncio.Task[Any]":
+        said = self.control._hello(
+            worker.seen_by_control,
+            {"index": worker.seen_by_control.index, "producer_id_max": -1},
+            memoryview(b""),
+            [],
+        )
+        return asyncio.ensure_future(said)
+
+    def send(self, request: LeaderAndIsrRequest | UpdateMetadataRequest) -> None:
+        self.channels.send(0, request, self.answers.append)
+
+
+def in_world(scene: Callable[[World], Coroutine[Any, Any, None]], *, workers: int = 2) -> None:
+    async def run() -> None:
+        world = World(workers)
+        running = asyncio.ensure_future(world.channels.run())
+        try:
+            await asyncio.wait_for(scene(world), 5)
+        finally:
+            assert not running.done()
+            running.cancel()
+            for line in world.lines:
+                line.close()
+            world.supervisor.close()
+
+    asyncio.run(run())
+
+
+def topic_named(name: str) -> UpdateMetadataRequest:
+    state = UpdateMetadataPartitionState(partition_index=0, leader=0, isr=[0], replicas=[0])
+    topic = UpdateMetadataTopicState(topic_name=name, topic_id=name.encode() * 16, partition_states=[state])
+    return UpdateMetadataRequest(controller_id=0, controller_epoch=1, topic_states=[topic])
+
+
+def lead(topic: str) -> LeaderAndIsrRequest:
+    state = LeaderAndIsrPartitionState(partition_index=0, leader=0, isr=[0], replicas=[0])
+    named = LeaderAndIsrTopicState(topic_name=topic, topic_id=b"t" * 16, partition_states=[state])
+    return LeaderAndIsrRequest(controller_id=0, controller_epoch=1, topic_states=[named])
+
+
+def test_a_worker_that_comes_while_metadata_are_on_their_way_gets_them() -> None:
+    async def scene(world: World) -> None:
+        slow, dying = FakeWorker(world, 0), FakeWorker(world, 1)
+        await asyncio.gather(world.hello(slow), world.hello(dying))
+        slow.holds.add("update_metadata")
+        world.send(topic_named("t"))
+        await until(lambda: "t" in dying.metadata.topics and slow.asked[-1] == "update_metadata")
+        dying.peer.close()
+        await until(lambda: 1 not in world.control._workers)
+        successor = FakeWorker(world, 1)
+        await world.hello(successor)
+        # The worker that was slow is replaced too; then everybody knows the topic.
+        slow.peer.close()
+        other = FakeWorker(world, 0)
+        await world.hello(other)
+        await until(lambda: bool(world.answers))
+        assert "t" in other.metadata.topics
+        assert "t" in successor.metadata.topics
+
+    in_world(scene)
+
+
+def test_a_worker_that_cannot_do_as_told_stops_nothing() -> None:
+    async def scene(world: World) -> None:
+        worker = FakeWorker(world, 0)
+        await world.hello(worker)
+        worker.fails = {"leader_and_isr", "update_metadata"}
+        world.send(lead("a"))
+        world.send(topic_named("a"))
+        await until(lambda: len(world.answers) == 2)
+        assert [answer.error_code for answer in world.answers] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+        worker.fails = set()
+        world.send(lead("b"))
+        await until(lambda: len(world.answers) == 3)
+        assert world.answers[2].error_code == 0
+
+    in_world(scene, workers=1)
+
+
+def test_a_worker_that_died_during_its_greeting_is_not_counted_on() -> None:
+    async def scene(world: World) -> None:
+        worker = FakeWorker(world, 0)
+        async with world.control._worker_came:
+            greeting = world.hello(worker)
+            await until(lambda: "every_topic_config" in worker.asked)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            worker.peer.close()
+            await until(lambda: worker.seen_by_control.gone)
+        await asyncio.wait([greeting])
+        assert not world.control._workers
+        assert not world.control._following
+
+    in_world(scene, workers=1)

@@ -1,0 +1,222 @@
+"""Fetch over workers on one event loop: whose bytes fit, what a dead worker leaves, what old clients get."""
+
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.net.connection import FileRange
+from pkafka.protocol.headers import RequestHeader, encode_request
+from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pkafka.records.builder import build_batch
+from pkafka.server.connection_state import ConnectionState
+from pkafka.server.handlers import fetch, produce
+from pkafka.server.handlers.fetch import Found, Limits, within
+from pkafka.server.worker import Worker
+from tests.unit.server.workers import Family, until, with_family
+
+VERSION = 12
+
+
+def limits(bytes_max: int, *, at_least_one: bool = True) -> Limits:
+    return Limits(bytes_max, at_least_one, 0, -1, VERSION)
+
+
+@pytest.fixture
+def batches(tmp_path: Path) -> Any:
+    """A file of batches of 100 bytes each."""
+    path = tmp_path / "batches"
+    path.write_bytes(b"".join(struct.pack(">qi", n, 88) + bytes(88) for n in range(100)))
+    with path.open("rb") as file:
+        yield file.fileno()
+
+
+def sizes(found: Sequence[Found]) -> list[int]:
+    return [one.length for one in found]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "partition_limits", "bytes_max", "kept"),
+    [
+        ([300, 300], [1_000, 1_000], 1_000, [300, 300]),
+        ([300, 300], [1_000, 1_000], 500, [300, 200]),  # cut; the last batch may be cut within
+        ([300, 300], [1_000, 1_000], 350, [300, 0]),  # what is left holds no batch
+        ([300, 300, 300], [1_000] * 3, 450, [300, 150, 0]),
+        ([300, 300], [10, 10], 10, [300, 0]),  # the first may exceed every limit, nobody else
+        ([0, 300, 300], [10, 10, 250], 1_000, [0, 300, 250]),
+        ([0, 0], [1_000, 1_000], 0, [0, 0]),
+    ],
+)
+def test_what_workers_found_is_cut_in_the_order_asked(
+    batches: int, lengths: list[int], partition_limits: list[int], bytes_max: int, kept: list[int]
+) -> None:
+    found = [Found(0, records=FileRange(batches, 0, length)) for length in lengths]
+    assert sizes(within(found, partition_limits, limits(bytes_max))) == kept
+
+
+def test_before_version_3_nobody_may_exceed_the_limits(batches: int) -> None:
+    found = [Found(0, records=FileRange(batches, 0, 300))]
+    assert sizes(within(found, [1_000], limits(50, at_least_one=False))) == [0]
+
+
+def test_converted_records_come_whole_or_not_at_all(batches: int) -> None:
+    found = [Found(0, records=FileRange(batches, 0, 300)), Found(0, records=b"x" * 300)]
+    assert sizes(within(found, [1_000, 1_000], limits(599))) == [300, 0]
+    assert sizes(within(found, [1_000, 1_000], limits(600))) == [300, 300]
+
+
+# -- over workers --
+
+
+class Connection:
+    """As much of a connection as the handler sees; it never moves."""
+
+    peer_host = "10.0.0.1"
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.state = ConnectionState(moves=30)
+        self.answers: list[bytes] = []
+
+    def finish(self, answer: Any) -> None:
+        self.answers.append(assembled(answer))
+
+
+def assembled(answer: Any) -> bytes:
+    """The answer with the bytes of its files."""
+    return b"".join(
+        os.pread(part.fd, part.length, part.position) if isinstance(part, FileRange) else part
+        for part in answer
+    )
+
+
+def ask(worker: Worker, connection: Connection, partitions: Sequence[int], **options: int) -> Any:
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=options.get("max_wait_ms", 0),
+        min_bytes=1,
+        max_bytes=1_000_000,
+        topics=[
+            FetchTopic(
+                topic="t",
+                partitions=[
+                    FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1_000_000)
+                    for index in partitions
+                ],
+            )
+        ],
+    )
+    body = encode_request(1, VERSION, 5, "me", request)[4:]
+    header = RequestHeader(1, VERSION, 5, "me")
+    return fetch.handle(worker, connection, header, memoryview(body), 8 + 2 + 2 + 1)  # type: ignore[arg-type]
+
+
+def append(family: Family, index: int, value: bytes) -> None:
+    owner = family.workers[family.workers[0].partitions.owner("t", index)]
+    row = produce.append(owner, "t", index, build_batch([(1, None, value, ())]), 9, 1, None, None)
+    assert row[2] == 0
+
+
+def test_one_answer_has_the_bytes_of_both_workers(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(4))
+        for index in range(4):
+            append(family, index, b"value %d" % index)
+        for worker in family.workers:
+            connection = Connection()
+            assert ask(worker, connection, range(4)) is None
+            await until(lambda c=connection: bool(c.answers))  # type: ignore[misc]
+            places = [connection.answers[0].index(b"value %d" % index) for index in range(4)]
+            assert places == sorted(places)
+
+    with_family(tmp_path, body)
+
+
+def test_no_descriptor_is_left_after_many_fetches(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(4))
+        worker = family.workers[0]
+
+        async def once() -> None:
+            connection = Connection()
+            assert ask(worker, connection, range(4)) is None
+            await until(lambda: bool(connection.answers))
+
+        for index in range(4):
+            append(family, index, b"x")
+        await once()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(50):
+            await once()
+        assert len(os.listdir("/proc/self/fd")) == before
+
+    with_family(tmp_path, body)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_wait_ends_with_an_append_at_whichever_worker(tmp_path: Path, place: int) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        worker, connection = family.workers[0], Connection()
+        assert ask(worker, connection, range(2), max_wait_ms=60_000) is None
+        await until(lambda: all(one.fetches.size for one in family.workers))
+        append(family, place, b"news")
+        await until(lambda: bool(connection.answers))
+        assert b"news" in connection.answers[0]
+        await until(lambda: not worker.fetches.size)
+
+    with_family(tmp_path, body)
+
+
+def test_a_log_is_not_read_under_the_id_of_an_earlier_topic_of_its_name(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        worker = family.workers[0]
+        mine = next(index for index in range(2) if worker.partitions.owner("t", index) == 0)
+        append(family, mine, b"new")
+        log = worker.partitions.led["t", mine].log
+        for topic_id, code in (
+            (log.topic_id, 0),
+            (None, 0),
+            (bytes(15) + b"x", ErrorCode.INCONSISTENT_TOPIC_ID),
+        ):
+            [found] = fetch.read(worker, [("t", mine, -1, 0, -1, 1_000_000, topic_id)], limits(1_000_000))
+            assert found.error == code
+            assert bool(found.length) == (code == 0)
+
+    with_family(tmp_path, body)
+
+
+def test_partitions_of_a_dead_worker_are_to_be_asked_for_again(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        worker, connection = family.workers[0], Connection()
+        mine = next(index for index in range(2) if worker.partitions.owner("t", index) == 0)
+        append(family, mine, b"mine")
+        worker.worker_peers[1].close()
+        assert ask(worker, connection, range(2), max_wait_ms=60_000) is None
+        await until(lambda: bool(connection.answers))
+        [answer] = connection.answers
+        assert b"mine" in answer
+        assert struct.pack(">ih", 1 - mine, ErrorCode.NOT_LEADER_OR_FOLLOWER) in answer
+
+    with_family(tmp_path, body)
+
+
+def test_a_client_that_left_is_not_answered(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        worker, connection = family.workers[0], Connection()
+        assert ask(worker, connection, range(2), max_wait_ms=60_000) is None
+        await until(lambda: bool(worker.fetches.size))
+        connection.closed = True
+        append(family, 0, b"x")
+        append(family, 1, b"x")
+        await until(lambda: not worker.fetches.size)
+        assert connection.answers == []
+
+    with_family(tmp_path, body)

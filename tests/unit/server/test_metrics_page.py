@@ -1,0 +1,76 @@
+"""The metrics page: counters of all workers, added up under Kafka's names."""
+
+import urllib.request
+from typing import Any
+
+from pkafka.server.latency import Histogram
+from pkafka.server.metrics_page import BrokerFacts, MetricsPage, families
+
+FACTS = BrokerFacts(active_controller=True, topics=2, partitions=5, offline_partitions=1)
+
+
+def worker(**changes: Any) -> dict[str, Any]:
+    times = Histogram()
+    times.record(2_000_000)
+    return {
+        "messages_in": {"t": 10},
+        "bytes_in": {"t": 1000},
+        "bytes_out": {},
+        "failed_produces": {},
+        "failed_fetches": {},
+        "refused_requests": 1,
+        "requests": [[0, 9, 3]],
+        "request_times": {0: times.export()},
+        "connections": {"PLAINTEXT": 2},
+        "fetch_sessions": 1,
+        "purgatory": {"Fetch": 1},
+        "leaders": 2,
+        "partitions": 3,
+        "offline_directories": ["/data/b"],
+        "logs": [["t", 0, 5000, 0, 10, 1]],
+        **changes,
+    }
+
+
+def values(workers: list[dict[str, Any]]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families(workers, FACTS)
+        for sample in family.samples
+    }
+
+
+def test_counters_of_all_workers_are_added_up() -> None:
+    found = values([worker(), worker(logs=[["t", 1, 7000, 0, 20, 2]])])
+    topic = (("topic", "t"),)
+    assert found["kafka_server_brokertopicmetrics_messagesin_total", topic] == 20
+    assert found["kafka_server_brokertopicmetrics_bytesin_total", topic] == 2000
+    produce = (("request", "Produce"), ("version", "9"))
+    assert found["kafka_network_requestmetrics_requests_total", produce] == 6
+    assert found["kafka_server_replicamanager_partitioncount", ()] == 6
+    assert found["kafka_server_socketservermetrics_connectioncount", (("listener", "PLAINTEXT"),)] == 4
+    assert found["kafka_log_log_size", (("partition", "0"), ("topic", "t"))] == 5000
+    assert found["kafka_log_log_size", (("partition", "1"), ("topic", "t"))] == 7000
+
+
+def test_a_directory_that_failed_counts_once_however_many_workers_say_so() -> None:
+    found = values([worker(), worker()])
+    assert found["kafka_log_logmanager_offlinelogdirectorycount", ()] == 1
+
+
+def test_request_times_are_in_milliseconds() -> None:
+    found = values([worker(), worker()])
+    median = (("quantile", "0.5"), ("request", "Produce"))
+    assert 2.0 <= found["kafka_network_requestmetrics_totaltimems", median] <= 2.25
+    assert found["kafka_network_requestmetrics_totaltimems_count", (("request", "Produce"),)] == 2
+
+
+def test_the_page_is_served_over_http_as_text() -> None:
+    page = MetricsPage("127.0.0.1", 0, lambda: ([worker()], FACTS))
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+    finally:
+        page.close()
+    assert "kafka_controller_kafkacontroller_activecontrollercount 1.0" in text
+    assert 'kafka_server_brokertopicmetrics_messagesin_total{topic="t"} 10.0' in text

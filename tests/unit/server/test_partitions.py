@@ -1,0 +1,151 @@
+"""What the controller decides, carried out by a worker: in turns, in order, and never by an old decision."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.model import TopicId, TopicPartition
+from pkafka.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from pkafka.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from pkafka.server import turns
+from pkafka.server.partitions import PartitionKey, Partitions
+from pkafka.storage.config import LogConfig
+from pkafka.storage.log import Log
+from pkafka.storage.recovery import LogEnvironment, create_log
+
+TOPIC_ID = b"t" * 16
+
+
+class OpenedLogs:
+    """Makes logs in one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.environment = LogEnvironment()
+        self.deleted: list[PartitionKey] = []
+
+    def create(self, key: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Log:
+        directory = self.root / f"{key.topic}-{key.partition}"
+        return create_log(directory, key, LogConfig(), self.environment, topic_id=topic_id)
+
+    def directory_failed(self, path: Path) -> None:
+        raise AssertionError(path)
+
+    def config_of(self, topic: str) -> LogConfig:
+        return LogConfig()
+
+    def give_topic_id(self, partition_log: Log, topic_id: TopicId) -> None:
+        raise AssertionError(topic_id)
+
+    def set_aside_stray(self, partition_log: Log) -> None:
+        raise AssertionError(partition_log)
+
+    def delete(self, partition_log: Log) -> None:
+        topic, index = partition_log.topic_partition
+        self.deleted.append((topic, index))
+        partition_log.close()
+
+
+def make_partitions(logs: OpenedLogs) -> Partitions:
+    return Partitions(broker_id=0, index=0, workers=1, logs=logs, changed=lambda _key: None)
+
+
+def lead(count: int, *, epoch: int = 0, controller_epoch: int = 1) -> LeaderAndIsrRequest:
+    states = [
+        LeaderAndIsrPartitionState(
+            partition_index=index,
+            controller_epoch=controller_epoch,
+            leader=0,
+            leader_epoch=epoch,
+            isr=[0],
+            replicas=[0],
+            is_new=True,
+        )
+        for index in range(count)
+    ]
+    topic = LeaderAndIsrTopicState(topic_name="t", topic_id=TOPIC_ID, partition_states=states)
+    return LeaderAndIsrRequest(controller_id=0, controller_epoch=controller_epoch, topic_states=[topic])
+
+
+def delete(count: int, *, controller_epoch: int = 1) -> StopReplicaRequest:
+    states = [
+        StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=True)
+        for index in range(count)
+    ]
+    topic = StopReplicaTopicState(topic_name="t", partition_states=states)
+    return StopReplicaRequest(controller_id=0, controller_epoch=controller_epoch, topic_states=[topic])
+
+
+def test_leading_many_partitions_lets_others_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+
+    async def run() -> int:
+        partitions = make_partitions(OpenedLogs(tmp_path))
+        work = asyncio.ensure_future(partitions.leader_and_isr(lead(20)))
+        others = 0
+        while not work.done():
+            await asyncio.sleep(0)
+            others += 1
+        assert len(partitions.led) == 20
+        return others
+
+    assert asyncio.run(run()) >= 20
+
+
+def test_a_decision_waits_for_the_one_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+
+    async def run() -> None:
+        logs = OpenedLogs(tmp_path)
+        partitions = make_partitions(logs)
+        created = asyncio.ensure_future(partitions.leader_and_isr(lead(10)))
+        deleted = asyncio.ensure_future(partitions.stop_replica(delete(10), logs.delete))
+        await asyncio.gather(created, deleted)
+        assert len(logs.deleted) == 10, "every partition existed before it was deleted"
+        assert not partitions.hosted
+        assert not partitions.led
+
+    asyncio.run(run())
+
+
+def test_old_controllers_and_old_epochs_change_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        logs = OpenedLogs(tmp_path)
+        partitions = make_partitions(logs)
+        await partitions.leader_and_isr(lead(1, epoch=5, controller_epoch=3))
+        answer = await partitions.leader_and_isr(lead(1, epoch=9, controller_epoch=2))
+        assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+        answer = await partitions.leader_and_isr(lead(1, epoch=4, controller_epoch=3))
+        assert answer.topics[0].partition_errors[0].error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert partitions.led["t", 0].leader_epoch == 5
+        refused = await partitions.stop_replica(delete(1, controller_epoch=2), logs.delete)
+        assert refused.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert not logs.deleted
+
+    asyncio.run(run())
+
+
+def test_a_replica_on_a_failed_disk_cannot_be_deleted(tmp_path: Path) -> None:
+    """Told that it is gone, the controller would let the topic be made again, in whose way the old one would be."""
+
+    async def run() -> None:
+        logs = OpenedLogs(tmp_path)
+        partitions = make_partitions(logs)
+        await partitions.leader_and_isr(lead(1))
+        kept = partitions.hosted["t", 0].log
+        partitions.set_aside(tmp_path)
+        answer = await partitions.stop_replica(delete(1), logs.delete)
+        assert answer.partition_errors[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        kept.close()
+
+    asyncio.run(run())

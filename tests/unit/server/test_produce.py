@@ -1,0 +1,311 @@
+"""Produce over workers on one event loop: what each row of the answer says, and what a dying worker leaves."""
+
+import asyncio
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.net.buffers import SLOTS, HeldFrame
+from pkafka.protocol.headers import RequestHeader, decode_response, encode_request
+from pkafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from pkafka.records.builder import build_batch
+from pkafka.records.reading import read_records
+from pkafka.server.connection_state import ConnectionState
+from pkafka.server.handlers import produce
+from pkafka.server.worker import Worker
+from pkafka.storage.config import LogConfig
+from tests.unit.server.workers import Family, until, with_family
+
+VERSION = 9
+GOOD = bytes(build_batch([(1, None, b"one", ()), (1, None, b"two", ())]))
+TRANSACTIONAL = bytes(
+    build_batch([(1, None, b"x", ())], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+)
+
+
+class Connection:
+    """As much of a connection as the handler sees; it never moves."""
+
+    peer_host = "10.0.0.1"
+
+    def __init__(self, worker: Worker | None = None) -> None:
+        self.arena = None if worker is None else worker.arena
+        self.slot = None if self.arena is None else self.arena.take()
+        """Where its next frame lies, when it is to lie in memory that the other workers map."""
+        self.closed = False
+        self.state = ConnectionState(moves=30)
+        self.answers: list[Any] = []
+
+    def close(self) -> None:
+        self.closed = True
+
+    def finish(self, answer: Any) -> None:
+        self.answers.append(answer)
+
+    def hold_frame(self) -> HeldFrame | None:
+        if self.slot is None or self.arena is None:
+            return None
+        return HeldFrame(self.slot, self.arena.give_back)
+
+
+def serve(worker: Worker, connection: Connection, *places: tuple[str, int, bytes], acks: int = -1) -> Any:
+    """What the handler answers at once."""
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=1_000,
+        topic_data=[
+            TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=data)])
+            for topic, index, data in places
+        ],
+    )
+    body = encode_request(0, VERSION, 5, "me", request)[4:]
+    frame = memoryview(bytearray(body))
+    if connection.slot is not None:
+        connection.slot[: len(body)] = body
+        frame = connection.slot[: len(body)]
+    position = 8 + 2 + len("me") + 1
+    header = RequestHeader(0, VERSION, 5, "me")
+    return produce.handle(worker, connection, header, frame, position)  # type: ignore[arg-type]
+
+
+def rows_of(answer: Any) -> list[tuple[str, int, ErrorCode, int]]:
+    data = b"".join(answer)
+    assert struct.unpack_from(">i", data) == (len(data) - 4,)
+    _id, response = decode_response(0, VERSION, data[4:])
+    assert isinstance(response, ProduceResponse)
+    return [
+        (topic.name, part.index, ErrorCode(part.error_code), part.base_offset)
+        for topic in response.responses
+        for part in topic.partition_responses
+    ]
+
+
+def by_owner(family: Family) -> tuple[int, int]:
+    """A partition of each of the two workers."""
+    partitions = family.workers[0].partitions
+    first = [index for index in range(2) if partitions.owner("t", index) == 0]
+    return first[0], 1 - first[0]
+
+
+def test_what_the_worker_owns_is_appended_and_answered_at_once(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        mine, _theirs = by_owner(family)
+        worker, connection = family.workers[0], Connection()
+        assert rows_of(serve(worker, connection, ("t", mine, GOOD))) == [("t", mine, ErrorCode.NONE, 0)]
+        assert rows_of(serve(worker, connection, ("t", mine, GOOD))) == [("t", mine, ErrorCode.NONE, 2)]
+        assert worker.partitions.led["t", mine].log.high_watermark == 4
+
+    with_family(tmp_path, body)
+
+
+def test_a_request_over_both_workers_is_answered_in_its_order(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        mine, theirs = by_owner(family)
+        worker, connection = family.workers[0], Connection()
+        places = [("t", theirs, GOOD), ("t", mine, b"rubbish"), ("nowhere", 0, GOOD), ("t", mine, GOOD)]
+        assert serve(worker, connection, *places) is None
+        await until(lambda: bool(connection.answers))
+        [answer] = connection.answers
+        found = rows_of(answer)
+        assert found[0] == ("t", theirs, ErrorCode.NONE, 0)
+        assert found[1][:2] == ("t", mine)
+        assert found[1][2] in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+        assert ("nowhere", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) in found
+        assert ("t", mine, ErrorCode.NONE, 0) in found
+        other = family.workers[1]
+        assert other.partitions.led["t", theirs].log.log_end_offset == 2
+
+    with_family(tmp_path, body)
+
+
+async def have_arenas(family: Family) -> None:
+    await until(lambda: all(len(worker.arenas) == 1 for worker in family.workers))
+
+
+def test_another_worker_reads_a_frame_where_it_lies_and_it_stays_there_until_then(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        await have_arenas(family)
+        mine, theirs = by_owner(family)
+        worker, connection = family.workers[0], Connection(family.workers[0])
+        assert worker.arena is not None
+        places = [("t", mine, GOOD), ("t", theirs, GOOD), ("t", theirs, GOOD)]
+        assert serve(worker, connection, *places) is None
+        assert worker.arena.free_slots == SLOTS - 1
+        await until(lambda: bool(connection.answers))
+        assert worker.arena.free_slots == SLOTS
+        assert rows_of(connection.answers[0]) == [
+            ("t", mine, ErrorCode.NONE, 0),
+            ("t", theirs, ErrorCode.NONE, 0),
+            ("t", theirs, ErrorCode.NONE, 2),
+        ]
+        log = family.workers[1].partitions.led["t", theirs].log
+        found = log.read(0, bytes_max=1_000_000, min_one_batch=True, upper_bound=4)
+        with memoryview(found.segment.read_bytes(found.position, found.length)) as data:
+            assert [record.value for record in read_records(data)] == [b"one", b"two", b"one", b"two"]
+
+    with_family(tmp_path, body)
+
+
+def test_a_client_that_goes_or_a_worker_that_dies_keeps_no_slot(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        await have_arenas(family)
+        mine, theirs = by_owner(family)
+        worker = family.workers[0]
+        assert worker.arena is not None
+        gone = Connection(worker)
+        assert serve(worker, gone, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
+        gone.close()
+        # Its records are still being read: the slot must not be used for another frame.
+        assert worker.arena.free_slots == SLOTS - 1
+        await until(lambda: worker.arena is not None and worker.arena.free_slots == SLOTS)
+        assert gone.answers == []
+        waiting = Connection(worker)
+        assert serve(worker, waiting, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
+        worker.worker_peers[1].close()
+        await until(lambda: bool(waiting.answers))
+        assert worker.arena.free_slots == SLOTS
+
+    with_family(tmp_path, body)
+
+
+def test_a_frame_that_the_worker_serves_alone_is_not_held(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        mine, _theirs = by_owner(family)
+        worker, connection = family.workers[0], Connection(family.workers[0])
+        assert worker.arena is not None
+        assert serve(worker, connection, ("t", mine, GOOD), ("t", mine, GOOD)) is not None
+        assert worker.arena.free_slots == SLOTS - 1  # the connection itself gives it back
+
+    with_family(tmp_path, body)
+
+
+def test_what_a_dying_worker_had_in_hand_is_to_be_tried_again(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        mine, theirs = by_owner(family)
+        worker, connection = family.workers[0], Connection()
+        assert serve(worker, connection, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
+        worker.worker_peers[1].close()  # before the other one came to it
+        await until(lambda: bool(connection.answers))
+        assert rows_of(connection.answers[0]) == [
+            ("t", theirs, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1),
+            ("t", mine, ErrorCode.NONE, 0),
+        ]
+
+    with_family(tmp_path, body)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_without_acks_an_error_closes_the_connection_and_nothing_is_answered(
+    tmp_path: Path, own: bool
+) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        mine, theirs = by_owner(family)
+        worker, connection = family.workers[0], Connection()
+        place = mine if own else theirs
+        answer = serve(worker, connection, ("t", place, GOOD), acks=0)
+        if answer is None:
+            await until(lambda: bool(connection.answers))
+            answer = connection.answers.pop()
+        assert list(answer) == []
+        assert not connection.closed
+        answer = serve(worker, connection, ("t", place, b"rubbish"), acks=0)
+        if answer is None:
+            await until(lambda: connection.closed)
+        assert connection.closed
+        assert not any(connection.answers)
+
+    with_family(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("data", "acks", "code"),
+    [
+        (GOOD, 1, ErrorCode.NONE),
+        (GOOD, -1, ErrorCode.NONE),
+        (GOOD, 2, ErrorCode.INVALID_REQUIRED_ACKS),
+        (TRANSACTIONAL, -1, ErrorCode.INVALID_TXN_STATE),
+        (GOOD[:-1], -1, ErrorCode.INVALID_RECORD),
+        (GOOD + GOOD, -1, ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_the_code_of_a_record_set(tmp_path: Path, data: bytes, acks: int, code: ErrorCode) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", [0])
+        [worker] = family.workers
+        row = produce.append(worker, "t", 0, bytearray(data), VERSION, acks, "me", None)
+        assert row[:3] == ("t", 0, code)
+        assert worker.partitions.led["t", 0].log.log_end_offset == (2 if not code else 0)
+
+    with_family(tmp_path, body, workers=1)
+
+
+def test_the_log_of_offsets_is_written_by_nobody_else(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("__consumer_offsets", [0])
+        [worker] = family.workers
+
+        def code(client: str) -> int:
+            return produce.append(
+                worker, "__consumer_offsets", 0, bytearray(GOOD), VERSION, -1, client, None
+            )[2]
+
+        assert code("me") == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert code("__admin_client") == ErrorCode.NONE
+
+    with_family(tmp_path, body, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("isr", "replicas", "wanted", "code"),
+    [
+        ([0], [0], 2, ErrorCode.NONE),  # no more than there are
+        ([0], [0, 1], 2, ErrorCode.NOT_ENOUGH_REPLICAS),
+        ([0], [0, 1, 2], 1, ErrorCode.NONE),
+        ([0, 1], [0, 1, 2], 3, ErrorCode.NOT_ENOUGH_REPLICAS),
+    ],
+)
+def test_replicas_in_sync(
+    tmp_path: Path, isr: list[int], replicas: list[int], wanted: int, code: ErrorCode
+) -> None:
+    async def body(family: Family) -> None:
+        [worker] = family.workers
+        await family.lead("t", [0])
+        partition = worker.partitions.led["t", 0]
+        settings = {"min.insync.replicas": str(wanted)}
+        partition.update_config(LogConfig.from_topic_configs(settings, worker.config.log_config()))
+        partition.isr, partition.replicas = isr, replicas
+        row = produce.append(worker, "t", 0, bytearray(GOOD), VERSION, -1, "me", None)
+        assert row[2] == code
+
+    with_family(tmp_path, body, workers=1)
+
+
+def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        mine, theirs = by_owner(family)
+        one, other = family.workers
+        waiting = asyncio.ensure_future(
+            one.appends.any({0: [("t", mine, 0)], 1: [("t", theirs, 0)]}, timeout_ms=60_000)
+        )
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        produce.append(other, "t", theirs, bytearray(GOOD), VERSION, 1, "me", None)
+        await asyncio.wait_for(waiting, 5)
+
+    with_family(tmp_path, body)

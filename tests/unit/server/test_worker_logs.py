@@ -1,0 +1,89 @@
+"""The life of a worker's logs: what ends while something else is under way is no failure of the disk."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+from pkafka.errors import ErrorCode
+from pkafka.records.builder import build_batch
+from pkafka.server.handlers import produce
+from pkafka.server.worker import Worker
+from pkafka.storage.log import Log
+from tests.unit.server.workers import Family, until, with_family
+
+
+def append(worker: Worker, topic: str = "t", partition: int = 0) -> produce.Row:
+    return produce.append(worker, topic, partition, build_batch([(1, None, b"v", [])]), 9, 1, None, None)
+
+
+async def led(family: Family) -> tuple[Worker, Log]:
+    await family.lead("t", [0])
+    (worker,) = family.workers
+    assert append(worker)[2] == 0
+    return worker, worker.partitions.led["t", 0].log
+
+
+def test_a_topic_deleted_while_its_log_is_flushed(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        worker, log = await led(family)
+        disk = threading.Event()
+        for _ in range(4):
+            worker.threads.submit(disk.wait, 5)
+        log.roll(1)
+        flushing = list(worker._tasks)
+        await asyncio.sleep(0)
+        del worker.partitions.led["t", 0], worker.partitions.hosted["t", 0]
+        worker.logs.delete(log)
+        disk.set()
+        await asyncio.wait(flushing, timeout=5)
+        assert not worker.is_offline(str(tmp_path))
+
+    with_family(tmp_path, body, workers=1)
+
+
+def test_a_topic_deleted_during_a_round_over_all_logs(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        worker, log = await led(family)
+        seen: list[Log] = []
+        del worker.partitions.led["t", 0], worker.partitions.hosted["t", 0]
+        worker.logs.delete(log)
+        worker.partitions._unclaimed["t", 0] = log
+        await worker.logs._each(seen.append)
+        assert not seen
+        del worker.partitions._unclaimed["t", 0]
+
+    with_family(tmp_path, body, workers=1)
+
+
+def test_what_comes_after_the_logs_are_closed_is_refused_and_no_failure(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        worker, _log = await led(family)
+        worker._opened.set()
+        worker._stop(worker._line, None, memoryview(b""), [])
+        await until(worker._ended.done)
+        assert worker._ended.result() == 0
+        assert append(worker)[2] in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        await family.lead("t", [0, 1])
+        assert not worker.partitions.led
+        assert not (tmp_path / "t-1").exists()
+        assert not worker.is_offline(str(tmp_path))
+
+    with_family(tmp_path, body, workers=1)
+
+
+def test_settings_that_a_new_control_process_does_not_know_are_gone(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        worker, log = await led(family)
+        await family.lead("u", [0])
+        other = worker.partitions.led["u", 0].log
+        serve = worker._table()
+        peer, blob = worker._line, memoryview(b"")
+        serve["every_topic_config"](peer, {"t": {"retention.ms": "1"}, "u": {"retention.ms": "2"}}, blob, [])
+        assert (log.config.retention_ms, other.config.retention_ms) == (1, 2)
+        serve["topic_configs"](peer, {"t": {"retention.ms": "3"}}, blob, [])
+        assert (log.config.retention_ms, other.config.retention_ms) == (3, 2)
+        # Taken back while there was no control process to hear of it.
+        serve["every_topic_config"](peer, {"t": {"retention.ms": "3"}}, blob, [])
+        assert (log.config.retention_ms, other.config.retention_ms) == (3, 604_800_000)
+
+    with_family(tmp_path, body, workers=1)

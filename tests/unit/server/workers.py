@@ -1,0 +1,122 @@
+"""Workers of one broker on one event loop, joined by socket pairs as the supervisor would join their processes."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from pkafka.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from pkafka.server import lifeline
+from pkafka.server.config import BrokerConfig
+from pkafka.server.connection_limits import LimitSettings, SharedCounts
+from pkafka.server.lifeline import Lifeline
+from pkafka.server.supervisor import Birth, worker_name
+from pkafka.server.worker import Worker, WorkerSetup
+from pkafka.storage.files import OsFiles
+from pkafka.storage.log_directory import LogDirectory
+
+T = TypeVar("T")
+
+
+class Family:
+    """Some workers with their lines; the test is their supervisor."""
+
+    def __init__(self, root: Path, *, workers: int = 2, settings: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        overrides = {"log.dirs": str(root), "listeners": "PLAINTEXT://localhost:0", "broker.id": "0"}
+        self.config = BrokerConfig.load(None, {**overrides, **(settings or {})})
+        self.directories = [LogDirectory(path, files=OsFiles()) for path in self.config.log_dirs]
+        self.counts = SharedCounts(workers=workers, listeners=["PLAINTEXT"])
+        self.size = workers
+        self.lines: dict[Worker, Lifeline] = {}
+        self.workers = [self.start(index) for index in range(workers)]
+
+    def start(self, index: int) -> Worker:
+        """One more worker, a successor of the one with that index where there is one."""
+        setup = WorkerSetup(
+            config=self.config,
+            index=index,
+            workers=self.size,
+            listeners=(),
+            connection_counts=self.counts,
+            limits=LimitSettings(),
+            directories=self.directories,
+            unusable=(),
+            clean={},
+        )
+        ours, theirs = socket.socketpair()
+        worker = Worker(setup, Birth(theirs, worker_name(index), first=True, session=None))
+        self.lines[worker] = Lifeline(ours)
+        return worker
+
+    def introduce(self, one: Worker, other: Worker) -> None:
+        """Give each the channel to the other."""
+        ends = socket.socketpair()
+        self.lines[one].note(lifeline.PEER, worker_name(other.index), [ends[0].fileno()])
+        self.lines[other].note(lifeline.PEER, worker_name(one.index), [ends[1].fileno()])
+        for end in ends:
+            end.close()
+
+    async def joined(self) -> None:
+        """All know each other."""
+        for place, one in enumerate(self.workers):
+            for other in self.workers[place + 1 :]:
+                self.introduce(one, other)
+        await until(lambda: all(len(one.worker_peers) == self.size - 1 for one in self.workers))
+
+    async def lead(self, topic: str, partitions: Sequence[int]) -> None:
+        """Every partition is led by the worker that owns it."""
+        for worker in self.workers:
+            states = [
+                LeaderAndIsrPartitionState(
+                    partition_index=index, leader=0, leader_epoch=0, isr=[0], replicas=[0], is_new=True
+                )
+                for index in partitions
+                if worker.partitions.owner(topic, index) == worker.index
+            ]
+            named = LeaderAndIsrTopicState(topic_name=topic, topic_id=b"i" * 16, partition_states=states)
+            await worker.partitions.leader_and_isr(
+                LeaderAndIsrRequest(controller_id=0, controller_epoch=1, topic_states=[named])
+            )
+
+    def close(self) -> None:
+        """Let go of all descriptors."""
+        for worker in self.lines:
+            for peer in worker.worker_peers.values():
+                peer.close()
+            worker._line.close()
+            for index in range(self.size):
+                worker.files.forget_peer(index)
+            worker.threads.shutdown()
+            for log in worker.partitions.logs():
+                log.close()
+        for line in self.lines.values():
+            line.close()
+
+
+async def until(condition: Callable[[], bool], *, turns: int = 1000) -> None:
+    """Let the loop run until something holds."""
+    for _ in range(turns):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to that")
+
+
+def with_family(root: Path, body: Callable[[Family], Awaitable[T]], *, workers: int = 2) -> T:
+    """Run a test's body with workers that know each other."""
+
+    async def run() -> T:
+        family = Family(root, workers=workers)
+        try:
+            await family.joined()
+            return await body(family)
+        finally:
+            family.close()
+
+    return asyncio.run(run())
