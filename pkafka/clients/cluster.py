@@ -1,0 +1,491 @@
+"""A client's view of a cluster: bootstrap, metadata, leaders, and requests that are tried again.
+
+Two ways to use it. Synchronous (admin, tools): :meth:`Cluster.request` and :meth:`Cluster.refresh` poll the
+network on the caller's thread under one lock, so any thread may call. Asynchronous (producer, consumer): the
+owner polls ``network`` itself and calls :meth:`Cluster.keep_fresh` now and then.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from pkafka.clients.config import ClientConfig
+from pkafka.clients.connection import Address, ConnectionState, Pending
+from pkafka.clients.errors import ClientError, ClientTimeoutError, ConnectError, Stage
+from pkafka.clients.network import Network
+from pkafka.clock import Clock, SystemClock
+from pkafka.errors import ApiError, ConfigError, ErrorCode
+from pkafka.model import NO_LEADER, NO_TOPIC_ID, TopicId, TopicPartition
+from pkafka.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+
+R = TypeVar("R", bound=Message)
+
+
+class Broker(NamedTuple):
+    """A live broker, as metadata names it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+    @property
+    def address(self) -> Address:
+        """Where it listens for clients like this one."""
+        return Address(self.host, self.port)
+
+
+class PartitionView(NamedTuple):
+    """What metadata says about one partition."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    offline: list[int]
+    error: ErrorCode
+
+
+class TopicView(NamedTuple):
+    """What metadata says about one topic; ``partitions`` is sorted by number."""
+
+    name: str
+    topic_id: TopicId
+    is_internal: bool
+    partitions: list[PartitionView]
+    error: ErrorCode
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterView:
+    """One state of the metadata. ``topics`` holds what was asked for so far."""
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    topics: Mapping[str, TopicView] = field(default_factory=dict)
+    authorized_operations: int = -(2**31)
+
+    def leader(self, partition: TopicPartition) -> Broker | None:
+        """The broker that leads a partition, when that is known and it is alive."""
+        view = self.partition(partition)
+        return None if view is None or view.leader == NO_LEADER else self.brokers.get(view.leader)
+
+    def partition(self, partition: TopicPartition) -> PartitionView | None:
+        """What is known about one partition."""
+        topic = self.topics.get(partition.topic)
+        if topic is None:
+            return None
+        views = topic.partitions
+        if partition.partition < len(views) and views[partition.partition].partition == partition.partition:
+            return views[partition.partition]
+        return next((view for view in views if view.partition == partition.partition), None)
+
+
+class To(Enum):
+    """Who may answer a request, where it is not one broker by id."""
+
+    ANY = "any"
+    CONTROLLER = "controller"
+
+
+_CONTROLLER_MOVED: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH})
+
+
+class Cluster:
+    """See the module.
+
+    Args:
+        config: at least ``bootstrap.servers``.
+        clock: for time-outs.
+        fail_fast: raise as soon as no bootstrap server can be reached, instead of trying until the time-out
+            (what a person at a terminal wants, and a service does not).
+
+    Raises:
+        ConfigError: a bootstrap server is not ``host:port``.
+    """
+
+    def __init__(self, config: ClientConfig, *, clock: Clock | None = None, fail_fast: bool = False) -> None:
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.network = Network(config, self.clock)
+        self.view = ClusterView()
+        self.generation = 0
+        self._fail_fast = fail_fast
+        self._bootstrap = [parse_address(text) for text in config.bootstrap_servers]
+        self._lock = threading.RLock()
+        self._refreshed_ms: int | None = None
+        self._refresh: Pending | None = None
+        self._refresh_wanted = True
+        self._refresh_not_before_ms = 0
+        self._refresh_failures = 0
+        self.last_refresh_error: ClientError | None = None
+
+    def close(self) -> None:
+        """Close every connection."""
+        with self._lock:
+            self.network.close()
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- synchronous --------------------------------------------------------------------------------------
+
+    def request(
+        self,
+        message: Message,
+        response_type: type[R],
+        *,
+        to: To | int = To.ANY,
+        timeout_ms: int | None = None,
+        max_version: int | None = None,
+        try_again: Callable[[R], ErrorCode | None] | None = None,
+    ) -> R:
+        """Send a request and wait for its answer, trying again while the failure is one that may pass.
+
+        Args:
+            message: the request.
+            response_type: the class of its response.
+            to: any broker, the controller, or a broker id.
+            timeout_ms: for everything, retries included; ``default.api.timeout.ms`` when left out.
+            max_version: do not go above this version.
+            try_again: given a response, the code for which the request should be sent again (None: done).
+
+        Returns:
+            The response; its error codes are the caller's to read.
+
+        Raises:
+            ConnectError: no broker can be reached (the stage says how far it went).
+            ClientTimeoutError: the time ran out.
+            UnsupportedApiError: the broker is too old.
+            ApiError: ``to`` is a broker id that metadata does not know.
+        """
+        wait_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self.clock.monotonic_ms() + wait_ms
+        with self._lock:
+            attempt = 0
+            while True:
+                outcome = self._attempt(message, response_type, to, deadline_ms, max_version)
+                is_last = self.clock.monotonic_ms() >= deadline_ms or attempt >= self.config.retries
+                if isinstance(outcome, ClientError):
+                    if not outcome.retriable:
+                        raise outcome
+                    if is_last:
+                        raise _timed_out(message, outcome, wait_ms)
+                elif is_last or try_again is None or try_again(outcome) is None:
+                    return outcome
+                self.pause(attempt, deadline_ms)
+                attempt += 1
+                if to is not To.ANY:
+                    self._refresh_quietly(deadline_ms)
+
+    def request_each(
+        self,
+        messages: Mapping[int, Message],
+        response_type: type[R],
+        *,
+        timeout_ms: int | None = None,
+        max_version: int | None = None,
+    ) -> dict[int, R | ClientError]:
+        """Send one request to each of several brokers at once; waits for all answers.
+
+        Args:
+            messages: broker id to request. The brokers must be in ``view``.
+
+        Returns:
+            Broker id to its response or to what went wrong there. Nothing is tried again.
+        """
+        wait_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        with self._lock:
+            pendings = {
+                node: self.network.send(
+                    self.view.brokers[node].address,
+                    message,
+                    timeout_ms=min(wait_ms, self.config.request_timeout_ms),
+                    max_version=max_version,
+                )
+                for node, message in messages.items()
+            }
+            self.network.wait(pendings.values(), deadline_ms=self.clock.monotonic_ms() + wait_ms)
+        return {node: _outcome(pending, response_type) for node, pending in pendings.items()}
+
+    def refresh(
+        self,
+        topics: Collection[str] | None = (),
+        *,
+        allow_auto_create: bool = False,
+        timeout_ms: int | None = None,
+    ) -> ClusterView:
+        """Ask for metadata and wait.
+
+        Args:
+            topics: their names; None for all, empty for the brokers alone.
+
+        Returns:
+            The new view; ``topics`` of it holds exactly what was asked for.
+        """
+        message = _metadata_request(topics, allow_auto_create=allow_auto_create)
+        with self._lock:
+            response = self.request(message, _metadata_response_type(), timeout_ms=timeout_ms)
+            return self._adopt(response)
+
+    def pause(self, attempt: int, deadline_ms: int) -> None:
+        """Let ``retry.backoff.ms`` (doubled per attempt) pass before trying again, but not the deadline."""
+        backoff_ms = min(
+            self.config.retry_backoff_ms * 2 ** min(attempt, 16), self.config.retry_backoff_max_ms
+        )
+        end_ms = min(deadline_ms, self.clock.monotonic_ms() + backoff_ms)
+        with self._lock:
+            while (left_ms := end_ms - self.clock.monotonic_ms()) > 0:
+                self.network.poll(left_ms)
+
+    def known(self) -> ClusterView:
+        """The view, asked for now if it was not yet."""
+        return self.view if self.view.brokers else self.refresh()
+
+    # -- asynchronous -------------------------------------------------------------------------------------
+
+    def want_refresh(self) -> None:
+        """Ask for fresh metadata at the next :meth:`keep_fresh`."""
+        self._refresh_wanted = True
+
+    def keep_fresh(self, topics: Iterable[str], *, allow_auto_create: bool) -> int:
+        """Send a metadata request when one is due; never waits.
+
+        Returns:
+            Milliseconds until it should be called again.
+        """
+        now_ms = self.clock.monotonic_ms()
+        age_left_ms = self.config.metadata_max_age_ms
+        if self._refreshed_ms is not None:
+            age_left_ms -= now_ms - self._refreshed_ms
+        if self._refresh is not None:
+            return max(1, self._refresh.deadline_ms - now_ms)
+        if not self._refresh_wanted and age_left_ms > 0:
+            return age_left_ms
+        if now_ms < self._refresh_not_before_ms:
+            return self._refresh_not_before_ms - now_ms
+        address = self._choose_any()
+        wait_ms = self.network.backoff_ms(address)
+        if wait_ms:
+            return wait_ms
+        self._refresh_wanted = False
+        message = _metadata_request(list(topics), allow_auto_create=allow_auto_create)
+        pending = self.network.send(address, message, on_done=self._on_refreshed)
+        if not pending.done:
+            self._refresh = pending
+            return max(1, pending.deadline_ms - now_ms)
+        return max(1, self._refresh_not_before_ms - now_ms)
+
+    def _on_refreshed(self, pending: Pending) -> None:
+        self._refresh = None
+        pause_ms = self.config.retry_backoff_ms
+        if pending.error is not None:
+            self.last_refresh_error = pending.error
+            self._refresh_wanted = True
+            self._refresh_failures += 1
+            pause_ms = min(pause_ms * 2 ** min(self._refresh_failures, 16), self.config.retry_backoff_max_ms)
+        else:
+            self._refresh_failures = 0
+            self.last_refresh_error = None
+            response = pending.response
+            assert isinstance(response, _metadata_response_type())
+            self._adopt(response)
+        self._refresh_not_before_ms = self.clock.monotonic_ms() + pause_ms
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _attempt(
+        self,
+        message: Message,
+        response_type: type[R],
+        to: To | int,
+        deadline_ms: int,
+        max_version: int | None,
+    ) -> R | ClientError:
+        """One try: for any broker, each known address once; otherwise the one broker."""
+        if to is To.ANY:
+            addresses = self._addresses_by_preference()
+        else:
+            try:
+                addresses = [self._address_of(to, deadline_ms)]
+            except ClientError as error:
+                return error
+        errors: list[ClientError] = []
+        for address in addresses:
+            left_ms = deadline_ms - self.clock.monotonic_ms()
+            if left_ms <= 0 and errors:
+                break
+            pending = self.network.send(
+                address,
+                message,
+                timeout_ms=max(0, min(left_ms, self.config.request_timeout_ms)),
+                max_version=max_version,
+            )
+            self.network.wait([pending], deadline_ms=deadline_ms + 50)
+            if not pending.done:
+                self.network.disconnect(address)
+            outcome = _outcome(pending, response_type)
+            if not isinstance(outcome, ClientError):
+                return outcome
+            errors.append(outcome)
+            if not outcome.retriable:
+                break
+        if self._fail_fast and to is To.ANY and all(isinstance(each, ConnectError) for each in errors):
+            raise _no_broker(errors)
+        return errors[-1]
+
+    def _addresses_by_preference(self) -> list[Address]:
+        """Brokers with an open connection first, then the other known ones, then the bootstrap servers."""
+        known = _shuffled([broker.address for broker in self.view.brokers.values()])
+        addresses = dict.fromkeys(known + _shuffled(self._bootstrap))
+        return sorted(addresses, key=self._preference)
+
+    def _preference(self, address: Address) -> tuple[bool, int, int]:
+        connection = self.network.connection(address)
+        ready = connection is not None and connection.state is ConnectionState.READY
+        load = connection.in_flight_count if connection is not None else 0
+        return (not ready, self.network.backoff_ms(address), load)
+
+    def _choose_any(self) -> Address:
+        return self._addresses_by_preference()[0]
+
+    def _address_of(self, to: To | int, deadline_ms: int) -> Address:
+        if not self.view.brokers:
+            self.refresh(timeout_ms=max(0, deadline_ms - self.clock.monotonic_ms()))
+        node = self.view.controller_id if isinstance(to, To) else to
+        broker = self.view.brokers.get(node)
+        if broker is not None:
+            return broker.address
+        if to is To.CONTROLLER:
+            raise _Retry("the cluster has no controller at the moment")
+        raise ApiError(
+            ErrorCode.BROKER_NOT_AVAILABLE, f"broker {to} is not part of the cluster, or not alive"
+        )
+
+    def _refresh_quietly(self, deadline_ms: int) -> None:
+        message = _metadata_request((), allow_auto_create=False)
+        outcome = self._attempt(message, _metadata_response_type(), To.ANY, deadline_ms, None)
+        if not isinstance(outcome, ClientError):
+            self._adopt(outcome)
+
+    def _adopt(self, response: "MetadataResponse") -> ClusterView:
+        """Merge an answer into ``view``; returns what the answer alone says."""
+        answered = {view.name: view for view in map(_topic_view, response.topics)}
+        view = ClusterView(
+            cluster_id=response.cluster_id,
+            controller_id=response.controller_id,
+            brokers={
+                each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
+                for each in response.brokers
+            },
+            topics=answered,
+            authorized_operations=response.cluster_authorized_operations,
+        )
+        self.view = replace(view, topics={**self.view.topics, **answered})
+        self._refreshed_ms = self.clock.monotonic_ms()
+        self.generation += 1
+        return view
+
+
+class _Retry(ClientError):
+    retriable = True
+
+
+def parse_address(text: str) -> Address:
+    """Read ``host:port``, ``[v6]:port`` or ``PROTOCOL://host:port``.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    host, colon, port = text.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdigit() or not 0 < int(port) < 65_536 or not host:
+        raise ConfigError("bootstrap.servers", "every entry must be host:port", text)
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def controller_moved(codes: Iterable[int]) -> ErrorCode | None:
+    """For ``try_again``: the first of the codes that says that another broker is the controller now."""
+    return next((ErrorCode(code) for code in codes if code in _CONTROLLER_MOVED), None)
+
+
+def _shuffled(addresses: list[Address]) -> list[Address]:
+    """The addresses in random order, so that many clients do not all begin with the same broker."""
+    if len(addresses) < 2:
+        return addresses
+    import random
+
+    return random.sample(addresses, len(addresses))
+
+
+def _outcome(pending: Pending, response_type: type[R]) -> R | ClientError:
+    if not pending.done:
+        return ClientTimeoutError(Stage.REQUEST, f"{pending.address} did not answer in time")
+    if pending.error is not None:
+        return pending.error
+    assert isinstance(pending.response, response_type)
+    return pending.response
+
+
+def _timed_out(message: Message, error: ClientError, wait_ms: int) -> ClientError:
+    if isinstance(error, ConnectError):
+        return error
+    name = type(message).__name__
+    return ClientTimeoutError(
+        Stage.REQUEST, f"no answer to {name} within {wait_ms} ms: {error.message}", hint=error.hint
+    )
+
+
+def _metadata_response_type() -> "type[MetadataResponse]":
+    from pkafka.protocol.messages.metadata import MetadataResponse
+
+    return MetadataResponse
+
+
+def _metadata_request(topics: Collection[str] | None, *, allow_auto_create: bool) -> "MetadataRequest":
+    from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+    message = MetadataRequest()
+    message.allow_auto_topic_creation = allow_auto_create
+    if topics is None:
+        message.topics = None
+    else:
+        message.topics = [MetadataRequestTopic(name=name) for name in topics]
+    return message
+
+
+def _topic_view(topic: "MetadataResponseTopic") -> TopicView:
+    partitions = [
+        PartitionView(
+            each.partition_index,
+            each.leader_id,
+            each.leader_epoch,
+            each.replica_nodes,
+            each.isr_nodes,
+            each.offline_replicas,
+            ErrorCode(each.error_code),
+        )
+        for each in topic.partitions
+    ]
+    partitions.sort(key=lambda view: view.partition)
+    topic_id = topic.topic_id or NO_TOPIC_ID
+    return TopicView(topic.name or "", topic_id, topic.is_internal, partitions, ErrorCode(topic.error_code))
+
+
+def _no_broker(errors: list[ClientError]) -> ClientError:
+    """One error for all addresses tried: the only one, or the one that went farthest with the others named."""
+    if len(errors) == 1:
+        return errors[0]
+    reached = max(errors, key=lambda error: list(Stage).index(getattr(error, "stage", Stage.RESOLVE)))
+    assert isinstance(reached, ConnectError)
+    text = "; ".join(dict.fromkeys(error.message for error in errors))
+    return ConnectError(reached.stage, reached.address, text, hint=reached.hint)

@@ -1,0 +1,507 @@
+"""One connection to one broker, as a state machine around a non-blocking socket.
+
+CONNECTING -> NEGOTIATING (ApiVersions) -> READY -> CLOSED. Requests given before READY wait in line. Knows no
+thread and no selector: its owner (``network.Network``) tells it when the socket can be read or written and when
+time has passed. Answers come in the order of the requests; a wrong correlation id closes the connection.
+"""
+
+import errno
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+import pkafka
+from pkafka.clients.errors import (
+    ClientError,
+    ClientTimeoutError,
+    ConnectError,
+    DisconnectedError,
+    Stage,
+    UnsupportedApiError,
+)
+from pkafka.errors import ErrorCode, ProtocolError
+from pkafka.protocol import registry
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.headers import decode_response, encode_request
+from pkafka.protocol.schema import Message
+
+_LENGTH = struct.Struct(">i")
+_CHUNK_BYTES: Final = 65_536
+_FRAME_BYTES_MAX: Final = 2**31 - 1
+# ApiVersions answers are small: before READY a large number is not a length.
+_HANDSHAKE_BYTES_MAX: Final = 2**20
+# The first bytes of a TLS alert (record type 21, version 3.x), read as a length prefix, say 352 megabytes.
+_TLS_ALERT: Final = (b"\x15\x03",)
+_HTTP: Final = b"HTTP"
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class ConnectionState(Enum):
+    """Where a connection is in its life."""
+
+    CONNECTING = "connecting"
+    NEGOTIATING = "negotiating"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+class Pending:
+    """An answer to come.
+
+    Exactly one of ``response`` and ``error`` is set once ``done`` is true. ``on_done`` is called then, by the
+    thread that drives the network.
+    """
+
+    __slots__ = (
+        "address",
+        "api_key",
+        "correlation_id",
+        "deadline_ms",
+        "done",
+        "error",
+        "expects_answer",
+        "max_version",
+        "message",
+        "on_done",
+        "response",
+        "version",
+    )
+
+    def __init__(
+        self,
+        api_key: ApiKey,
+        message: Message,
+        *,
+        address: Address,
+        deadline_ms: int,
+        on_done: Callable[["Pending"], None] | None = None,
+        max_version: int | None = None,
+        expects_answer: bool = True,
+    ) -> None:
+        self.api_key = api_key
+        self.message: Message | None = message
+        self.address = address
+        self.deadline_ms = deadline_ms
+        self.on_done = on_done
+        self.max_version = max_version
+        self.expects_answer = expects_answer
+        self.version = -1
+        self.correlation_id = -1
+        self.done = False
+        self.response: Message | None = None
+        self.error: ClientError | None = None
+
+    def finish(self, response: Message | None, error: ClientError | None) -> None:
+        """Set the outcome, once; later outcomes are ignored."""
+        if self.done:
+            return
+        self.done = True
+        self.response = response
+        self.error = error
+        self.message = None
+        if self.on_done is not None:
+            self.on_done(self)
+
+
+class Connection:
+    """See the module. Not thread-safe: one thread at a time.
+
+    Args:
+        address: the broker.
+        client_id: what the broker logs as this client's name.
+        setup_deadline_ms: monotonic time by which the connection must be READY.
+        send_buffer_bytes, receive_buffer_bytes: socket buffers; -1 leaves the system's.
+
+    Raises:
+        ConnectError: the name does not resolve, or every address refuses at once.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        client_id: str,
+        setup_deadline_ms: int,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
+    ) -> None:
+        self.address = address
+        self.state = ConnectionState.CONNECTING
+        self.api_versions: dict[int, tuple[int, int]] = {}
+        self.failure: ConnectError | DisconnectedError | ClientTimeoutError | None = None
+        self.idle_since_ms = 0
+        self._client_id = client_id
+        self._setup_deadline_ms = setup_deadline_ms
+        self._buffer_bytes = (send_buffer_bytes, receive_buffer_bytes)
+        self._waiting: deque[Pending] = deque()
+        self._in_flight: deque[Pending] = deque()
+        self._next_correlation_id = 0
+        self._outbox: deque[memoryview] = deque()
+        self._scratch = bytearray(_CHUNK_BYTES)
+        self._partial = bytearray()
+        self._body: bytearray | None = None
+        self._body_filled = 0
+        self._socket: socket.socket
+        self._candidates = _resolve(address)
+        self._connect_next()
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for a selector."""
+        return self._socket.fileno()
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether the owner should tell when the socket can be written."""
+        return self.state is ConnectionState.CONNECTING or bool(self._outbox)
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests that wait for an answer or for the connection to get ready."""
+        return len(self._in_flight) + len(self._waiting)
+
+    @property
+    def unsent_count(self) -> int:
+        """Requests that the socket has not taken yet; what bounds a producer that wants no answers."""
+        return len(self._outbox)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """The earliest monotonic time at which :meth:`expire` has something to do."""
+        deadlines = [pending.deadline_ms for pending in self._in_flight]
+        deadlines += [pending.deadline_ms for pending in self._waiting]
+        if self.state in (ConnectionState.CONNECTING, ConnectionState.NEGOTIATING):
+            deadlines.append(self._setup_deadline_ms)
+        return min(deadlines, default=None)
+
+    def send(self, pending: Pending) -> None:
+        """Send a request, or keep it until the connection is ready; its outcome arrives in ``pending``."""
+        if self.state is ConnectionState.CLOSED:
+            pending.finish(None, self._lost())
+        elif self.state is not ConnectionState.READY:
+            self._waiting.append(pending)
+        else:
+            self._encode(pending)
+            self._flush()
+
+    def on_writable(self) -> None:
+        """The socket can be written: finish connecting, or send what waits."""
+        if self.state is ConnectionState.CONNECTING:
+            self._finish_connecting()
+        elif self.state is not ConnectionState.CLOSED:
+            self._flush()
+
+    def on_readable(self) -> None:
+        """The socket can be read: take every byte that is there and settle the requests they answer."""
+        if self.state is ConnectionState.CONNECTING:
+            self._finish_connecting()
+        while self.state in (ConnectionState.NEGOTIATING, ConnectionState.READY):
+            target = memoryview(self._scratch)
+            if self._body is not None:
+                target = memoryview(self._body)[self._body_filled :]
+            try:
+                count = self._socket.recv_into(target)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self.close(self._lost(error))
+                return
+            if count == 0:
+                self.close(self._lost())
+                return
+            self._take(target, count)
+            if count < len(target):
+                return
+
+    def expire(self, now_ms: int) -> None:
+        """Give up what has run out of time. A request that got no answer costs the connection, as in Kafka."""
+        setting_up = self.state in (ConnectionState.CONNECTING, ConnectionState.NEGOTIATING)
+        if setting_up and now_ms >= self._setup_deadline_ms:
+            self._give_up_setup()
+            return
+        if any(now_ms >= pending.deadline_ms for pending in self._in_flight):
+            late = next(pending for pending in self._in_flight if now_ms >= pending.deadline_ms)
+            text = f"{self.address} did not answer a {late.api_key.name} request in time"
+            self.close(ClientTimeoutError(Stage.REQUEST, text))
+            return
+        for pending in [each for each in self._waiting if now_ms >= each.deadline_ms]:
+            self._waiting.remove(pending)
+            text = f"the connection to {self.address} was not ready in time"
+            pending.finish(None, ClientTimeoutError(_STAGE_OF[self.state], text))
+
+    def close(self, failure: ConnectError | DisconnectedError | ClientTimeoutError | None = None) -> None:
+        """Close the socket and fail every request under way with ``failure``."""
+        if self.state is ConnectionState.CLOSED:
+            return
+        self.state = ConnectionState.CLOSED
+        self.failure = failure
+        self._socket.close()
+        self._outbox.clear()
+        orphans = [*self._in_flight, *self._waiting]
+        self._in_flight.clear()
+        self._waiting.clear()
+        for pending in orphans:
+            pending.finish(None, failure or self._lost())
+
+    def usable_version(self, api_key: ApiKey, *, max_version: int | None = None) -> int:
+        """The highest version of a request that both sides speak.
+
+        Raises:
+            UnsupportedApiError: there is none.
+        """
+        ours = registry.versions(api_key)
+        low, high = self.api_versions.get(api_key, (0, -1))
+        version = min(high, ours[-1] if max_version is None else min(max_version, ours[-1]))
+        if version < max(low, ours[0]):
+            raise UnsupportedApiError(
+                f"the broker {self.address} does not support {_camel(api_key.name)} at a version this client speaks"
+            )
+        return version
+
+    # -- connecting ---------------------------------------------------------------------------------------
+
+    def _connect_next(self) -> None:
+        """Start connecting to the next address that the name resolved to."""
+        while True:
+            family, kind, proto, _, target = self._candidates.popleft()
+            self._socket = socket.socket(family, kind, proto)
+            self._socket.setblocking(False)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for option, size in zip((socket.SO_SNDBUF, socket.SO_RCVBUF), self._buffer_bytes, strict=True):
+                if size > 0:
+                    self._socket.setsockopt(socket.SOL_SOCKET, option, size)
+            status = self._socket.connect_ex(target)
+            if status in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
+                return
+            self._socket.close()
+            if not self._candidates:
+                self.state = ConnectionState.CLOSED
+                raise _refused(self.address, status)
+
+    def _finish_connecting(self) -> None:
+        status = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if status in (errno.EINPROGRESS, errno.EALREADY):
+            return
+        if status:
+            if self._candidates:
+                # The descriptor changes: the owner registers it again when it sees another fileno.
+                self._socket.close()
+                try:
+                    self._connect_next()
+                except ConnectError as error:
+                    self.close(error)
+                return
+            self.close(_refused(self.address, status))
+            return
+        self.state = ConnectionState.NEGOTIATING
+        self._negotiate(registry.versions(ApiKey.API_VERSIONS)[-1])
+
+    def _negotiate(self, version: int) -> None:
+        from pkafka.protocol.messages.api_versions import ApiVersionsRequest
+
+        message = ApiVersionsRequest()
+        message.client_software_name = "pkafka"
+        message.client_software_version = pkafka.__version__
+        pending = Pending(
+            ApiKey.API_VERSIONS, message, address=self.address, deadline_ms=self._setup_deadline_ms
+        )
+        pending.version = version
+        self._put(pending, ApiKey.API_VERSIONS)
+        self._flush()
+
+    def _negotiated(self, pending: Pending, response: Message) -> None:
+        from pkafka.protocol.messages.api_versions import ApiVersionsResponse
+
+        assert isinstance(response, ApiVersionsResponse)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and pending.version > 0:
+            ours = registry.versions(ApiKey.API_VERSIONS)
+            theirs = [each.max_version for each in response.api_keys if each.api_key == ApiKey.API_VERSIONS]
+            self._negotiate(min(theirs[0] if theirs else 0, pending.version - 1, ours[-1]))
+            return
+        if response.error_code:
+            text = f"{self.address} refused the handshake: {ErrorCode(response.error_code).message}"
+            self.close(ConnectError(Stage.HANDSHAKE, str(self.address), text))
+            return
+        self.api_versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        self.state = ConnectionState.READY
+        while self._waiting:
+            self._encode(self._waiting.popleft())
+        self._flush()
+
+    def _give_up_setup(self) -> None:
+        if self.state is ConnectionState.CONNECTING:
+            text = f"no TCP connection to {self.address} in time"
+            hint = "a firewall may swallow packets, or the advertised address is not reachable from here"
+            self.close(ConnectError(Stage.CONNECT, str(self.address), text, hint=hint))
+            return
+        text = f"{self.address} accepts connections but does not answer as a Kafka broker"
+        hint = "check the port; a broker that is overloaded or still starting looks the same"
+        self.close(ConnectError(Stage.HANDSHAKE, str(self.address), text, hint=hint))
+
+    # -- sending ------------------------------------------------------------------------------------------
+
+    def _encode(self, pending: Pending) -> None:
+        try:
+            pending.version = self.usable_version(pending.api_key, max_version=pending.max_version)
+            self._put(pending, pending.api_key)
+        except UnsupportedApiError as error:
+            pending.finish(None, error)
+        except ValueError as error:
+            # The message uses a field that this version lacks.
+            text = f"the broker {self.address} is too old for this request: {error}"
+            pending.finish(None, UnsupportedApiError(text))
+
+    def _put(self, pending: Pending, api_key: ApiKey) -> None:
+        pending.correlation_id = self._next_correlation_id
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        assert pending.message is not None
+        frame = encode_request(
+            api_key, pending.version, pending.correlation_id, self._client_id, pending.message
+        )
+        pending.message = None
+        self._outbox.append(memoryview(frame))
+        if pending.expects_answer:
+            self._in_flight.append(pending)
+        else:
+            pending.finish(None, None)
+
+    def _flush(self) -> None:
+        while self._outbox and self.state is not ConnectionState.CLOSED:
+            head = self._outbox[0]
+            try:
+                count = self._socket.send(head)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self.close(self._lost(error))
+                return
+            if count < len(head):
+                self._outbox[0] = head[count:]
+                continue
+            self._outbox.popleft()
+
+    # -- receiving ----------------------------------------------------------------------------------------
+
+    def _take(self, target: memoryview, count: int) -> None:
+        """Cut received bytes into frames: small ones out of the scratch buffer, big ones received in place."""
+        if self._body is not None:
+            self._body_filled += count
+            if self._body_filled == len(self._body):
+                body, self._body = self._body, None
+                self._settle(body)
+            return
+        data = bytes(target[:count]) if not self._partial else bytes(self._partial) + bytes(target[:count])
+        self._partial.clear()
+        position = 0
+        while self.state is not ConnectionState.CLOSED and len(data) - position >= 4:
+            (size,) = _LENGTH.unpack_from(data, position)
+            if not self._size_is_sane(size, data[position : position + 4]):
+                return
+            end = position + 4 + size
+            if end > len(data):
+                self._body = bytearray(size)
+                rest = data[position + 4 :]
+                self._body[: len(rest)] = rest
+                self._body_filled = len(rest)
+                return
+            self._settle(data[position + 4 : end])
+            position = end
+        self._partial += data[position:]
+
+    def _size_is_sane(self, size: int, prefix: bytes) -> bool:
+        hint = None
+        if prefix.startswith(_TLS_ALERT):
+            hint = "the port speaks TLS; set security.protocol=SSL"
+        elif prefix == _HTTP:
+            hint = "the port speaks HTTP"
+        elif 4 <= size <= (_FRAME_BYTES_MAX if self.state is ConnectionState.READY else _HANDSHAKE_BYTES_MAX):
+            return True
+        text = f"{self.address} does not answer as a Kafka broker"
+        self.close(ConnectError(Stage.HANDSHAKE, str(self.address), text, hint=hint))
+        return False
+
+    def _settle(self, frame: bytes | bytearray) -> None:
+        if not self._in_flight:
+            self.close(self._broken("sent an answer that nobody asked for"))
+            return
+        pending = self._in_flight.popleft()
+        correlation_id = _LENGTH.unpack_from(frame)[0]
+        if correlation_id != pending.correlation_id:
+            self._in_flight.appendleft(pending)
+            text = f"answered request {correlation_id} where {pending.correlation_id} was next"
+            self.close(self._broken(text))
+            return
+        version = pending.version
+        is_handshake = self.state is ConnectionState.NEGOTIATING
+        if is_handshake and frame[4:6] == b"\x00\x23":
+            version = (
+                0  # UNSUPPORTED_VERSION: whatever was asked, the answer has the shape of version 0 (KIP-35)
+            )
+        try:
+            _, response = decode_response(pending.api_key, version, frame)
+        except ProtocolError as error:
+            self._in_flight.appendleft(pending)
+            self.close(self._broken(f"sent an answer that cannot be read: {error}"))
+            return
+        if is_handshake:
+            self._negotiated(pending, response)
+        else:
+            pending.finish(response, None)
+
+    def _broken(self, what: str) -> ConnectError:
+        return ConnectError(Stage.HANDSHAKE, str(self.address), f"{self.address} {what}")
+
+    def _lost(self, error: OSError | None = None) -> ConnectError | DisconnectedError:
+        reason = f": {error.strerror}" if error is not None and error.strerror else ""
+        if self.state is ConnectionState.NEGOTIATING:
+            text = f"{self.address} closed the connection during the handshake{reason}"
+            hint = "the port may speak TLS or SASL, or not Kafka at all"
+            return ConnectError(Stage.HANDSHAKE, str(self.address), text, hint=hint)
+        return DisconnectedError(f"the connection to {self.address} was lost{reason}")
+
+
+_STAGE_OF: Final = {
+    ConnectionState.CONNECTING: Stage.CONNECT,
+    ConnectionState.NEGOTIATING: Stage.HANDSHAKE,
+    ConnectionState.READY: Stage.REQUEST,
+    ConnectionState.CLOSED: Stage.CONNECT,
+}
+
+
+def _resolve(address: Address) -> deque[Any]:
+    try:
+        # Given text, the library loads the tables of international names, for a name in ASCII too.
+        host = address.host.encode() if address.host.isascii() else address.host
+        found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        text = f"the name {address.host!r} does not resolve: {reason}"
+        raise ConnectError(
+            Stage.RESOLVE, str(address), text, hint="check the spelling and the DNS"
+        ) from error
+    return deque(found)
+
+
+def _refused(address: Address, status: int) -> ConnectError:
+    hint = None
+    if status == errno.ECONNREFUSED:
+        hint = "nothing listens there; check host and port, and that the broker runs"
+    return ConnectError(
+        Stage.CONNECT, str(address), f"cannot connect to {address}: {os.strerror(status)}", hint=hint
+    )
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))

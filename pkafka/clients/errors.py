@@ -1,0 +1,92 @@
+"""What can go wrong between a client and its cluster, beside the codes that a broker answers (``ApiError``)."""
+
+from enum import Enum
+
+from pkafka.errors import ErrorCode, PkafkaError
+
+
+class Stage(Enum):
+    """How far the way to a broker was open; a person acts differently on each."""
+
+    RESOLVE = "resolve"
+    CONNECT = "connect"
+    HANDSHAKE = "handshake"
+    AUTHENTICATE = "authenticate"
+    METADATA = "metadata"
+    REQUEST = "request"
+
+
+class ClientError(PkafkaError):
+    """The root of the clients' own errors.
+
+    Args:
+        message: one sentence for a person.
+        hint: what to do about it, when that is known.
+    """
+
+    retriable = False
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class ConnectError(ClientError):
+    """A broker cannot be reached, or what listens there speaks another protocol.
+
+    Args:
+        stage: the step that failed.
+        address: ``host:port`` of the other side.
+    """
+
+    retriable = True
+
+    def __init__(self, stage: Stage, address: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.stage = stage
+        self.address = address
+
+
+class AuthenticationError(ConnectError):
+    """The broker knows this client and does not let it in; trying again does not help."""
+
+    retriable = False
+
+
+class DisconnectedError(ClientError):
+    """The connection ended while a request was under way; whether the broker performed it is unknown."""
+
+    retriable = True
+
+
+class ClientTimeoutError(ClientError):
+    """A time-out of this client ran out.
+
+    Args:
+        stage: what was being waited for.
+    """
+
+    retriable = True
+
+    def __init__(self, stage: Stage, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.stage = stage
+
+
+class UnsupportedApiError(ClientError):
+    """The broker does not serve this request at any version that this client speaks, or lacks a field of it."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class ClosedError(ClientError):
+    """The client was closed."""
+
+
+class WakeupError(ClientError):
+    """Another thread called ``wakeup()`` on a consumer."""
+
+
+class NoOffsetError(ClientError):
+    """A partition has no position, and ``auto.offset.reset=none`` forbids making one up."""

@@ -1,0 +1,256 @@
+"""All connections of one client behind one selector, driven by whichever thread waits for an answer.
+
+No thread of its own: the admin client polls on the caller's thread, the producer on its sender thread. Keeps
+the reconnect back-off (exponential with jitter, as KIP-144). Not thread-safe except :meth:`wakeup`.
+"""
+
+import selectors
+import socket
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pkafka.clients.config import ClientConfig
+from pkafka.clients.connection import Address, Connection, ConnectionState, Pending
+from pkafka.clients.errors import ClosedError, ConnectError, DisconnectedError
+from pkafka.clock import Clock
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.schema import Message
+
+_POLL_MS_MAX: Final = 60_000
+
+
+class Network:
+    """See the module.
+
+    Args:
+        config: the client's keys about sockets and time-outs.
+        clock: its monotonic side drives every time-out here.
+    """
+
+    def __init__(self, config: ClientConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._selector = selectors.DefaultSelector()
+        self._connections: dict[Address, Connection] = {}
+        self._registered: dict[Connection, tuple[int, int]] = {}
+        self._failures: dict[Address, tuple[int, int]] = {}
+        self._wakeup_pair: tuple[socket.socket, socket.socket] | None = None
+        self._closed = False
+
+    def send(
+        self,
+        address: Address,
+        message: Message,
+        *,
+        timeout_ms: int | None = None,
+        on_done: Callable[[Pending], None] | None = None,
+        max_version: int | None = None,
+        expects_answer: bool = True,
+    ) -> Pending:
+        """Send a request, connecting first where needed; never waits.
+
+        Args:
+            address: the broker.
+            timeout_ms: how long the answer may take; ``request.timeout.ms`` when left out.
+            on_done: called with the pending answer, from :meth:`poll` or at once.
+            max_version: do not go above this version.
+            expects_answer: False for Produce with acks=0, which is done when it is written.
+
+        Returns:
+            The answer to come. Failing to connect is an outcome of it too.
+        """
+        if self._closed:
+            raise ClosedError("the client is closed")
+        wait_ms = self._config.request_timeout_ms if timeout_ms is None else timeout_ms
+        pending = Pending(
+            ApiKey(message.__api_key__ if message.__api_key__ is not None else -1),
+            message,
+            address=address,
+            deadline_ms=self._clock.monotonic_ms() + wait_ms,
+            on_done=on_done,
+            max_version=max_version,
+            expects_answer=expects_answer,
+        )
+        try:
+            connection = self._connect(address)
+        except ConnectError as error:
+            self._note_failure(address)
+            pending.finish(None, error)
+            return pending
+        connection.send(pending)
+        self._watch(connection)
+        return pending
+
+    def poll(self, timeout_ms: int) -> None:
+        """Wait for something to happen on any connection, at most ``timeout_ms``, and deal with all of it."""
+        for key, mask in self._selector.select(max(0, self._wait_ms(timeout_ms)) / 1000):
+            connection = key.data
+            if connection is None:
+                self._drain_wakeup()
+                continue
+            if mask & selectors.EVENT_WRITE:
+                connection.on_writable()
+            if mask & selectors.EVENT_READ:
+                connection.on_readable()
+            self._watch(connection)
+        self._expire()
+
+    def wait(self, pendings: Iterable[Pending], *, deadline_ms: int) -> bool:
+        """Poll until all of ``pendings`` are done or the deadline passes; returns whether they are."""
+        left = [pending for pending in pendings if not pending.done]
+        while left:
+            wait_ms = deadline_ms - self._clock.monotonic_ms()
+            if wait_ms <= 0:
+                return False
+            self.poll(wait_ms)
+            left = [pending for pending in left if not pending.done]
+        return True
+
+    def can_send(self, address: Address, *, in_flight_max: int) -> bool:
+        """Whether a request to this broker would go out now, not wait behind others or a back-off."""
+        connection = self._connections.get(address)
+        if connection is None:
+            return self.backoff_ms(address) == 0
+        return connection.in_flight_count < in_flight_max and connection.unsent_count < 2
+
+    def backoff_ms(self, address: Address) -> int:
+        """How long to wait before connecting to this broker again."""
+        _, not_before = self._failures.get(address, (0, 0))
+        return max(0, not_before - self._clock.monotonic_ms())
+
+    def in_flight_count(self, address: Address) -> int:
+        """Requests to this broker that are not answered."""
+        connection = self._connections.get(address)
+        return connection.in_flight_count if connection is not None else 0
+
+    def connection(self, address: Address) -> Connection | None:
+        """The open connection to this broker, if there is one."""
+        return self._connections.get(address)
+
+    def enable_wakeup(self) -> None:
+        """Make :meth:`wakeup` work; clients of one thread save the two descriptors."""
+        if self._wakeup_pair is None:
+            self._wakeup_pair = socket.socketpair()
+            for end in self._wakeup_pair:
+                end.setblocking(False)
+            self._selector.register(self._wakeup_pair[0], selectors.EVENT_READ, None)
+
+    def wakeup(self) -> None:
+        """End a :meth:`poll` that is under way in another thread, or the next one; callable from anywhere."""
+        if self._wakeup_pair is not None:
+            try:
+                self._wakeup_pair[1].send(b"\0")
+            except (BlockingIOError, OSError):
+                return  # full: a wake-up is under way already; closed: nobody sleeps
+
+    def disconnect(self, address: Address) -> None:
+        """Drop the connection to a broker, failing what is under way on it."""
+        connection = self._connections.get(address)
+        if connection is not None:
+            connection.close(DisconnectedError(f"the connection to {address} was dropped by this client"))
+            self._watch(connection)
+
+    def close(self) -> None:
+        """Close every connection; requests under way fail."""
+        self._closed = True
+        for connection in list(self._connections.values()):
+            connection.close()
+            self._watch(connection)
+        self._selector.close()
+        if self._wakeup_pair is not None:
+            for end in self._wakeup_pair:
+                end.close()
+            self._wakeup_pair = None
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _connect(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is not None:
+            return connection
+        config = self._config
+        count, _ = self._failures.get(address, (0, 0))
+        setup_ms = min(
+            config.socket_connection_setup_timeout_ms * 2 ** min(count, 10),
+            config.socket_connection_setup_timeout_max_ms,
+        )
+        connection = Connection(
+            address,
+            client_id=config.client_id,
+            setup_deadline_ms=self._clock.monotonic_ms() + setup_ms,
+            send_buffer_bytes=config.send_buffer_bytes,
+            receive_buffer_bytes=config.receive_buffer_bytes,
+        )
+        self._connections[address] = connection
+        return connection
+
+    def _watch(self, connection: Connection) -> None:
+        """Bring the selector in line with what the connection wants now."""
+        before = self._registered.get(connection)
+        if connection.state is ConnectionState.CLOSED:
+            if before is not None:
+                self._selector.unregister(before[0])
+                del self._registered[connection]
+            if self._connections.get(connection.address) is connection:
+                del self._connections[connection.address]
+                if connection.failure is not None:
+                    self._note_failure(connection.address)
+            return
+        if connection.state is ConnectionState.READY:
+            self._failures.pop(connection.address, None)
+        mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_write else 0)
+        wanted = (connection.fileno(), mask)
+        if wanted == before:
+            return
+        if before is None:
+            self._forget_stale(wanted[0])
+            self._selector.register(wanted[0], mask, connection)
+        elif before[0] == wanted[0] and connection.state is not ConnectionState.CONNECTING:
+            self._selector.modify(wanted[0], mask, connection)
+        else:
+            # Another address of the same name is being tried on a new socket, maybe with the old number.
+            self._selector.unregister(before[0])
+            self._selector.register(wanted[0], mask, connection)
+        self._registered[connection] = wanted
+
+    def _forget_stale(self, descriptor: int) -> None:
+        """A callback of a dying connection may open a new one, which gets the descriptor just closed."""
+        stale = self._selector.get_map().get(descriptor)
+        if stale is not None:
+            self._selector.unregister(descriptor)
+            self._registered.pop(stale.data, None)
+
+    def _wait_ms(self, timeout_ms: int) -> int:
+        now_ms = self._clock.monotonic_ms()
+        wait_ms = min(timeout_ms, _POLL_MS_MAX)
+        for connection in self._connections.values():
+            deadline_ms = connection.deadline_ms
+            if deadline_ms is not None:
+                wait_ms = min(wait_ms, deadline_ms - now_ms)
+        return wait_ms
+
+    def _expire(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for connection in list(self._connections.values()):
+            deadline_ms = connection.deadline_ms
+            if deadline_ms is not None and deadline_ms <= now_ms:
+                connection.expire(now_ms)
+                self._watch(connection)
+
+    def _note_failure(self, address: Address) -> None:
+        import random
+
+        count, _ = self._failures.get(address, (0, 0))
+        ceiling_ms = self._config.reconnect_backoff_max_ms
+        backoff_ms = min(self._config.reconnect_backoff_ms * 2 ** min(count, 20), ceiling_ms)
+        jitter = random.uniform(0.8, 1.2)  # noqa: S311 - spreads reconnects, guards nothing
+        not_before = self._clock.monotonic_ms() + int(backoff_ms * jitter)
+        self._failures[address] = (count + 1, not_before)
+
+    def _drain_wakeup(self) -> None:
+        assert self._wakeup_pair is not None
+        try:
+            while self._wakeup_pair[0].recv(4096):
+                pass
+        except BlockingIOError:
+            return

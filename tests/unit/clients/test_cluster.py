@@ -1,0 +1,188 @@
+"""Connection, network and cluster against a scripted broker: negotiation, retries, time-outs, named stages."""
+
+import socket
+import time
+
+import pytest
+
+from pkafka.clients.cluster import Cluster, To, controller_moved, parse_address
+from pkafka.clients.config import ClientConfig
+from pkafka.clients.errors import (
+    ClientTimeoutError,
+    ConnectError,
+    DisconnectedError,
+    Stage,
+    UnsupportedApiError,
+)
+from pkafka.errors import ConfigError
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from pkafka.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from pkafka.protocol.schema import Message
+from tests.fakes.broker import NO_ANSWER, FakeBroker
+
+FAST = {"retry.backoff.ms": 5, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 10}
+
+
+def cluster_of(bootstrap: str, *, fail_fast: bool = True, **keys: object) -> Cluster:
+    values: dict[str, object] = {"bootstrap.servers": bootstrap, "default.api.timeout.ms": 3_000, **FAST}
+    values.update({key.replace("_", "."): value for key, value in keys.items()})
+    return Cluster(ClientConfig.from_properties(values), fail_fast=fail_fast)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def test_metadata_tells_brokers_topics_and_leaders() -> None:
+    with FakeBroker({"t": 2}) as broker, cluster_of(broker.bootstrap) as cluster:
+        view = cluster.refresh(["t"])
+    assert view.cluster_id == "fake"
+    assert [each.leader for each in view.topics["t"].partitions] == [1, 1]
+    assert view.brokers[1].port == broker.port
+
+
+def test_an_old_broker_is_met_at_its_version() -> None:
+    versions = {ApiKey.API_VERSIONS: (0, 2), ApiKey.METADATA: (0, 5)}
+    with FakeBroker({"t": 1}, versions) as broker, cluster_of(broker.bootstrap) as cluster:
+        cluster.refresh(["t"])
+    assert broker.requests[0][:2] == (ApiKey.METADATA, 5)
+
+
+def test_a_request_that_the_broker_lacks_is_named() -> None:
+    with (
+        FakeBroker(versions={ApiKey.METADATA: (0, 12)}) as broker,
+        cluster_of(broker.bootstrap) as cluster,
+        pytest.raises(UnsupportedApiError, match="DescribeCluster"),
+    ):
+        cluster.request(DescribeClusterRequest(), DescribeClusterResponse)
+
+
+def test_nobody_listening_fails_at_once_at_the_connect_stage() -> None:
+    started = time.monotonic()
+    with cluster_of(f"127.0.0.1:{free_port()}") as cluster, pytest.raises(ConnectError) as caught:
+        cluster.refresh()
+    assert caught.value.stage is Stage.CONNECT
+    assert caught.value.hint is not None
+    assert time.monotonic() - started < 2
+
+
+def test_a_service_keeps_trying_until_its_time_is_up() -> None:
+    with cluster_of(f"127.0.0.1:{free_port()}", fail_fast=False, default_api_timeout_ms=200) as cluster:
+        started = time.monotonic()
+        with pytest.raises(ConnectError):
+            cluster.refresh()
+        assert time.monotonic() - started >= 0.19
+
+
+def test_one_live_bootstrap_server_is_enough() -> None:
+    with FakeBroker() as broker, cluster_of(f"127.0.0.1:{free_port()},{broker.bootstrap}") as cluster:
+        assert cluster.refresh().controller_id == 1
+
+
+@pytest.mark.parametrize(
+    ("first_bytes", "hint"),
+    [(b"\x15\x03\x03\x00\x02\x02\x46", "TLS"), (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP")],
+)
+def test_another_protocol_is_recognised(first_bytes: bytes, hint: str) -> None:
+    with FakeBroker() as broker, cluster_of(broker.bootstrap) as cluster:
+        broker.first_bytes = first_bytes
+        with pytest.raises(ConnectError) as caught:
+            cluster.refresh()
+    assert caught.value.stage is Stage.HANDSHAKE
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_silent_broker_times_out_in_the_handshake() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        impatient = cluster_of(
+            f"127.0.0.1:{port}", socket_connection_setup_timeout_ms=100, default_api_timeout_ms=150
+        )
+        with impatient as cluster, pytest.raises(ConnectError) as caught:
+            cluster.refresh()
+    assert caught.value.stage is Stage.HANDSHAKE
+
+
+def test_a_name_that_does_not_resolve_says_so() -> None:
+    with cluster_of("no-such-host.invalid:9092") as cluster, pytest.raises(ConnectError) as caught:
+        cluster.refresh()
+    assert caught.value.stage is Stage.RESOLVE
+
+
+def test_an_unanswered_request_times_out() -> None:
+    with FakeBroker() as broker, cluster_of(broker.bootstrap, default_api_timeout_ms=150) as cluster:
+        broker.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda *_: NO_ANSWER
+        with pytest.raises(ClientTimeoutError, match="DescribeCluster"):
+            cluster.request(DescribeClusterRequest(), DescribeClusterResponse)
+
+
+def test_a_lost_connection_is_retried() -> None:
+    answers: list[Message | None] = [None, DescribeClusterResponse(cluster_id="c")]
+    with FakeBroker() as broker, cluster_of(broker.bootstrap) as cluster:
+        broker.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda *_: answers.pop(0)
+        assert cluster.request(DescribeClusterRequest(), DescribeClusterResponse).cluster_id == "c"
+    assert broker.connections == 2
+
+
+def test_retries_are_bounded() -> None:
+    with FakeBroker() as broker, cluster_of(broker.bootstrap, retries=2) as cluster:
+        broker.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda *_: None
+        with pytest.raises(ClientTimeoutError):
+            cluster.request(DescribeClusterRequest(), DescribeClusterResponse)
+    assert broker.count(ApiKey.DESCRIBE_CLUSTER) == 3
+
+
+def test_a_controller_that_moved_is_found_again() -> None:
+    codes = [41, 0]
+
+    def delete(*_: object) -> Message:
+        return DeleteTopicsResponse(responses=[DeletableTopicResult(name="t", error_code=codes.pop(0))])
+
+    with FakeBroker() as broker, cluster_of(broker.bootstrap) as cluster:
+        broker.handlers[ApiKey.DELETE_TOPICS] = delete
+        response = cluster.request(
+            DeleteTopicsRequest(topic_names=["t"]),
+            DeleteTopicsResponse,
+            to=To.CONTROLLER,
+            max_version=5,
+            try_again=lambda each: controller_moved(row.error_code for row in each.responses),
+        )
+    assert response.responses[0].error_code == 0
+    assert broker.count(ApiKey.METADATA) == 2
+
+
+def test_a_wrong_correlation_id_closes_the_connection() -> None:
+    with FakeBroker() as broker, cluster_of(broker.bootstrap) as cluster:
+        broker.first_bytes = b"\x00\x00\x00\x0a" + b"\x00\x00\x00\x63" + bytes(6)
+        with pytest.raises(ConnectError, match="answered request 99"):
+            cluster.refresh()
+
+
+@pytest.mark.parametrize("text", ["localhost", "localhost:", "localhost:x", ":9092", "localhost:70000"])
+def test_a_bootstrap_server_needs_host_and_port(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_address(text)
+
+
+def test_addresses_of_all_forms() -> None:
+    assert str(parse_address("PLAINTEXT://h:1")) == "h:1"
+    assert str(parse_address("[::1]:9092")) == "[::1]:9092"
+
+
+def test_requests_fail_when_the_client_is_closed() -> None:
+    with FakeBroker() as broker:
+        cluster = cluster_of(broker.bootstrap)
+        broker.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda *_: NO_ANSWER
+        cluster.refresh()
+        address = cluster.view.brokers[1].address
+        pending = cluster.network.send(address, DescribeClusterRequest())
+        cluster.close()
+    assert pending.done
+    assert isinstance(pending.error, DisconnectedError)

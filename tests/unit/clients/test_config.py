@@ -1,0 +1,65 @@
+"""Client configuration and properties files."""
+
+from pathlib import Path
+
+import pytest
+
+from pkafka.clients.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pkafka.clients.properties import load_properties, parse_properties
+from pkafka.errors import ConfigError
+
+HERE = {"bootstrap.servers": "h:1, g:2"}
+
+
+def test_defaults_are_kafkas() -> None:
+    config = ProducerConfig.from_properties(HERE)
+    assert config.bootstrap_servers == ("h:1", "g:2")
+    assert (config.acks, config.batch_size, config.linger_ms, config.enable_idempotence) == (
+        -1,
+        16_384,
+        0,
+        True,
+    )
+    assert ConsumerConfig.from_properties(HERE).auto_offset_reset == "latest"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("batch.size", "x"),
+        ("batch.size", "-1"),
+        ("acks", "2"),
+        ("compression.type", "rar"),
+        ("enable.idempotence", "maybe"),
+        ("delivery.timeout.ms", "10"),
+        ("security.protocol", "SASL_SSL"),
+        ("bootstrap.servers", ""),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.from_properties({**HERE, key: value})
+    assert caught.value.key == key
+
+
+@pytest.mark.parametrize(
+    "other", [{"acks": "1"}, {"retries": "0"}, {"max.in.flight.requests.per.connection": "6"}]
+)
+def test_a_conflicting_key_turns_idempotence_off(other: dict[str, str]) -> None:
+    assert not ProducerConfig.from_properties({**HERE, **other}).enable_idempotence
+
+
+def test_an_unknown_key_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        ClientConfig.from_properties({**HERE, "batch.sise": "1", "ssl.protocol": "TLS", "batch.size": "5"})
+    assert [record.args for record in caplog.records] == [("batch.sise",)]
+
+
+def test_properties_files_are_read_as_java_reads_them(tmp_path: Path) -> None:
+    text = "# c\n! c\n a = b \nc:d\ne f\ng=1,\\\n   2\nh\\=i=\\u00e9\\t\nempty\na=last\n"
+    expected = {"a": "last", "c": "d", "e": "f", "g": "1,2", "h=i": "é\t", "empty": ""}
+    assert parse_properties(text) == expected
+    (tmp_path / "f").write_text(text)
+    assert load_properties(tmp_path / "f") == expected
+    with pytest.raises(ConfigError, match="No such file"):
+        load_properties(tmp_path / "nope")

@@ -1,0 +1,208 @@
+"""The producer against a scripted broker: retries in order, sequences, acks, time-outs, splitting, closing."""
+
+import threading
+
+import pytest
+
+from pkafka.clients.errors import ClientTimeoutError, ClosedError
+from pkafka.clients.producer import Producer
+from pkafka.clients.producer.partitioner import murmur2, partition_of_key
+from pkafka.errors import ApiError, ConfigError, ErrorCode
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages.init_producer_id import InitProducerIdResponse
+from pkafka.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from pkafka.protocol.schema import Message
+from pkafka.records.batch import read_header
+from pkafka.records.reading import read_records
+from tests.fakes.broker import NO_ANSWER, FakeBroker
+
+KEYS = {"retry.backoff.ms": 5, "reconnect.backoff.ms": 5, "linger.ms": 0}
+
+
+class Log:
+    """One partition that keeps what is produced to it, after the failures that the test planned."""
+
+    def __init__(self, *failures: ErrorCode | None) -> None:
+        self.failures = list(failures)
+        self.values: list[bytes | None] = []
+        self.sequences: list[int] = []
+
+    def __call__(self, message: Message, version: int) -> Message | None:
+        assert isinstance(message, ProduceRequest)
+        if self.failures:
+            code = self.failures.pop(0)
+            if code is None:
+                return None
+            return _answer(message, code, -1)
+        base = len(self.values)
+        for topic in message.topic_data:
+            for part in topic.partition_data:
+                assert part.records is not None
+                self.sequences.append(read_header(part.records).base_sequence)
+                self.values += [each.value for each in read_records(part.records)]
+        return _answer(message, ErrorCode.NONE, base) if message.acks else NO_ANSWER
+
+
+def _answer(message: ProduceRequest, code: ErrorCode, base: int) -> Message:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                partition_responses=[
+                    PartitionProduceResponse(index=part.index, error_code=code, base_offset=base)
+                    for part in topic.partition_data
+                ],
+            )
+            for topic in message.topic_data
+        ]
+    )
+
+
+def broker_with(log: Log) -> FakeBroker:
+    broker = FakeBroker({"t": 1})
+    broker.handlers[ApiKey.PRODUCE] = log
+    broker.handlers[ApiKey.INIT_PRODUCER_ID] = lambda *_: InitProducerIdResponse(
+        producer_id=7, producer_epoch=0
+    )
+    return broker
+
+
+def test_records_arrive_in_order_with_offsets() -> None:
+    log = Log()
+    with broker_with(log) as broker, Producer({"bootstrap.servers": broker.bootstrap, **KEYS}) as producer:
+        futures = [producer.send("t", b"%d" % number) for number in range(100)]
+        producer.flush(10)
+        assert [each.result(0).offset for each in futures] == list(range(100))
+    assert log.values == [b"%d" % number for number in range(100)]
+
+
+@pytest.mark.parametrize("failure", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, None])
+def test_a_failure_that_passes_is_retried_with_the_same_sequence(failure: ErrorCode | None) -> None:
+    log = Log(failure, failure)
+    with broker_with(log) as broker, Producer({"bootstrap.servers": broker.bootstrap, **KEYS}) as producer:
+        futures = [producer.send("t", b"%d" % number) for number in range(50)]
+        for each in futures:
+            each.result(10)
+    assert log.values == [b"%d" % number for number in range(50)]
+    assert log.sequences == sorted(log.sequences)
+    assert log.sequences[0] == 0
+
+
+def test_a_final_failure_reaches_future_and_callback_and_later_records_go_on() -> None:
+    log = Log(ErrorCode.INVALID_RECORD)
+    outcomes: list[Exception | None] = []
+    with broker_with(log) as broker, Producer({"bootstrap.servers": broker.bootstrap, **KEYS}) as producer:
+        future = producer.send("t", b"bad", callback=lambda _, error: outcomes.append(error))
+        with pytest.raises(ApiError) as caught:
+            future.result(10)
+        assert producer.send("t", b"good").result(10).offset == 0
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+    assert outcomes == [caught.value]
+    assert broker.count(ApiKey.INIT_PRODUCER_ID) == 2  # the failed batch left a gap, so a new id was taken
+    assert log.sequences == [0]
+
+
+def test_a_batch_too_large_for_the_broker_is_split() -> None:
+    log = Log(ErrorCode.MESSAGE_TOO_LARGE)
+    keys = {**KEYS, "linger.ms": 10_000, "delivery.timeout.ms": 60_000}
+    with broker_with(log) as broker, Producer({"bootstrap.servers": broker.bootstrap, **keys}) as producer:
+        seen: list[int] = []
+        futures = [
+            producer.send("t", b"%d" % number, callback=lambda at, _: seen.append(at.offset if at else -1))
+            for number in range(5)
+        ]
+        producer.flush(10)
+        assert [each.result(10).offset for each in futures] == [0, 1, 2, 3, 4]
+    assert log.values == [b"0", b"1", b"2", b"3", b"4"]
+    assert seen == [0, 1, 2, 3, 4]
+
+
+def test_acks_0_is_done_when_it_is_written() -> None:
+    log = Log()
+    keys = {**KEYS, "acks": 0}
+    with broker_with(log) as broker, Producer({"bootstrap.servers": broker.bootstrap, **keys}) as producer:
+        assert producer.send("t", b"x").result(10).offset == -1
+    assert broker.count(ApiKey.INIT_PRODUCER_ID) == 0
+
+
+def test_delivery_timeout_bounds_the_retries() -> None:
+    log = Log(*[ErrorCode.NOT_LEADER_OR_FOLLOWER] * 10_000)
+    keys = {**KEYS, "delivery.timeout.ms": 200, "request.timeout.ms": 100}
+    with broker_with(log) as broker, Producer({"bootstrap.servers": broker.bootstrap, **keys}) as producer:
+        error = producer.send("t", b"x").exception(10)
+    assert isinstance(error, ApiError | ClientTimeoutError)
+
+
+def test_an_unknown_topic_fails_after_max_block() -> None:
+    keys = {**KEYS, "max.block.ms": 100}
+    with broker_with(Log()) as broker, Producer({"bootstrap.servers": broker.bootstrap, **keys}) as producer:
+        with pytest.raises(ClientTimeoutError, match="not present in metadata"):
+            producer.send("nope", b"x")
+        with pytest.raises(ApiError, match="Invalid topic name"):
+            producer.send("no pe", b"x")
+
+
+def test_a_full_buffer_blocks_and_then_fails() -> None:
+    blocked = threading.Event()
+
+    def stall(*_: object) -> Message:
+        blocked.wait(5)
+        return NO_ANSWER
+
+    keys = {**KEYS, "buffer.memory": 20_000, "batch.size": 10_000, "max.block.ms": 100}
+    with broker_with(Log()) as broker:
+        broker.handlers[ApiKey.PRODUCE] = stall
+        producer = Producer({"bootstrap.servers": broker.bootstrap, **keys})
+        producer.send("t", bytes(9_000))
+        producer.send("t", bytes(9_000))
+        with pytest.raises(ClientTimeoutError, match="buffer"):
+            producer.send("t", bytes(9_000))
+        blocked.set()
+        producer.close(0)
+
+
+def test_a_closed_producer_refuses_and_forced_close_fails_what_is_left() -> None:
+    with broker_with(Log()) as broker:
+        broker.handlers[ApiKey.PRODUCE] = lambda *_: NO_ANSWER
+        producer = Producer({"bootstrap.servers": broker.bootstrap, **KEYS})
+        future = producer.send("t", b"x")
+        producer.close(0.05)
+        assert isinstance(future.exception(5), Exception)
+        with pytest.raises(ClosedError):
+            producer.send("t", b"x")
+
+
+def test_a_record_larger_than_a_request_is_refused_at_once() -> None:
+    keys = {**KEYS, "max.request.size": 1_000}
+    with (
+        broker_with(Log()) as broker,
+        Producer({"bootstrap.servers": broker.bootstrap, **keys}) as producer,
+        pytest.raises(ApiError) as caught,
+    ):
+        producer.send("t", bytes(2_000))
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    # Computed by org.apache.kafka.common.utils.Utils.murmur2 of 3.9.1.
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_is_kafkas(key: bytes, expected: int) -> None:
+    assert murmur2(key) == expected & 0xFFFFFFFF
+    assert partition_of_key(key, 12) == (expected & 0x7FFFFFFF) % 12
+
+
+def test_idempotence_gives_way_only_when_not_asked_for() -> None:
+    with pytest.raises(ConfigError, match="acks"):
+        Producer({"bootstrap.servers": "h:1", "acks": 1, "enable.idempotence": True})
