@@ -1,0 +1,94 @@
+"""pk-broker-api-versions: which requests each broker serves, as kafka-broker-api-versions.sh."""
+
+from typing import TYPE_CHECKING, Final
+
+from pkafka.cli.options import CommandError, Common, command, connection_options
+from pkafka.cli.output import View
+from pkafka.protocol import registry
+from pkafka.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from pkafka.clients.admin.results import BrokerInfo
+
+# Brokers and controllers of KRaft say these to each other; no broker shows them to clients.
+_CONTROLLER_ONLY: Final = frozenset({52, 53, 54, 59, 62, 63, 70, 73, 82})
+
+
+@command("pk-broker-api-versions")
+@connection_options
+def main(common: Common) -> None:
+    """Print the API versions of every broker."""
+    from pkafka.clients.errors import ClientError
+
+    with common.admin() as admin:
+        found = admin.api_versions()
+    lines: list[str] = []
+    rows: list[dict[str, object]] = []
+    failures = 0
+    for broker in sorted(found):
+        versions = found[broker]
+        if isinstance(versions, ClientError):
+            failures += 1
+            lines.append(f"{_broker_text(broker)} -> ERROR: {versions.message}")
+            rows.append({**_broker_row(broker), "error": versions.message, "apis": []})
+            continue
+        lines += [f"{_broker_text(broker)} -> (", ",\n".join(_api_lines(versions)), ")"]
+        rows.append({**_broker_row(broker), "error": None, "apis": _api_rows(versions)})
+    common.show(View("brokers", lines, rows, columns=("id", "host", "port", "rack", "error")))
+    if failures:
+        raise CommandError(f"{failures} of {len(found)} brokers did not answer", kafka_status=0)
+
+
+def _broker_text(broker: "BrokerInfo") -> str:
+    rack = "null" if broker.rack is None else broker.rack
+    return f"{broker.host}:{broker.port} (id: {broker.id} rack: {rack})"
+
+
+def _broker_row(broker: "BrokerInfo") -> dict[str, object]:
+    return dict(broker._asdict())
+
+
+def _api_lines(versions: dict[int, tuple[int, int]]) -> list[str]:
+    lines = []
+    for key in _keys(versions):
+        if key not in versions:
+            lines.append(f"\t{api_name(key)}({key}): UNSUPPORTED")
+            continue
+        low, high = versions[key]
+        span = str(low) if low == high else f"{low} to {high}"
+        usable = _usable(key, low, high)
+        known = "" if usable is None else f" [usable: {usable}]"
+        lines.append(f"\t{api_name(key)}({key}): {span}{known}")
+    return lines
+
+
+def _api_rows(versions: dict[int, tuple[int, int]]) -> list[dict[str, object]]:
+    return [
+        {
+            "key": key,
+            "name": api_name(key),
+            "min": versions[key][0],
+            "max": versions[key][1],
+            "usable": _usable(key, *versions[key]),
+        }
+        for key in sorted(versions)
+    ]
+
+
+def _keys(versions: dict[int, tuple[int, int]]) -> list[int]:
+    return sorted({*versions, *(key for key in ApiKey if key not in _CONTROLLER_ONLY)})
+
+
+def _usable(key: int, low: int, high: int) -> int | None:
+    """The highest version that this client speaks too."""
+    ours = registry.versions(key)
+    usable = min(high, ours[-1]) if ours else -1
+    return usable if usable >= low else None
+
+
+def api_name(key: int) -> str:
+    """The name of a request as Kafka writes it; UNKNOWN for one that came after 3.9."""
+    try:
+        return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
+    except ValueError:
+        return "UNKNOWN"

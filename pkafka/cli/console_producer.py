@@ -1,0 +1,172 @@
+"""pk-console-producer: lines of standard input to records, as kafka-console-producer.sh."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pkafka.cli import output
+from pkafka.cli.options import CommandError, command, parse_assignments, parse_duration_ms, use_environment
+
+if TYPE_CHECKING:
+    from pkafka.clients.producer import Producer, RecordMetadata
+
+# Flag: (key of the producer, default), which counts only where neither a property nor the file has the key.
+_FLAGS: Final[dict[str, tuple[str, str]]] = {
+    "request_required_acks": ("acks", "-1"),
+    "request_timeout_ms": ("request.timeout.ms", "1500"),
+    "linger": ("linger.ms", "1000"),
+    "message_send_max_retries": ("retries", "3"),
+    "retry_backoff_ms": ("retry.backoff.ms", "100"),
+    "max_memory_bytes": ("buffer.memory", "33554432"),
+    "max_block_ms": ("max.block.ms", "60000"),
+    "metadata_expiry_ms": ("metadata.max.age.ms", "300000"),
+    "socket_buffer_size": ("send.buffer.bytes", "102400"),
+    "compression_codec": ("compression.type", "none"),
+}
+_BATCH_BYTES: Final = "16384"
+_PROBE_MS: Final = 10_000
+
+
+@command("pk-console-producer", kafka_failure=0)
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
+@click.option("--broker-list", metavar="HOST:PORT,...", hidden=True)
+@click.option("--topic", metavar="NAME", required=True, help="Where the records go.")
+@click.option(
+    "--producer.config", "--command-config", "producer_config", metavar="FILE", help="Properties file."
+)
+@click.option(
+    "--producer-property",
+    "--command-property",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Wins over the file.",
+)
+@click.option(
+    "--property",
+    "--reader-property",
+    "reader_property",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="For the reader: parse.key, key.separator, parse.headers, null.marker, ...",
+)
+@click.option("--reader-config", metavar="FILE", help="Properties file for the reader.")
+@click.option(
+    "--line-reader",
+    default="org.apache.kafka.tools.LineMessageReader",
+    metavar="CLASS",
+    help="Only LineMessageReader.",
+)
+@click.option("--sync", is_flag=True, help="Wait for every record.")
+@click.option(
+    "--compression-codec",
+    is_flag=False,
+    flag_value="gzip",
+    metavar="CODEC",
+    help="none, gzip, snappy, lz4 or zstd; gzip without a value.",
+)
+@click.option("--batch-size", metavar="N", help="Bytes to gather per batch (16384).")
+@click.option("--max-partition-memory-bytes", metavar="N", help="The same, and wins over --batch-size.")
+@click.option("--request-required-acks", metavar="ACKS", help="-1, 0 or 1 (-1).")
+@click.option("--request-timeout-ms", metavar="MS", help="For one request (1500).")
+@click.option("--timeout", "linger", metavar="MS", help="How long to gather records (1000).")
+@click.option("--message-send-max-retries", metavar="N", help="Retries (3).")
+@click.option("--retry-backoff-ms", metavar="MS", help="Pause before a retry (100).")
+@click.option("--max-memory-bytes", metavar="N", help="Buffer for unsent records (33554432).")
+@click.option("--max-block-ms", metavar="MS", help="How long to wait for metadata or memory (60000).")
+@click.option("--metadata-expiry-ms", metavar="MS", help="Age at which metadata is refreshed (300000).")
+@click.option("--socket-buffer-size", metavar="N", help="Socket send buffer (102400).")
+def main(**flags: object) -> None:
+    """Send lines of standard input as records."""
+    from pkafka.clients.properties import load_properties
+    from pkafka.tools.console import LineReader
+
+    if str(flags["line_reader"]).rpartition(".")[2] not in (
+        "LineMessageReader",
+        "ConsoleProducer$LineMessageReader",
+    ):
+        raise CommandError(f"--line-reader {flags['line_reader']}: only LineMessageReader exists here")
+    topic = str(flags["topic"])
+    properties = _producer_properties(flags)
+    reader_properties = load_properties(str(flags["reader_config"])) if flags["reader_config"] else {}
+    reader_properties.update(_pairs(flags["reader_property"], "--property"))
+    reader = LineReader(reader_properties)
+    _check_reachable(properties)
+
+    from pkafka.clients.producer import Producer
+
+    failures: list[Exception] = []
+
+    def note_failure(_: "RecordMetadata | None", error: Exception | None) -> None:
+        if error is not None:
+            failures.append(error)
+            output.note(f"Error when sending message to topic {topic}: {error}")
+
+    with Producer(properties) as producer:
+        for line in _lines(sys.stdin.buffer):
+            record = reader.read(line)
+            if flags["sync"]:
+                producer.send(topic, record.value, record.key, headers=record.headers).result()
+            else:
+                producer.send(topic, record.value, record.key, headers=record.headers, callback=note_failure)
+        _finish(producer)
+    if failures:
+        raise CommandError(f"{len(failures)} record(s) could not be sent: {failures[0]}")
+
+
+def _finish(producer: "Producer") -> None:
+    producer.flush()
+
+
+def _producer_properties(flags: Mapping[str, object]) -> dict[str, object]:
+    from pkafka.clients.properties import load_properties
+
+    values: dict[str, object] = {}
+    if flags["producer_config"]:
+        values.update(load_properties(str(flags["producer_config"])))
+    use_environment(values)
+    values.update(_pairs(flags["producer_property"], "--producer-property"))
+    servers = flags["bootstrap_server"] or flags["broker_list"]
+    if servers:
+        values["bootstrap.servers"] = servers
+    if not values.get("bootstrap.servers"):
+        raise click.UsageError('Missing required argument "[bootstrap-server]"')
+    for name, (key, default) in _FLAGS.items():
+        given = flags[name]
+        if given is not None:
+            values[key] = _number_of(key, str(given))
+        else:
+            values.setdefault(key, default)
+    batch = flags["max_partition_memory_bytes"] or flags["batch_size"]
+    if batch is not None:
+        values["batch.size"] = batch
+    values.setdefault("batch.size", _BATCH_BYTES)
+    values.setdefault("client.id", "console-producer")
+    return values
+
+
+def _number_of(key: str, text: str) -> str:
+    return str(parse_duration_ms(text)) if key.endswith(".ms") else text
+
+
+def _pairs(items: object, option: str) -> dict[str, str]:
+    assert isinstance(items, tuple)
+    return parse_assignments(items, option=option)
+
+
+def _check_reachable(properties: Mapping[str, object]) -> None:
+    """Say at once that no broker listens, instead of after max.block.ms and with the first line typed."""
+    from pkafka.clients.cluster import Cluster
+    from pkafka.clients.config import ProducerConfig
+
+    with Cluster(ProducerConfig.from_properties(properties), fail_fast=True) as cluster:
+        cluster.refresh(timeout_ms=_PROBE_MS)
+
+
+def _lines(source: Iterable[bytes]) -> Iterable[bytes]:
+    prompt: Callable[[str], None] = output.prompt
+    prompt(">")
+    for line in source:
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
+        prompt(">")

@@ -1,0 +1,174 @@
+"""pk-consumer-perf-test: load on one consumer, as kafka-consumer-perf-test.sh; without a group so far."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from pkafka.cli.options import CommandError, command, output_option, use_environment
+from pkafka.cli.output import OutputFormat, View, line, note, show
+from pkafka.model import TopicPartition
+
+if TYPE_CHECKING:
+    from pkafka.clients.consumer import Consumer
+    from pkafka.tools.consumer_perf import ConsumerStats, Progress
+
+_COLUMNS = "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, "
+_COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
+_REBALANCE_MS = 0
+
+
+@command("pk-consumer-perf-test", kafka_failure=0)
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
+@click.option("--broker-list", metavar="HOST:PORT,...", hidden=True)
+@click.option("--topic", metavar="NAME", required=True, help="The topic to read.")
+@click.option("--messages", type=click.IntRange(0), metavar="N", required=True, help="How many to read.")
+@click.option("--group", metavar="ID", help="Accepted; all partitions are assigned and no group is joined.")
+@click.option(
+    "--fetch-size", type=int, default=1_048_576, metavar="BYTES", help="Per partition and fetch (1048576)."
+)
+@click.option(
+    "--socket-buffer-size", type=int, default=2_097_152, metavar="BYTES", help="Receive buffer (2097152)."
+)
+@click.option("--from-latest", is_flag=True, help="Read what comes from now on, not what is there.")
+@click.option(
+    "--consumer.config", "--command-config", "consumer_config", metavar="FILE", help="Properties file."
+)
+@click.option(
+    "--timeout",
+    type=int,
+    default=10_000,
+    metavar="MS",
+    help="Give up when no record came for so long (10000).",
+)
+@click.option(
+    "--reporting-interval",
+    type=click.IntRange(1),
+    default=5_000,
+    metavar="MS",
+    help="Of the detailed rows (5000).",
+)
+@click.option("--show-detailed-stats", is_flag=True, help="A row per interval instead of one at the end.")
+@click.option("--hide-header", is_flag=True, help="Leave the names of the columns out.")
+@click.option(
+    "--date-format", default="yyyy-MM-dd HH:mm:ss:SSS", metavar="PATTERN", help="How times are written."
+)
+@click.option("--print-metrics", is_flag=True, help="Not supported yet.")
+@click.option("--threads", type=int, hidden=True)
+@click.option("--num-fetch-threads", type=int, hidden=True)
+@output_option
+def main(**flags: object) -> None:
+    """Measure the throughput of one consumer."""
+    from pkafka.tools.consumer_perf import java_date_format, run_consumer
+
+    if flags["print_metrics"]:
+        raise CommandError("--print-metrics is not supported by this version of pk-consumer-perf-test")
+    try:
+        written = java_date_format(str(flags["date_format"]))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    properties = _properties(flags)
+    records, silence_ms, interval_ms = flags["messages"], flags["timeout"], flags["reporting_interval"]
+    assert isinstance(records, int)
+    assert isinstance(silence_ms, int)
+    assert isinstance(interval_ms, int)
+    if flags["group"] is not None:
+        note(f"--group {flags['group']}: no group is joined, all partitions are assigned")
+    form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
+    is_detailed = bool(flags["show_detailed_stats"])
+    is_text = form is OutputFormat.TEXT
+
+    def on_interval(progress: "Progress") -> None:
+        if is_text and is_detailed:
+            line(_interval_line(progress, written))
+
+    from pkafka.clients.consumer import Consumer
+
+    with Consumer(properties, fail_fast=True) as consumer:
+        _assign(consumer, str(flags["topic"]))
+        if is_text and not flags["hide_header"]:
+            line(("time, threadId, " if is_detailed else "start.time, end.time, ") + _COLUMNS)
+        stats = run_consumer(
+            consumer,
+            records=records,
+            silence_max_ms=silence_ms,
+            interval_ms=interval_ms,
+            on_interval=on_interval,
+        )
+    is_short = stats.records < records
+    if is_text and is_short:
+        line(
+            f"WARNING: Exiting before consuming the expected number of messages: timeout ({silence_ms} ms) exceeded."
+            " You can use the --timeout option to increase the timeout."
+        )
+    show(View("runs", [] if is_detailed else [_line(stats, written)], [_row(stats)]), form)
+    if is_short:
+        raise CommandError(f"{stats.records} of {records} records came")
+
+
+def _properties(flags: Mapping[str, object]) -> dict[str, object]:
+    from pkafka.clients.properties import load_properties
+
+    values: dict[str, object] = {}
+    if flags["consumer_config"]:
+        values.update(load_properties(str(flags["consumer_config"])))
+    use_environment(values)
+    servers = flags["bootstrap_server"] or flags["broker_list"]
+    if servers:
+        values["bootstrap.servers"] = servers
+    if not values.get("bootstrap.servers"):
+        raise click.UsageError('Missing required argument "[bootstrap-server]"')
+    values["receive.buffer.bytes"] = flags["socket_buffer_size"]
+    values["max.partition.fetch.bytes"] = flags["fetch_size"]
+    values["auto.offset.reset"] = "latest" if flags["from_latest"] else "earliest"
+    values["check.crcs"] = False
+    values.setdefault("client.id", "perf-consumer-client")
+    return values
+
+
+def _assign(consumer: "Consumer", topic: str) -> None:
+    found = consumer.partitions_for(topic)
+    if found.error:
+        raise CommandError(f"topic {topic}: {found.error.message}", hint="create it with pk-topics --create")
+    partitions = [TopicPartition(topic, each.partition) for each in found.partitions]
+    consumer.assign(partitions)
+    for partition in partitions:  # looked up before the clock starts
+        consumer.position(partition)
+
+
+def _line(stats: "ConsumerStats", written: Callable[[datetime], str]) -> str:
+    mib_per_second, records_per_second = f"{stats.mib_per_second:.4f}", f"{stats.records_per_second:.4f}"
+    return ", ".join(
+        [
+            *(written(stats.began), written(stats.ended)),
+            *(f"{stats.mib:.4f}", mib_per_second, str(stats.records), records_per_second),
+            *(str(_REBALANCE_MS), str(stats.elapsed_ms), mib_per_second, records_per_second),
+        ]
+    )
+
+
+def _interval_line(progress: "Progress", written: Callable[[datetime], str]) -> str:
+    from pkafka.tools.consumer_perf import per_second
+
+    mib = f"{per_second(progress.interval_mib, progress.interval_ms):.4f}"
+    records = f"{per_second(progress.interval_records, progress.interval_ms):.4f}"
+    return ", ".join(
+        [
+            *(written(progress.at), "0"),
+            *(f"{progress.mib:.4f}", mib, str(progress.records), records),
+            *(str(_REBALANCE_MS), str(progress.interval_ms), mib, records),
+        ]
+    )
+
+
+def _row(stats: "ConsumerStats") -> dict[str, object]:
+    return {
+        "start_time": stats.began.isoformat(timespec="milliseconds"),
+        "end_time": stats.ended.isoformat(timespec="milliseconds"),
+        "mib": stats.mib,
+        "mib_per_second": stats.mib_per_second if stats.elapsed_ms else None,
+        "records": stats.records,
+        "records_per_second": stats.records_per_second if stats.elapsed_ms else None,
+        "elapsed_ms": stats.elapsed_ms,
+    }

@@ -1,0 +1,191 @@
+"""pk-dev: a throw-away broker in one word, for development, for scripts and for trying things out."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any, Self, TypeVar
+
+import click
+
+from pkafka.cli import output
+from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.options import HELP_FLAGS, CommandError, CommandGroup, output_option, parse_assignments
+from pkafka.cli.output import OutputFormat, View, show
+from pkafka.tools.dev_brokers import DEFAULT_NAME, DevBroker, DevBrokers, state_directory
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COMMAND_NOT_FOUND = 127
+_COMMAND_NOT_EXECUTABLE = 126
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@click.group("pk-dev", cls=CommandGroup, context_settings={"help_option_names": HELP_FLAGS})
+def main() -> None:
+    """Throw-away brokers: real ones, in a temporary directory, on a free port.
+
+    A script begins with eval "$(pk-dev up)" and ends with pk-dev down; or it is one command: pk-dev run CMD.
+    """
+
+
+def _broker_options(function: F) -> F:
+    return click.option(
+        "--workers", type=click.IntRange(1), metavar="N", help="Worker processes; 1 per core."
+    )(
+        click.option(
+            "--override",
+            "overrides",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A key of server.properties.",
+        )(function)
+    )
+
+
+def _name_option(function: F) -> F:
+    return click.option(
+        "--name", default=DEFAULT_NAME, metavar="NAME", help="Which broker, for several at once."
+    )(function)
+
+
+def _settings(workers: int | None, overrides: tuple[str, ...]) -> Mapping[str, object]:
+    settings: dict[str, object] = {} if workers is None else {"pkafka.workers": workers}
+    return {**settings, **parse_assignments(overrides, option="--override")}
+
+
+@main.command("up")
+@_name_option
+@_broker_options
+@output_option
+def up(name: str, workers: int | None, overrides: tuple[str, ...], output: str | None) -> None:
+    """Start a broker in the background and print BOOTSTRAP=host:port."""
+    brokers = DevBrokers(state_directory())
+    started = brokers.start(name, _settings(workers, overrides))
+    _show([started], [f"BOOTSTRAP={started.bootstrap}"], output, default=OutputFormat.TEXT)
+
+
+@main.command("down")
+@_name_option
+@click.option("--all", "every", is_flag=True, help="Every broker that pk-dev up started.")
+@output_option
+def down(name: str, every: bool, output: str | None) -> None:
+    """End a broker and remove its data."""
+    brokers = DevBrokers(state_directory())
+    names = [each.name for each in brokers.all()] if every else [name]
+    ended = [broker for each in names if (broker := brokers.stop(each)) is not None]
+    if not ended and not every:
+        raise CommandError(f"no broker named {name} to end", hint="pk-dev status lists them")
+    lines = [f"Ended {each.name} on {each.bootstrap}." for each in ended]
+    _show(ended, lines, output, default=OutputFormat.TEXT, state="ended")
+
+
+@main.command("status")
+@click.option("--name", metavar="NAME", help="Only this broker; fails when it does not run.")
+@output_option
+def status(name: str | None, output: str | None) -> int:
+    """List the brokers in the background."""
+    brokers = DevBrokers(state_directory())
+    found = [each for each in brokers.all() if name in (None, each.name)]
+    lines = [
+        f"{each.name}\t{each.bootstrap}\t{_state(each)}\tpid {each.pid}\t{each.directory}" for each in found
+    ]
+    _show(found, lines, output)
+    if name is None or any(each.is_running for each in found):
+        return ExitStatus.OK
+    return ExitStatus.FAILURE
+
+
+@main.command("run", context_settings={"allow_interspersed_args": False})
+@_broker_options
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="CMD...")
+def run(workers: int | None, overrides: tuple[str, ...], command: tuple[str, ...]) -> int:
+    """Run a command beside a broker of its own, and end with the command's status.
+
+    The command finds the broker in the variables BOOTSTRAP and PK_BOOTSTRAP_SERVER; all pk-* commands look there.
+    """
+    from pkafka.tools.local_broker import BrokerStartError, running_broker
+
+    try:
+        with (
+            _Signals() as signals,
+            running_broker(
+                None, _settings(workers, overrides), own_session=True, ends_with_us=True
+            ) as broker,
+        ):
+            code = _run_beside(command, broker.bootstrap, signals)
+            broker.stop()
+            return code
+    except BrokerStartError as error:
+        raise CommandError(error.reason) from None
+    except subprocess.TimeoutExpired as error:
+        raise CommandError(f"the broker did not end within {error.timeout:.0f} s and was killed") from None
+
+
+def _run_beside(command: tuple[str, ...], bootstrap: str, signals: "_Signals") -> int:
+    environment = {**os.environ, "BOOTSTRAP": bootstrap, "PK_BOOTSTRAP_SERVER": bootstrap}
+    try:
+        process = subprocess.Popen(command, env=environment)
+    except FileNotFoundError:
+        output.note(f"pk-dev run: {command[0]}: there is no such command")
+        return _COMMAND_NOT_FOUND
+    except OSError as error:
+        output.note(f"pk-dev run: {command[0]}: {error.strerror}")
+        return _COMMAND_NOT_EXECUTABLE
+    code = signals.wait(process)
+    return code if code >= 0 else 128 - code
+
+
+class _Signals:
+    """No signal leaves a broker behind: while the command runs they are its business, before and after they end us."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._previous = {number: signal.signal(number, self._obey) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def wait(self, process: "subprocess.Popen[bytes]") -> int:
+        """Wait for the command, which gets the signals meanwhile."""
+        self._process = process
+        try:
+            return process.wait()
+        finally:
+            self._process = None
+
+    def _obey(self, number: int, _frame: FrameType | None) -> None:
+        if self._process is None:
+            raise SystemExit(128 + number)
+        if number != signal.SIGINT:  # a terminal sends Ctrl-C to the command itself
+            self._process.send_signal(number)
+
+
+def _state(broker: DevBroker) -> str:
+    return "running" if broker.is_running else "dead"
+
+
+def _show(
+    brokers: list[DevBroker],
+    lines: list[str],
+    asked: str | None,
+    *,
+    default: OutputFormat | None = None,
+    state: str | None = None,
+) -> None:
+    rows = [
+        {**each._asdict(), "directory": str(each.directory), "state": state or _state(each)}
+        for each in brokers
+    ]
+    columns = ("name", "bootstrap", "state", "pid", "directory")
+    show(View("brokers", lines, rows, columns=columns), OutputFormat(asked) if asked else default)
+
+
+if __name__ == "__main__":
+    main()

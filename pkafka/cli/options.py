@@ -1,0 +1,445 @@
+"""The flags that commands share, Kafka's habits of writing them, and what becomes of an error.
+
+``KafkaCommand`` accepts what Kafka's parser (jopt-simple) accepts: single-dash long names, ``--opt=v``; a
+single-valued flag given twice is refused. An error is one line that says what to do, never a traceback.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
+
+import click
+
+import pkafka
+from pkafka.cli import output
+from pkafka.cli.exit_status import ExitStatus, compat_39, effective
+from pkafka.cli.output import OutputFormat, View, show
+from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
+
+if TYPE_CHECKING:
+    from pkafka.clients.admin import Admin
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TIMEOUT_MS: Final = 10_000
+HELP_FLAGS: Final = ["--help", "-h"]
+_AUTHORIZATION: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+    }
+)
+
+
+class CommandError(Exception):
+    """A command failed in a way that it can explain.
+
+    Args:
+        message: one sentence.
+        hint: what to do about it.
+        status: how the command ends.
+        kafka_status: how Kafka's tool ends in this case, for ``PK_COMPAT=3.9``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        status: ExitStatus = ExitStatus.FAILURE,
+        kafka_status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.status = status
+        self.kafka_status = kafka_status
+
+
+class _Explaining(click.Command):
+    """Runs a command and turns its errors into one line and a status."""
+
+    error_text: str | None = None
+    kafka_failure: int = 1
+
+    def main(self, args: Sequence[str] | None = None, *unused: Any, **extra: Any) -> NoReturn:  # noqa: ANN401 - click's signature
+        """Run the command and end the process with its status."""
+        sys.exit(self.run(list(sys.argv[1:] if args is None else args)))
+
+    def run(self, args: list[str]) -> int:
+        """Run the command and return its status."""
+        name = self.name or "pk"
+        try:
+            self._run(name, args)
+            sys.stdout.flush()
+        except click.UsageError as error:
+            at = name if error.ctx is None else error.ctx.command_path
+            output.note(f"{at}: {error.format_message()} (see {at} --help)")
+            return effective(ExitStatus.USAGE)
+        except (KeyboardInterrupt, click.Abort):
+            return ExitStatus.INTERRUPTED
+        except BrokenPipeError:
+            # The reader of a pipe left, as `| head` does; nothing is wrong.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return ExitStatus.OK
+        except click.exceptions.Exit as leaving:
+            return leaving.exit_code
+        except (PkafkaError, CommandError, OSError) as error:
+            if "--debug" in args:
+                raise
+            return self._explain(name, args, error)
+        return ExitStatus.OK
+
+    def _run(self, name: str, args: list[str]) -> None:
+        with self.make_context(name, args) as ctx:
+            status = self.invoke(ctx)
+            if status:
+                raise click.exceptions.Exit(int(status))
+
+    def _explain(self, name: str, args: list[str], error: Exception) -> int:
+        message, hint, code, status = explain(error)
+        asked = _asked_format(args)
+        output.show_error(_error_name(error), message, code=code, asked=asked)
+        if self.error_text is not None and asked in (None, OutputFormat.TEXT) and not sys.stdout.isatty():
+            output.line(f"{self.error_text}{message}")
+        output.note(f"{name}: {message}" + (f" ({hint})" if hint else ""))
+        kafka_says = error.kafka_status if isinstance(error, CommandError) else None
+        return effective(status, kafka_says=self.kafka_failure if kafka_says is None else kafka_says)
+
+
+class KafkaCommand(_Explaining):
+    """A command with Kafka's habits.
+
+    Args:
+        error_text: the beginning of the line that Kafka's tool prints to standard output on failure, if it does.
+        kafka_failure: what Kafka's tool ends with when it cannot reach the cluster (some say 0).
+        greedy: flags that take every argument up to the next flag (argparse4j's nargs="+").
+    """
+
+    greedy: tuple[str, ...] = ()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Bring the arguments into click's form and refuse repeated single-valued flags."""
+        if not args and self.params and any(param.required for param in self.params):
+            # As Kafka's tools: without arguments show what there is.
+            output.note(ctx.get_help())
+            raise click.exceptions.Exit(effective(ExitStatus.USAGE))
+        if compat_39():
+            ctx.allow_extra_args = True
+        args = self._spread([self._double_dash(arg) for arg in args])
+        self._refuse_repeated(args)
+        return super().parse_args(ctx, args)
+
+    def _long_names(self) -> dict[str, click.Option]:
+        return {
+            flag: param
+            for param in self.params
+            if isinstance(param, click.Option)
+            for flag in (*param.opts, *param.secondary_opts)
+            if flag.startswith("--")
+        }
+
+    def _double_dash(self, arg: str) -> str:
+        if arg.startswith("-") and not arg.startswith("--") and len(arg) > 2:
+            flag = "-" + arg.split("=", 1)[0]
+            if flag in self._long_names() or flag == "--help":
+                return "-" + arg
+        return arg
+
+    def _spread(self, args: list[str]) -> list[str]:
+        """Repeat a greedy flag in front of each of its arguments, which is how click reads them."""
+        spread: list[str] = []
+        greedy: str | None = None
+        for arg in args:
+            if arg.startswith("-"):
+                greedy = arg if arg in self.greedy else None
+                if greedy is None:
+                    spread.append(arg)
+            elif greedy is not None:
+                spread += [greedy, arg]
+            else:
+                spread.append(arg)
+        return spread
+
+    def _refuse_repeated(self, args: list[str]) -> None:
+        known = self._long_names()
+        seen: set[str] = set()
+        for arg in args:
+            if arg == "--":
+                return
+            option = known.get(arg.split("=", 1)[0])
+            if option is None or option.multiple or option.is_flag or option.name is None:
+                continue
+            if option.name in seen:
+                text = f"Found multiple arguments for option {arg.split('=', 1)[0][2:]}, but you asked for only one"
+                raise click.UsageError(text)
+            seen.add(option.name)
+
+
+class CommandGroup(_Explaining, click.Group):
+    """A command of several verbs, which Kafka has not."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's; without a verb it shows the verbs."""
+        if not args:
+            output.note(ctx.get_help())
+            raise click.exceptions.Exit(ExitStatus.USAGE)
+        return super().parse_args(ctx, args)
+
+
+def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
+    """Message, hint, Kafka's code if it has one, and exit status of an error."""
+    if isinstance(error, CommandError):
+        return error.message, error.hint, None, error.status
+    if isinstance(error, ApiError):
+        denied = error.code in _AUTHORIZATION
+        status = ExitStatus.AUTHENTICATION if denied else ExitStatus.FAILURE
+        if error.code is ErrorCode.REQUEST_TIMED_OUT:
+            status = ExitStatus.UNREACHABLE
+        return error.message, None, error.code, status
+    if isinstance(error, ConfigError):
+        return str(error), None, None, ExitStatus.USAGE
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}", None, None, ExitStatus.FAILURE
+    from pkafka.clients.errors import AuthenticationError, ClientError, ClientTimeoutError, ConnectError
+
+    hint = error.hint if isinstance(error, ClientError) else None
+    if isinstance(error, AuthenticationError):
+        return str(error), hint, None, ExitStatus.AUTHENTICATION
+    if isinstance(error, ConnectError | ClientTimeoutError):
+        return str(error), hint, None, ExitStatus.UNREACHABLE
+    return str(error), hint, None, ExitStatus.FAILURE
+
+
+class Common(NamedTuple):
+    """The values of the shared flags."""
+
+    bootstrap_server: str | None
+    command_config: str | None
+    output: OutputFormat | None
+    timeout_ms: int
+
+    def properties(self) -> dict[str, object]:
+        """The client's configuration: flag over environment over file over default (KIP-1137).
+
+        Raises:
+            ConfigError: the file cannot be read.
+            click.UsageError: nobody names a broker.
+        """
+        values: dict[str, object] = {}
+        if self.command_config is not None:
+            from pkafka.clients.properties import load_properties
+
+            values.update(load_properties(self.command_config))
+        use_environment(values)
+        if self.bootstrap_server:
+            values["bootstrap.servers"] = self.bootstrap_server
+        if not values.get("bootstrap.servers"):
+            raise click.UsageError('Missing required argument "[bootstrap-server]"')
+        return values
+
+    def admin_properties(self) -> dict[str, object]:
+        """As :meth:`properties`, with every time-out of the client within ``--timeout``."""
+        values = self.properties()
+        values.setdefault("client.id", "pkafka-admin")
+        values.setdefault("default.api.timeout.ms", self.timeout_ms)
+        values.setdefault("request.timeout.ms", self.timeout_ms)
+        values.setdefault("socket.connection.setup.timeout.ms", self.timeout_ms)
+        values.setdefault("socket.connection.setup.timeout.max.ms", self.timeout_ms)
+        return values
+
+    @contextmanager
+    def admin(self) -> "Iterator[Admin]":
+        """An admin client for the length of a ``with`` block; gives up at once where no broker listens."""
+        from pkafka.clients.admin import Admin
+
+        with Admin(self.admin_properties(), fail_fast=True) as admin:
+            yield admin
+
+    def show(self, view: View) -> None:
+        """Print a view in the format asked for."""
+        show(view, self.output)
+
+
+def command(
+    name: str,
+    *,
+    error_text: str | None = None,
+    kafka_failure: int = 1,
+    greedy: tuple[str, ...] = (),
+    version: Callable[[], None] | None = None,
+) -> Callable[[F], KafkaCommand]:
+    """Make a function a pk-* command with ``--version``, ``--help`` and ``--debug``.
+
+    Args:
+        error_text, kafka_failure, greedy: see :class:`KafkaCommand`.
+        version: what ``--version`` does, if not what the tools of Kafka 3.9 do.
+    """
+
+    def decorate(function: F) -> KafkaCommand:
+        settings = {"help_option_names": HELP_FLAGS, "max_content_width": 110}
+        made = click.command(name, cls=KafkaCommand, context_settings=settings)(
+            _version(_debug(function), version or _show_version)
+        )
+        made.error_text = error_text
+        made.kafka_failure = kafka_failure
+        made.greedy = greedy
+        return made
+
+    return decorate
+
+
+def connection_options(function: F) -> F:
+    """Add the flags of every command that talks to a cluster; they arrive as one ``common: Common``."""
+    return click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")(
+        click.option("--command-config", metavar="FILE", help="Properties file for the client.")(
+            timeout_option(output_option(_gather(function)))
+        )
+    )
+
+
+def output_option(function: F) -> F:
+    """Add ``--output``."""
+    return click.option(
+        "--output",
+        type=click.Choice([form.value for form in OutputFormat]),
+        help="Format of the answer; default: Kafka's text in a pipe, a table on a terminal.",
+    )(function)
+
+
+def timeout_option(function: F) -> F:
+    """Add ``--timeout``."""
+    return click.option(
+        "--timeout",
+        default=str(TIMEOUT_MS),
+        metavar="MS",
+        help=f"Give up after this long: milliseconds, or like 5s, 2m. Default {TIMEOUT_MS}.",
+    )(function)
+
+
+def use_environment(values: dict[str, object]) -> None:
+    """Take from the environment what stands above a properties file and below properties and flags (KIP-1137)."""
+    servers = os.environ.get("PK_BOOTSTRAP_SERVER")
+    if servers:
+        values["bootstrap.servers"] = servers
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of ``1500``, ``500ms``, ``5s``, ``2m`` or ``1h``.
+
+    Raises:
+        click.UsageError: it is none of them.
+    """
+    for suffix, factor in (("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)):
+        if text.endswith(suffix) and text[: -len(suffix)].isdigit():
+            return int(text[: -len(suffix)]) * factor
+    if not text.isdigit():
+        raise click.UsageError(f"Cannot parse argument '{text}' of option timeout")
+    return int(text)
+
+
+def parse_assignments(items: Sequence[str], *, option: str) -> dict[str, str]:
+    """Read repeated ``key=value`` arguments.
+
+    Raises:
+        click.UsageError: one has no ``=``.
+    """
+    values: dict[str, str] = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"{option} needs key=value, not {item!r}")
+        values[key.strip()] = value
+    return values
+
+
+def require(values: Mapping[str, object], *names: str) -> None:
+    """Refuse to go on when a flag is missing.
+
+    Raises:
+        click.UsageError: in Kafka's words.
+    """
+    for name in names:
+        if not values.get(name.replace("-", "_")):
+            raise click.UsageError(f'Missing required argument "[{name}]"')
+
+
+def exclude(values: Mapping[str, object], used: str, *others: str) -> None:
+    """Refuse flags that make no sense together.
+
+    Raises:
+        click.UsageError: in Kafka's words.
+    """
+    if not values.get(used.replace("-", "_")):
+        return
+    for name in others:
+        if values.get(name.replace("-", "_")):
+            raise click.UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')
+
+
+def _gather(function: F) -> F:
+    def gathered(
+        bootstrap_server: str | None,
+        command_config: str | None,
+        timeout: str,
+        output: str | None,
+        **others: Any,  # noqa: ANN401 - whatever flags the command has
+    ) -> object:
+        form = OutputFormat(output) if output else None
+        common = Common(bootstrap_server, command_config, form, parse_duration_ms(timeout))
+        return function(common=common, **others)
+
+    # What click reads off a function: its name, its help, and the flags added to it so far.
+    gathered.__doc__ = function.__doc__
+    gathered.__name__ = function.__name__
+    gathered.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
+    return gathered  # type: ignore[return-value]
+
+
+def _version(function: F, show: Callable[[], None]) -> F:
+    def show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value:
+            show()
+            ctx.exit(0)
+
+    return click.option(
+        "--version",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show_version,
+        help="Print the version of Kafka that this is compatible with.",
+    )(function)
+
+
+def _show_version() -> None:
+    output.line(pkafka.KAFKA_VERSION)
+    output.note(f"pkafka {pkafka.__version__}, compatible with Apache Kafka {pkafka.KAFKA_VERSION}")
+
+
+def _debug(function: F) -> F:
+    return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")(
+        function
+    )
+
+
+def _asked_format(args: Sequence[str]) -> OutputFormat | None:
+    """The ``--output`` of a command line, for errors that come before or after parsing."""
+    for position, arg in enumerate(args):
+        value = arg.partition("=")[2] if arg.startswith("--output=") else None
+        if arg == "--output" and position + 1 < len(args):
+            value = args[position + 1]
+        if value in {form.value for form in OutputFormat}:
+            return OutputFormat(value)
+    return None
+
+
+def _error_name(error: Exception) -> str:
+    return error.code.name if isinstance(error, ApiError) else type(error).__name__.removesuffix("Error")

@@ -1,0 +1,144 @@
+"""pk-producer-perf-test: load from one producer, as kafka-producer-perf-test.sh."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pkafka.cli.options import CommandError, command, output_option, parse_assignments, use_environment
+from pkafka.cli.output import OutputFormat, View, line, show
+
+if TYPE_CHECKING:
+    from pkafka.tools.perf import RunStats, WindowStats
+
+
+@command("pk-producer-perf-test", kafka_failure=0, greedy=("--producer-props", "--command-property"))
+@click.option("--topic", metavar="NAME", required=True, help="Where the records go.")
+@click.option("--num-records", type=int, metavar="N", required=True, help="How many to send.")
+@click.option(
+    "--throughput", type=float, metavar="R", required=True, help="Records per second; -1 for no limit."
+)
+@click.option("--record-size", type=int, metavar="BYTES", help="Size of every record.")
+@click.option("--payload-file", metavar="FILE", help="Take random lines of this file.")
+@click.option(
+    "--payload-delimiter", default="\\n", metavar="TEXT", help="What ends a payload in the file (\\n)."
+)
+@click.option("--payload-monotonic", is_flag=True, help="Send counting numbers.")
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
+@click.option(
+    "--producer-props",
+    "--command-property",
+    multiple=True,
+    metavar="K=V K=V ...",
+    help="Keys of the producer.",
+)
+@click.option(
+    "--producer.config", "--command-config", "producer_config", metavar="FILE", help="Properties file."
+)
+@click.option("--print-metrics", is_flag=True, help="Not supported yet.")
+@click.option("--transactional-id", metavar="ID", help="Not supported yet.")
+@click.option("--transaction-duration-ms", type=int, metavar="MS", help="Not supported yet.")
+@output_option
+def main(**flags: object) -> None:
+    """Measure the throughput and latency of one producer."""
+    for name in ("print_metrics", "transactional_id", "transaction_duration_ms"):
+        if flags[name]:
+            raise CommandError(
+                f"--{name.replace('_', '-')} is not supported by this version of pk-producer-perf-test"
+            )
+    size, lines = _payload(flags)
+    properties = _properties(flags)
+    records, throughput = flags["num_records"], flags["throughput"]
+    assert isinstance(records, int)
+    assert isinstance(throughput, float)
+    form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
+    from pkafka.clients.cluster import Cluster
+    from pkafka.clients.config import ProducerConfig
+    from pkafka.clients.producer import Producer
+    from pkafka.tools.perf import payloads, run_producer
+
+    with Cluster(ProducerConfig.from_properties(properties), fail_fast=True) as cluster:
+        cluster.refresh(timeout_ms=10_000)
+    with Producer(properties) as producer:
+        stats = run_producer(
+            producer,
+            str(flags["topic"]),
+            payloads(size, lines, monotonic=bool(flags["payload_monotonic"])),
+            records=records,
+            records_per_second=throughput,
+            on_window=_show_window if form is OutputFormat.TEXT else _ignore_window,
+        )
+    show(View("runs", [_summary(stats)], [_row(stats)]), form)
+    if stats.failures:
+        raise CommandError(f"{stats.failures} of {records} records could not be sent: {stats.first_error}")
+
+
+def _payload(flags: Mapping[str, object]) -> tuple[int | None, list[bytes] | None]:
+    given = [name for name in ("record_size", "payload_file", "payload_monotonic") if flags[name]]
+    if len(given) != 1:
+        raise click.UsageError(
+            "one of the arguments --record-size --payload-file --payload-monotonic is required"
+        )
+    if flags["payload_file"]:
+        delimiter = str(flags["payload_delimiter"]).encode().decode("unicode_escape").encode()
+        lines = [each for each in Path(str(flags["payload_file"])).read_bytes().split(delimiter) if each]
+        if not lines:
+            raise CommandError("File does not exist or empty file provided.")
+        return None, lines
+    size = flags["record_size"]
+    if isinstance(size, int) and size <= 0:
+        raise click.UsageError("--record-size should be greater than zero.")
+    return size if isinstance(size, int) else None, None
+
+
+def _properties(flags: Mapping[str, object]) -> dict[str, object]:
+    from pkafka.clients.properties import load_properties
+
+    values: dict[str, object] = {}
+    if flags["producer_config"]:
+        values.update(load_properties(str(flags["producer_config"])))
+    use_environment(values)
+    pairs = flags["producer_props"]
+    assert isinstance(pairs, tuple)
+    values.update(parse_assignments(pairs, option="--producer-props"))
+    if flags["bootstrap_server"]:
+        values["bootstrap.servers"] = flags["bootstrap_server"]
+    if not values:
+        raise click.UsageError("Either --producer-props or --producer.config must be specified.")
+    values.setdefault("client.id", "perf-producer-client")
+    return values
+
+
+def _show_window(window: "WindowStats") -> None:
+    line(
+        f"{window.records} records sent, {window.records_per_second:.1f} records/sec "
+        f"({window.mib_per_second:.2f} MB/sec), {window.latency_average_ms:.1f} ms avg latency, "
+        f"{window.latency_max_ms:.1f} ms max latency."
+    )
+
+
+def _ignore_window(_: "WindowStats") -> None:
+    return
+
+
+def _summary(stats: "RunStats") -> str:
+    percentiles = ", ".join(f"{value} ms {name}th" for name, value in stats.percentiles_ms.items())
+    average = "NaN" if stats.records == 0 else f"{stats.latency_average_ms:.2f}"
+    return (
+        f"{stats.records} records sent, {stats.records_per_second:.6f} records/sec "
+        f"({stats.mib_per_second:.2f} MB/sec), {average} ms avg latency, "
+        f"{stats.latency_max_ms:.2f} ms max latency, {percentiles}."
+    )
+
+
+def _row(stats: "RunStats") -> dict[str, object]:
+    return {
+        "records": stats.records,
+        "failures": stats.failures,
+        "records_per_second": stats.records_per_second,
+        "mib_per_second": stats.mib_per_second,
+        "latency_average_ms": None if stats.records == 0 else stats.latency_average_ms,
+        "latency_max_ms": stats.latency_max_ms,
+        "percentiles_ms": stats.percentiles_ms,
+    }

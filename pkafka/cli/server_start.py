@@ -1,0 +1,153 @@
+"""pk-server-start: run a broker in the foreground, or as a daemon."""
+
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pkafka.cli import output
+from pkafka.cli.daemon import LOG_DIRECTORY_VARIABLE, Daemon, log_directory
+from pkafka.cli.options import CommandError, command, parse_assignments
+
+if TYPE_CHECKING:
+    from pkafka.server.config import BrokerConfig
+
+LOG_FILE: Final = "server.log"
+OUTPUT_FILE: Final = "kafkaServer.out"
+
+
+def _print_version() -> None:
+    from pkafka import KAFKA_VERSION, __version__
+    from pkafka.records.loops import COMPILED
+
+    loops = "compiled" if COMPILED else "pure Python"
+    output.line(f"pkafka {__version__} (Kafka {KAFKA_VERSION} protocol and formats; record loops: {loops})")
+
+
+@command("pk-server-start", version=_print_version)
+@click.argument("properties", required=False, type=click.Path(path_type=Path), metavar="[server.properties]")
+@click.option(
+    "--daemon", is_flag=True, help=f"Run in the background; logs go to ${LOG_DIRECTORY_VARIABLE} (./logs)."
+)
+@click.option(
+    "--wait", is_flag=True, help="With --daemon: return when clients are served, fail if it does not start."
+)
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key over the file's value."
+)
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Take over the partitions that an Apache Kafka left in the log directories (embedded store only).",
+)
+@click.option(
+    "--ready-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write host:port of the first listener to this file once clients are served.",
+)
+@click.option(
+    "--end-with-parent", type=int, hidden=True, help="Stop when this process, the parent, ends (Linux)."
+)
+def main(
+    properties: Path | None,
+    daemon: bool,
+    wait: bool,
+    overrides: tuple[str, ...],
+    adopt: bool,
+    ready_file: Path | None,
+    end_with_parent: int | None,
+) -> int:
+    """Run a Kafka broker.
+
+    Without a file it runs on defaults: one broker on localhost:9092, data in ./data, nothing else to start first.
+    """
+    if wait and not daemon:
+        raise click.UsageError(
+            "--wait goes with --daemon; in the foreground the command lasts as long as the broker"
+        )
+    settings = parse_assignments(overrides, option="--override")
+    if properties is not None and not properties.is_file():
+        raise click.UsageError(
+            f"{properties} is not a readable file; without one the broker runs on defaults"
+        )
+    from pkafka.server.config import BrokerConfig
+
+    config = BrokerConfig.load(properties, {key: value.strip() for key, value in settings.items()})
+    if ready_file is not None:
+        ready_file = ready_file.absolute()
+        ready_file.unlink(missing_ok=True)  # an old one says nothing about this broker
+        if not ready_file.parent.is_dir():
+            raise click.UsageError(f"--ready-file {ready_file}: there is no folder {ready_file.parent}")
+    if end_with_parent is not None:
+        from pkafka.server import lifeline
+
+        lifeline.die_with_parent(lifeline.load_death_signal(), end_with_parent, signal.SIGTERM)
+    if not daemon:
+        _log_to(None, config.warnings)
+        return _run(config, adopt=adopt, ready_file=ready_file, started=None)
+    with Daemon(OUTPUT_FILE, wait=wait) as started:
+        _log_to(log_directory() / LOG_FILE, config.warnings)
+        return _run(config, adopt=adopt, ready_file=ready_file, started=started)
+
+
+def _run(config: "BrokerConfig", *, adopt: bool, ready_file: Path | None, started: Daemon | None) -> int:
+    from pkafka.server.broker import StartRefused, run_broker
+
+    def on_ready(facts: Mapping[str, Any]) -> None:
+        address = facts["listeners"][0]
+        if ready_file is not None:
+            temporary = ready_file.with_name(ready_file.name + ".tmp")
+            temporary.write_text(f"{address}\n", encoding="utf-8")
+            temporary.replace(ready_file)
+        if started is not None:
+            started.is_ready(f"pkafka broker {facts['broker_id']} is ready on {address}")
+        _welcome(config, facts, address)
+
+    try:
+        return run_broker(config, on_ready=on_ready, adopt=adopt)
+    except StartRefused as error:
+        raise CommandError(str(error)) from None
+
+
+def _welcome(config: "BrokerConfig", facts: Mapping[str, Any], address: str) -> None:
+    store = config.zookeeper_connect or "embedded (no ZooKeeper needed)"
+    lines = [
+        f"pkafka broker {facts['broker_id']} is ready on {address}",
+        f"  data        {', '.join(str(path) for path in config.log_dirs)}",
+        f"  store       {store}",
+        f"  workers     {config.workers}",
+        "",
+        "Try next, in another shell:",
+        f"  pk-topics --bootstrap-server {address} --create --topic hello",
+        f"  echo 'hello, world' | pk-console-producer --bootstrap-server {address} --topic hello",
+        f"  pk-console-consumer --bootstrap-server {address} --topic hello --from-beginning",
+        "",
+        "Stop with Ctrl-C or pk-server-stop.",
+    ]
+    output.line("\n".join(lines))
+
+
+def _log_to(path: Path | None, warnings: tuple[str, ...]) -> None:
+    """Log to a rotating file, or to standard error."""
+    import logging
+
+    from pkafka.tools.rotating_log import SharedRotatingHandler
+
+    handler = logging.StreamHandler(sys.stderr) if path is None else SharedRotatingHandler(path)
+    handler.setFormatter(
+        logging.Formatter("[%(asctime)s] %(levelname)s [%(process)d] %(message)s (%(name)s)")
+    )
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    for warning in warnings:
+        logging.getLogger("pkafka.config").warning("%s", warning)
+
+
+if __name__ == "__main__":
+    main()

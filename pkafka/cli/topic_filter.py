@@ -1,0 +1,51 @@
+"""Kafka's ways to name topics and partitions on a command line."""
+
+import re
+from collections.abc import Callable
+
+import click
+
+from pkafka.model import TopicPartition
+
+_TOPIC_PARTITIONS = re.compile(r"(?P<topic>[^:,]*)(:((?P<only>[0-9]+)|(?P<low>[0-9]*)-(?P<high>[0-9]*))?)?")
+
+
+def topic_pattern(text: str) -> re.Pattern[str]:
+    """A list of regular expressions: ``,`` means ``|``, blanks and outer quotes are dropped.
+
+    Raises:
+        click.UsageError: it is no regular expression.
+    """
+    pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise click.UsageError(f"{pattern} is an invalid regex: {error}") from error
+
+
+def partition_filter(text: str) -> Callable[[TopicPartition], bool]:
+    """Read ``t1:1,t2:0-3,t3,t4:5-,:-3``: a regular expression and a number or a range without its upper end.
+
+    Raises:
+        click.UsageError: an item is of none of these forms.
+    """
+    rules: list[tuple[re.Pattern[str], int, int | None]] = []
+    for item in text.split(","):
+        match = _TOPIC_PARTITIONS.fullmatch(item)
+        if match is None:
+            raise click.UsageError(f"Invalid rule specification: {item}")
+        pattern = topic_pattern(match["topic"] or ".*")
+        if match["only"]:
+            rules.append((pattern, int(match["only"]), int(match["only"]) + 1))
+        else:
+            rules.append((pattern, int(match["low"] or 0), int(match["high"]) if match["high"] else None))
+
+    def matches(partition: TopicPartition) -> bool:
+        return any(
+            pattern.fullmatch(partition.topic) is not None
+            and low <= partition.partition
+            and (high is None or partition.partition < high)
+            for pattern, low, high in rules
+        )
+
+    return matches

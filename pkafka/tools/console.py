@@ -1,0 +1,218 @@
+"""Lines to records and records to lines, as Kafka's console tools do it. Bytes in, bytes out; no I/O."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from pkafka.clients.serialization import Deserializer, deserializer
+from pkafka.errors import ConfigError, PkafkaError
+
+_TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
+
+
+class LineError(PkafkaError):
+    """A line of input has not the form that the reader's properties promise."""
+
+
+class LineRecord(NamedTuple):
+    """What one line stands for."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class LineReader:
+    """Kafka's LineMessageReader: ``headers<TAB>key<TAB>value``, of which headers and key are optional.
+
+    Args:
+        properties: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator,
+            headers.key.separator, ignore.error, null.marker.
+
+    Raises:
+        ConfigError: two separators are equal.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._parse_key = _flag(properties, "parse.key")
+        self._parse_headers = _flag(properties, "parse.headers")
+        self._ignore_error = _flag(properties, "ignore.error")
+        self._key_separator = properties.get("key.separator", "\t").encode()
+        self._headers_delimiter = properties.get("headers.delimiter", "\t").encode()
+        self._headers_separator = properties.get("headers.separator", ",").encode()
+        self._header_key_separator = properties.get("headers.key.separator", ":").encode()
+        marker = properties.get("null.marker")
+        self._null_marker = None if marker is None else marker.encode()
+        self._line_number = 0
+        self._check()
+
+    def read(self, line: bytes) -> LineRecord:
+        """The record of one line, without its end.
+
+        Raises:
+            LineError: a separator is missing and ignore.error is false.
+        """
+        self._line_number += 1
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        rest = line
+        if self._parse_headers:
+            found, rest = self._cut(rest, self._headers_delimiter, "headers delimiter")
+            if found is not None and found != self._null_marker:
+                headers = self._read_headers(found)
+        key = None
+        if self._parse_key:
+            found, rest = self._cut(rest, self._key_separator, "key separator")
+            key = None if found is None else self._or_null(found)
+        return LineRecord(key, self._or_null(rest), headers)
+
+    def _cut(self, text: bytes, separator: bytes, name: str) -> tuple[bytes | None, bytes]:
+        head, found, tail = text.partition(separator)
+        if found:
+            return head, tail
+        if self._ignore_error:
+            return None, text
+        shown = text.decode("utf-8", errors="replace")
+        raise LineError(f"No {name} found on line number {self._line_number}: '{shown}'")
+
+    def _read_headers(self, text: bytes) -> tuple[tuple[str, bytes | None], ...]:
+        headers: list[tuple[str, bytes | None]] = []
+        for pair in text.split(self._headers_separator):
+            name, found, value = pair.partition(self._header_key_separator)
+            if not found and not self._ignore_error:
+                shown = pair.decode("utf-8", errors="replace")
+                raise LineError(
+                    f"No header key separator found in pair '{shown}' on line number {self._line_number}"
+                )
+            if name == self._null_marker:
+                shown = name.decode("utf-8", errors="replace")
+                raise LineError(
+                    f"Header keys should not be equal to the null marker '{shown}' as they can't be null"
+                )
+            headers.append((name.decode("utf-8", errors="replace"), self._or_null(value) if found else None))
+        return tuple(headers)
+
+    def _or_null(self, text: bytes) -> bytes | None:
+        return None if text == self._null_marker and self._null_marker is not None else text
+
+    def _check(self) -> None:
+        named = {
+            "headers.delimiter": (self._headers_delimiter, self._parse_headers),
+            "headers.separator": (self._headers_separator, self._parse_headers),
+            "headers.key.separator": (self._header_key_separator, self._parse_headers),
+            "key.separator": (self._key_separator, self._parse_headers and self._parse_key),
+        }
+        used = [(name, value) for name, (value, counts) in named.items() if counts]
+        # Key and headers may share TAB: they are cut off one after the other.
+        for position, (name, value) in enumerate(used):
+            for other, same in used[position + 1 :]:
+                if value == same and {name, other} != {"headers.delimiter", "key.separator"}:
+                    raise ConfigError(name, f"and {other} may not be equal")
+        if self._null_marker is not None:
+            for name, value in [*used, ("key.separator", self._key_separator)]:
+                if value == self._null_marker:
+                    raise ConfigError("null.marker", f"and {name} may not be equal")
+
+
+class ShownRecord(NamedTuple):
+    """A record as the formatter gets it; ``timestamp_type`` as in a batch."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class RecordFormatter:
+    """Kafka's DefaultMessageFormatter.
+
+    Args:
+        properties: print.timestamp, print.partition, print.offset, print.headers, print.key, print.value,
+            key.separator, line.separator, headers.separator, null.literal, {key,value,headers}.deserializer.
+
+    Raises:
+        ConfigError: a deserializer is not known.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._timestamp = _flag(properties, "print.timestamp")
+        self._partition = _flag(properties, "print.partition")
+        self._offset = _flag(properties, "print.offset")
+        self._headers = _flag(properties, "print.headers")
+        self._key = _flag(properties, "print.key")
+        self._value = _flag(properties, "print.value", default=True)
+        self._separator = properties.get("key.separator", "\t").encode()
+        self._line_separator = properties.get("line.separator", "\n").encode()
+        self._headers_separator = properties.get("headers.separator", ",").encode()
+        self._null = properties.get("null.literal", "null").encode()
+        self._readers = {
+            part: deserializer(properties[f"{part}.deserializer"])
+            for part in ("key", "value", "headers")
+            if properties.get(f"{part}.deserializer")
+        }
+
+    @property
+    def is_value_only(self) -> bool:
+        """Whether a line is nothing but the value's bytes, so that no record need be taken apart."""
+        extra = self._timestamp or self._partition or self._offset or self._headers or self._key
+        return self._value and not extra and "value" not in self._readers
+
+    @property
+    def line_separator(self) -> bytes:
+        """What follows every record."""
+        return self._line_separator
+
+    @property
+    def null_literal(self) -> bytes:
+        """What stands for no value."""
+        return self._null
+
+    def format(self, record: ShownRecord) -> bytes:
+        """The bytes of one record, line separator included.
+
+        Raises:
+            SerializationError: a part is not what its deserializer expects.
+        """
+        cells: list[bytes] = []
+        if self._timestamp:
+            cells.append(f"{_TIMESTAMP_TYPES[record.timestamp_type]}:{record.timestamp}".encode())
+        if self._partition:
+            cells.append(b"Partition:%d" % record.partition)
+        if self._offset:
+            cells.append(b"Offset:%d" % record.offset)
+        if self._headers:
+            cells.append(self._headers_text(record))
+        if self._key:
+            cells.append(self._text("key", record.key))
+        if self._value:
+            cells.append(self._text("value", record.value))
+        return self._separator.join(cells) + self._line_separator
+
+    def _headers_text(self, record: ShownRecord) -> bytes:
+        if not record.headers:
+            return b"NO_HEADERS"
+        return self._headers_separator.join(
+            name.encode() + b":" + self._text("headers", value) for name, value in record.headers
+        )
+
+    def _text(self, part: str, data: bytes | None) -> bytes:
+        if data is None:
+            return self._null
+        reader: Deserializer | None = self._readers.get(part)
+        if reader is None:
+            return data
+        value = reader(data)
+        return value if isinstance(value, bytes) else _java_text(value).encode()
+
+
+def _java_text(value: object) -> str:
+    """A value as Java's toString() writes it, as far as it differs from str()."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def _flag(properties: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    text = properties.get(name)
+    return default if text is None else text.strip().lower() == "true"

@@ -1,0 +1,179 @@
+"""Load from one producer, with the statistics of Kafka's ProducerPerformance. Does not print."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from pkafka.clients.producer import Producer, RecordMetadata
+
+_SAMPLES_MAX: Final = 500_000
+_MIB: Final = 1024 * 1024
+_WINDOW_MS: Final = 5_000
+
+
+class WindowStats(NamedTuple):
+    """What one reporting window saw; latencies in ms."""
+
+    records: int
+    records_per_second: float
+    mib_per_second: float
+    latency_average_ms: float
+    latency_max_ms: float
+
+
+class RunStats(NamedTuple):
+    """What the whole run saw; latencies in ms, percentiles by name. Failed records are in ``failures`` only."""
+
+    records: int
+    failures: int
+    records_per_second: float
+    mib_per_second: float
+    latency_average_ms: float
+    latency_max_ms: float
+    percentiles_ms: dict[str, int]
+    first_error: str | None
+
+
+class LatencyStats:
+    """Counts acknowledged records. ``record`` is called on the sender thread, the rest on the caller's.
+
+    Args:
+        records_expected: how many there will be, to know how many to sample.
+        on_window: called with every window of five seconds.
+    """
+
+    def __init__(self, records_expected: int, on_window: Callable[[WindowStats], None]) -> None:
+        self._start = self._window_start = time.perf_counter()
+        self._sampling = max(1, -(-records_expected // _SAMPLES_MAX))
+        self._samples: list[int] = []
+        self._on_window = on_window
+        self._lock = threading.Lock()
+        self._count = self._bytes = self._failures = 0
+        self._latency_sum = self._latency_max = 0
+        self._window = [0, 0, 0, 0]
+        self._first_error: str | None = None
+
+    def record(self, sent_at: float, size_bytes: int, error: Exception | None) -> None:
+        """Count one outcome of a record handed over at ``sent_at`` (perf_counter)."""
+        now = time.perf_counter()
+        if error is not None:
+            with self._lock:
+                self._failures += 1
+                self._first_error = self._first_error or str(error)
+            return
+        latency = int((now - sent_at) * 1000)
+        with self._lock:
+            if self._count % self._sampling == 0:
+                self._samples.append(latency)
+            self._count += 1
+            self._bytes += size_bytes
+            self._latency_sum += latency
+            self._latency_max = max(self._latency_max, latency)
+            window = self._window
+            window[0] += 1
+            window[1] += size_bytes
+            window[2] += latency
+            window[3] = max(window[3], latency)
+        if (now - self._window_start) * 1000 >= _WINDOW_MS:
+            self._end_window(now)
+
+    def result(self) -> RunStats:
+        """The statistics so far."""
+        with self._lock:
+            elapsed = max(time.perf_counter() - self._start, 1e-9)
+            samples = sorted(self._samples)
+            count = self._count
+            shares = {"50": 0.5, "95": 0.95, "99": 0.99, "99.9": 0.999}
+            return RunStats(
+                count,
+                self._failures,
+                count / elapsed,
+                self._bytes / elapsed / _MIB,
+                self._latency_sum / count if count else float("nan"),
+                float(self._latency_max),
+                {
+                    name: samples[int(share * len(samples))] if samples else 0
+                    for name, share in shares.items()
+                },
+                self._first_error,
+            )
+
+    def _end_window(self, now: float) -> None:
+        with self._lock:
+            records, size, latency_sum, latency_max = self._window
+            elapsed = now - self._window_start
+            self._window = [0, 0, 0, 0]
+            self._window_start = now
+        if records:
+            self._on_window(
+                WindowStats(
+                    records,
+                    records / elapsed,
+                    size / elapsed / _MIB,
+                    latency_sum / records,
+                    float(latency_max),
+                )
+            )
+
+
+def payloads(
+    size_bytes: int | None, lines: Sequence[bytes] | None, *, monotonic: bool = False
+) -> Iterator[bytes]:
+    """Record values without end: random lines of a file, counting numbers, or random capital letters.
+
+    The letters are as Kafka's tool makes them: one payload, drawn from a fixed seed, sent again and again.
+    """
+    chooser = random.Random(0)  # noqa: S311 - the same load in every run
+    if lines is not None:
+        while True:
+            yield chooser.choice(lines)
+    if monotonic:
+        number = 0
+        while True:
+            yield str(number).encode()
+            number += 1
+    payload = bytes(chooser.choices(range(65, 91), k=size_bytes or 0))
+    while True:
+        yield payload
+
+
+def run_producer(
+    producer: Producer,
+    topic: str,
+    values: Iterator[bytes],
+    *,
+    records: int,
+    records_per_second: float,
+    on_window: Callable[[WindowStats], None],
+) -> RunStats:
+    """Send records and wait for all outcomes.
+
+    Args:
+        values: the payloads.
+        records: how many to send.
+        records_per_second: the rate to keep; negative for as fast as possible.
+        on_window: called every five seconds, on the sender thread.
+    """
+    stats = LatencyStats(records, on_window)
+    start = time.perf_counter()
+    for number in range(records):
+        value = next(values)
+        sent_at = time.perf_counter()
+        _send(producer, topic, value, sent_at, stats)
+        if records_per_second > 0:
+            ahead = (number + 1) / records_per_second - (time.perf_counter() - start)
+            if ahead > 0.001:
+                time.sleep(ahead)
+    producer.flush()
+    return stats.result()
+
+
+def _send(producer: Producer, topic: str, value: bytes, sent_at: float, stats: LatencyStats) -> None:
+    size_bytes = len(value)
+
+    def on_outcome(_: RecordMetadata | None, error: Exception | None) -> None:
+        stats.record(sent_at, size_bytes, error)
+
+    producer.send(topic, value, callback=on_outcome)

@@ -1,0 +1,66 @@
+"""Lines to records and back, as Kafka's console tools do it."""
+
+import struct
+
+import pytest
+
+from pkafka.clients.serialization import SerializationError
+from pkafka.errors import ConfigError
+from pkafka.tools.console import LineError, LineReader, RecordFormatter, ShownRecord
+
+RECORD = ShownRecord(3, 7, 1_000, 1, b"k", b"v", (("h", b"1"), ("g", None)))
+EVERYTHING = {f"print.{part}": "true" for part in ("timestamp", "partition", "offset", "headers", "key")}
+
+
+@pytest.mark.parametrize(
+    ("properties", "line", "expected"),
+    [
+        ({}, b"a\tb", (None, b"a\tb", ())),
+        ({"parse.key": "true"}, b"a\tb\tc", (b"a", b"b\tc", ())),
+        ({"parse.key": "true", "key.separator": "::"}, b"a::b", (b"a", b"b", ())),
+        ({"parse.key": "true", "null.marker": "N"}, b"N\tN", (None, None, ())),
+        ({"parse.headers": "true"}, b"h:1,g:\tv", (None, b"v", (("h", b"1"), ("g", b"")))),
+        ({"parse.headers": "true", "parse.key": "true"}, b"h:1\tk\tv", (b"k", b"v", (("h", b"1"),))),
+        ({"parse.key": "true", "ignore.error": "true"}, b"nokey", (None, b"nokey", ())),
+        ({"parse.headers": "true", "null.marker": "N"}, b"h:N\tv", (None, b"v", (("h", None),))),
+    ],
+)
+def test_lines_become_records(properties: dict[str, str], line: bytes, expected: tuple[object, ...]) -> None:
+    assert tuple(LineReader(properties).read(line)) == expected
+
+
+def test_a_line_without_its_separator_is_named_by_number() -> None:
+    reader = LineReader({"parse.key": "true"})
+    reader.read(b"k\tv")
+    with pytest.raises(LineError, match="No key separator found on line number 2: 'nokey'"):
+        reader.read(b"nokey")
+    with pytest.raises(LineError, match="No header key separator found in pair 'h' on line number 1"):
+        LineReader({"parse.headers": "true"}).read(b"h\tv")
+
+
+def test_equal_separators_are_refused() -> None:
+    with pytest.raises(ConfigError):
+        LineReader({"parse.headers": "true", "headers.separator": ":"})
+
+
+def test_columns_stand_in_kafkas_order() -> None:
+    assert (
+        RecordFormatter(EVERYTHING).format(RECORD)
+        == b"LogAppendTime:1000\tPartition:3\tOffset:7\th:1,g:null\tk\tv\n"
+    )
+    bare = RECORD._replace(headers=(), key=None, timestamp_type=0)
+    assert (
+        RecordFormatter(EVERYTHING).format(bare)
+        == b"CreateTime:1000\tPartition:3\tOffset:7\tNO_HEADERS\tnull\tv\n"
+    )
+
+
+def test_separators_and_deserializers() -> None:
+    properties = {"print.key": "true", "key.separator": "|", "line.separator": ";", "null.literal": "-"}
+    properties["value.deserializer"] = "org.apache.kafka.common.serialization.LongDeserializer"
+    formatter = RecordFormatter(properties)
+    assert formatter.format(RECORD._replace(key=None, value=struct.pack(">q", -5))) == b"-|-5;"
+    with pytest.raises(SerializationError, match="is not 8"):
+        formatter.format(RECORD)
+    with pytest.raises(ConfigError, match="must be one of"):
+        RecordFormatter({"value.deserializer": "com.example.Avro"})

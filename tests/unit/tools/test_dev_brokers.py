@@ -1,0 +1,161 @@
+"""The book-keeping of throw-away brokers, without a broker: names, what crashes leave, one command at a time."""
+
+import signal
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pkafka.tools import dev_brokers
+from pkafka.tools.dev_brokers import DevBrokerError, DevBrokers
+from pkafka.tools.local_broker import BrokerStartError
+
+
+class Machine:
+    """Stands for the operating system and for the class that starts brokers."""
+
+    def __init__(self) -> None:
+        self.running: dict[int, str] = {}
+        self.signals: list[int] = []
+        self.deaf = False
+        self.refuses: str | None = None
+        self.before_start = threading.Event()
+        self.before_start.set()
+
+    def is_running(self, pid: int, argument: str) -> bool:
+        return self.running.get(pid) == argument
+
+    def kill(self, pid: int, number: int) -> None:
+        self.signals.append(number)
+        if not self.deaf or number == signal.SIGKILL:
+            del self.running[pid]
+
+    def broker(self, directory: Path, overrides: Mapping[str, object], *, own_session: bool) -> "Broker":
+        assert own_session, "Ctrl-C in the shell must not end it"
+        return Broker(self, directory)
+
+
+class Broker:
+    """What DevBrokers wants of a broker."""
+
+    def __init__(self, machine: Machine, directory: Path) -> None:
+        self._machine = machine
+        self._directory = directory
+        self.pid = len(machine.running) + 100
+        self.bootstrap = f"127.0.0.1:{self.pid}"
+
+    def start(self) -> None:
+        assert self._machine.before_start.wait(10)
+        if self._machine.refuses:
+            raise BrokerStartError(self._machine.refuses)
+        self._machine.running[self.pid] = str(self._directory)
+
+    def kill(self) -> None:
+        self._machine.running.pop(self.pid, None)
+
+    def leave_running(self) -> int:
+        return self.pid
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(dev_brokers, "Broker", made.broker)
+    monkeypatch.setattr(dev_brokers, "is_running", made.is_running)
+    monkeypatch.setattr(dev_brokers, "STOP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("os.kill", made.kill)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return made
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> DevBrokers:
+    return DevBrokers(tmp_path / "state")
+
+
+def test_brokers_are_found_again_by_name(machine: Machine, brokers: DevBrokers) -> None:
+    one, two = brokers.start("one", {}), brokers.start("two", {})
+    assert brokers.all() == [one, two]
+    assert brokers.find("two") == two
+    assert one.directory != two.directory
+    assert brokers.stop("one") == one
+    assert not one.directory.exists()
+    assert brokers.all() == [two]
+    assert brokers.stop("one") is None
+    assert machine.signals == [signal.SIGTERM]
+
+
+def test_a_name_is_taken_until_its_broker_ends(machine: Machine, brokers: DevBrokers) -> None:
+    first = brokers.start("a", {})
+    with pytest.raises(DevBrokerError, match=f"runs already on {first.bootstrap}"):
+        brokers.start("a", {})
+    machine.running.clear()  # it crashed
+    assert [each.is_running for each in brokers.all()] == [False]
+    second = brokers.start("a", {})
+    assert second.is_running
+    assert not first.directory.exists()
+
+
+def test_a_broker_that_does_not_start_leaves_nothing(
+    machine: Machine, brokers: DevBrokers, tmp_path: Path
+) -> None:
+    machine.refuses = "the broker ended with exit code 2:\nan INFO line\npk-server-start: port 1 is in use\n"
+    with pytest.raises(DevBrokerError, match=r"^port 1 is in use$"):
+        brokers.start("a", {})
+    machine.refuses = "the broker ended with exit code 1:\nTraceback\n  line"
+    with pytest.raises(DevBrokerError, match=r"(?s)exit code 1.*Traceback"):
+        brokers.start("a", {})
+    assert brokers.all() == []
+    assert [each.name for each in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_deaf_broker_is_killed(machine: Machine, brokers: DevBrokers) -> None:
+    machine.deaf = True
+    started = brokers.start("a", {})
+    with pytest.raises(DevBrokerError, match="was killed"):
+        brokers.stop("a")
+    assert machine.signals == [signal.SIGTERM, signal.SIGKILL]
+    assert not started.directory.exists()
+    assert brokers.all() == []
+
+
+def test_commands_on_one_name_wait_for_each_other(machine: Machine, brokers: DevBrokers) -> None:
+    machine.before_start.clear()
+    refused: list[Exception] = []
+
+    def start() -> None:
+        try:
+            brokers.start("a", {})
+        except DevBrokerError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    machine.before_start.set()
+    for thread in threads:
+        thread.join(10)
+    assert len(refused) == 2
+    assert len(machine.running) == 1
+
+
+@pytest.mark.parametrize("name", ["", "../a", "a/b", ".hidden", "a b", "x" * 65])
+def test_names_stay_in_the_folder(name: str, machine: Machine, brokers: DevBrokers) -> None:
+    with pytest.raises(DevBrokerError, match="is no name"):
+        brokers.start(name, {})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}'])
+def test_a_damaged_file_is_no_broker(
+    text: str, machine: Machine, brokers: DevBrokers, tmp_path: Path
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "a.json").write_text(text)
+    assert brokers.all() == []
+    assert brokers.start("a", {}).is_running
+
+
+def test_the_state_is_the_users(tmp_path: Path) -> None:
+    assert dev_brokers.state_directory({"XDG_STATE_HOME": "/s"}) == Path("/s/pkafka/dev")
+    assert dev_brokers.state_directory({}) == Path.home() / ".local/state/pkafka/dev"
