@@ -1,0 +1,316 @@
+"""Commands as processes: pk-dev, starting and stopping servers, first screens, signals and statuses."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, find_jars, find_java
+
+Completed = subprocess.CompletedProcess[str]
+TIMEOUT_S = 60.0
+
+
+class Shell:
+    """Runs pk-* commands in a folder of their own, as a user with a home of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PK_")},
+            "XDG_STATE_HOME": str(folder / "state"),
+            "LOG_DIR": str(folder / "logs"),
+            "TMPDIR": str(folder / "tmp"),
+        }
+        (folder / "tmp").mkdir()
+
+    def command(self, name: str, *args: object) -> list[str]:
+        """The command line of pk-``name``."""
+        module, _, function = name.partition(":")
+        if function:
+            program = f"import sys; from pkafka.cli.{module} import {function}; sys.exit({function}())"
+            return [sys.executable, "-c", program, *[str(arg) for arg in args]]
+        return [sys.executable, "-m", f"pkafka.cli.{module}", *[str(arg) for arg in args]]
+
+    def __call__(self, name: str, *args: object, stdin: str = "", **environment: str) -> Completed:
+        return subprocess.run(
+            self.command(name, *args),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            check=False,
+        )
+
+    def start(self, name: str, *args: object) -> "subprocess.Popen[str]":
+        """Begin a command whose output is read line by line."""
+        return subprocess.Popen(
+            self.command(name, *args),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self.folder,
+            env=self.environment,
+            start_new_session=True,
+        )
+
+
+@pytest.fixture
+def pk(tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    yield shell
+    shell("dev", "down", "--all")
+
+
+def until(condition: Callable[[], object], *, seconds: float = TIMEOUT_S) -> None:
+    """Wait for something that a process does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def settings(log_dir: Path, *more: str) -> list[str]:
+    pairs = ("listeners=PLAINTEXT://localhost:0", f"log.dirs={log_dir}", "pkafka.workers=1", *more)
+    return [word for pair in pairs for word in ("--override", pair)]
+
+
+# -- pk-dev ------------------------------------------------------------------------------------------------
+
+
+def test_dev_up_gives_a_broker_that_down_finds_and_removes(pk: Shell) -> None:
+    up = pk("dev", "up", "--workers", 1, "--override", "num.partitions=3")
+    assert (up.returncode, up.stderr) == (0, "")
+    name, _, bootstrap = up.stdout.strip().partition("=")
+    assert name == "BOOTSTRAP"
+    create = ("--create", "--topic", "t", "--output", "json")
+    made = pk("topics:main", "--bootstrap-server", bootstrap, *create)
+    assert json.loads(made.stdout)["topics"][0]["partition_count"] == 3
+
+    again = pk("dev", "up")
+    assert again.returncode == 1
+    assert again.stderr == f"pk-dev: a broker named default runs already on {bootstrap}\n"
+
+    document = json.loads(pk("dev", "up", "--name", "other", "--workers", 1, "--output", "json").stdout)
+    (other,) = document["brokers"]
+    assert other["bootstrap"] != bootstrap
+    listed = pk("dev", "status", "--output", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["state"] for line in listed] == ["running", "running"]
+    assert pk("dev", "status", "--name", "other").returncode == 0
+
+    family = [psutil.Process(other["pid"]), *psutil.Process(other["pid"]).children(recursive=True)]
+    assert pk("dev", "down", "--name", "other").stdout == f"Ended other on {other['bootstrap']}.\n"
+    assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family)
+    assert not Path(other["directory"]).exists()
+    assert pk("dev", "status", "--name", "other").returncode == 1
+    assert pk("dev", "down").returncode == 0
+    gone = pk("dev", "down")
+    assert (gone.returncode, gone.stdout) == (1, "")
+    assert not list((pk.folder / "tmp").iterdir())
+
+
+def test_dev_run_gives_the_command_its_broker_and_ends_with_its_status(pk: Shell) -> None:
+    topics = " ".join(f"'{word}'" for word in pk.command("topics:main", "--list"))
+    done = pk("dev", "run", "--workers", 1, "sh", "-c", f'{topics} && echo "$BOOTSTRAP" && exit 7')
+    assert done.returncode == 7
+    assert done.stdout.split("\n")[1].startswith("127.0.0.1:")
+    assert pk("dev", "run", "--workers", 1, "no-such-command").returncode == 127
+    assert pk("dev", "run", "--workers", 1, "/").returncode == 126
+    refused = pk("dev", "run", "--override", "listeners=x", "true")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("pk-dev: listeners=x: ")
+    assert refused.stderr.count("\n") == 1
+    assert not list((pk.folder / "tmp").iterdir())
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_dev_run_ends_its_broker_when_it_is_interrupted(
+    pk: Shell, number: signal.Signals, status: int
+) -> None:
+    running = pk.start("dev", "run", "--workers", 1, "sh", "-c", "echo running; exec sleep 60")
+    assert running.stdout is not None
+    assert running.stdout.readline() == "running\n"
+    family = psutil.Process(running.pid).children(recursive=True)
+    assert len(family) > 3
+    if number == signal.SIGINT:
+        os.killpg(running.pid, number)  # as a terminal does: the command gets it too
+    else:
+        running.send_signal(number)
+    running.communicate(timeout=TIMEOUT_S)
+    assert running.returncode == status
+    psutil.wait_procs(family, timeout=5)
+    left = [
+        each.cmdline() for each in family if each.is_running() and "pkafka.cli.server_start" in each.cmdline()
+    ]
+    assert not left
+    assert not list((pk.folder / "tmp").iterdir())
+
+
+def test_dev_run_leaves_no_broker_when_it_is_killed(pk: Shell) -> None:
+    running = pk.start("dev", "run", "--workers", 1, "sh", "-c", "echo running; exec sleep 60")
+    assert running.stdout is not None
+    assert running.stdout.readline() == "running\n"
+    brokers = [
+        each
+        for each in psutil.Process(running.pid).children(recursive=True)
+        if "--ready-file" in each.cmdline()
+    ]
+    assert len(brokers) > 3
+    running.kill()
+    _, left = psutil.wait_procs(brokers, timeout=TIMEOUT_S)
+    os.killpg(running.pid, signal.SIGTERM)  # the command itself is the shell's business
+    running.communicate(timeout=TIMEOUT_S)
+    assert not left
+
+
+# -- pk-server-start and -stop -----------------------------------------------------------------------------
+
+
+def test_the_first_screen_says_what_to_type_next_and_ctrl_c_ends_the_broker(pk: Shell) -> None:
+    broker = pk.start("server_start", *settings(pk.folder / "data"))
+    assert broker.stdout is not None
+    screen: list[str] = []
+    while "Stop with Ctrl-C" not in "".join(screen[-1:]):
+        line = broker.stdout.readline()
+        assert line, screen
+        screen.append(line)
+    text = "".join(screen)
+    address = text.partition(" is ready on ")[2].split()[0]
+    for part in (f"data        {pk.folder / 'data'}", f"pk-topics --bootstrap-server {address}", "embedded"):
+        assert part in text
+    os.killpg(broker.pid, signal.SIGINT)
+    broker.communicate(timeout=TIMEOUT_S)
+    assert broker.returncode == 0
+
+
+def test_version_says_whether_the_loops_are_compiled(pk: Shell) -> None:
+    assert "record loops: pure Python" in pk("server_start", "--version", PKAFKA_PURE="1").stdout
+    assert pk("server_start", "--help").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["none.properties"], "none.properties is not a readable file"),
+        (["--override", "x"], "--override needs key=value, not 'x'"),
+        (["--override", "num.partitions=many"], "num.partitions=many: "),
+        (["--override", "listeners=PLAINTEXT://localhost"], "listeners="),
+        (["--wait"], "--wait goes with --daemon"),
+        (["--ready-file", "none/ready"], "there is no folder"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_a_wrong_start_is_one_line_and_changes_nothing(pk: Shell, args: list[str], text: str) -> None:
+    done = pk("server_start", *args)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("pk-server-start: ")
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (pk.folder / "data").exists()
+
+
+def test_a_daemon_says_when_it_is_ready_logs_to_a_file_and_is_stopped(pk: Shell) -> None:
+    node = 900 + os.getpid() % 100  # pk-server-stop sees every broker of the machine
+    ready = pk.folder / "ready"
+    ready.write_text("of an earlier run")
+    args = settings(pk.folder / "data", f"broker.id={node}")
+    started = pk("server_start", "-daemon", "--wait", "--ready-file", ready, *args)
+    try:
+        assert started.returncode == 0, started
+        address = ready.read_text().strip()
+        assert started.stdout == f"pkafka broker {node} is ready on {address}\n"
+        assert pk("topics:main", "--list", "--bootstrap-server", address).returncode == 0
+        assert f"broker {node} is the controller now" in (pk.folder / "logs" / "server.log").read_text()
+        assert "is ready on" in (pk.folder / "logs" / "kafkaServer.out").read_text()
+
+        second = pk("server_start", "-daemon", "--wait", *args)
+        assert second.returncode == 1
+        assert "another process" in second.stderr
+    finally:
+        stopped = pk("server_stop", "--node-id", node)
+    assert (stopped.returncode, stopped.stdout) == (0, "")
+    until(lambda: pk("server_stop", "--node-id", node).returncode == 1)
+    assert pk("server_stop", "--node-id", node).stdout == "No kafka server to stop\n"
+    assert "Stopping (signal SIGTERM)" in (pk.folder / "logs" / "server.log").read_text()
+    assert (pk.folder / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_busy_port_is_one_line_with_the_way_out(pk: Shell) -> None:
+    up = pk("dev", "up", "--workers", 1)
+    port = up.stdout.strip().rpartition(":")[2]
+    done = pk("server_start", "--override", f"listeners=PLAINTEXT://127.0.0.1:{port}")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(
+        f"pk-server-start: port {port} is in use: stop what listens"
+    )
+
+
+# -- ZooKeeper ---------------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def test_zookeeper_starts_as_a_daemon_and_serves_a_broker(pk: Shell) -> None:
+    try:
+        find_java()
+        find_jars()
+    except ZooKeeperUnavailableError as missing:
+        pytest.skip(str(missing))
+    port = free_port()
+    properties = pk.folder / "zookeeper.properties"
+    properties.write_text(f"dataDir={pk.folder / 'zk'}\nclientPort={port}\nclientPortAddress=127.0.0.1\n")
+    assert pk("zookeeper_server_start", "-daemon", properties).returncode == 0
+    try:
+        connect = f"zookeeper.connect=127.0.0.1:{port}"
+        up = pk(
+            "dev",
+            "up",
+            "--workers",
+            1,
+            "--override",
+            connect,
+            "--override",
+            "zookeeper.connection.timeout.ms=60000",
+        )
+        assert up.returncode == 0, up
+        assert pk("dev", "down").returncode == 0
+    finally:
+        # Not pk-zookeeper-server-stop, which ends every ZooKeeper of the machine.
+        found = [each for each in psutil.process_iter() if str(properties) in " ".join(_cmdline(each))]
+        assert len(found) == 1
+        found[0].terminate()
+        found[0].wait(TIMEOUT_S)
+    assert (pk.folder / "logs" / "zookeeper.out").stat().st_size > 0
+
+
+def _cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_zookeeper_without_a_file_or_jars_is_usage(pk: Shell) -> None:
+    missing = pk("zookeeper_server_start", "none.properties")
+    assert missing.returncode == 2
+    assert missing.stderr == "pk-zookeeper-server-start: none.properties is not a readable file\n"
+    (pk.folder / "z.properties").write_text("")
+    (pk.folder / "jars").mkdir()
+    without = pk("zookeeper_server_start", "--jars", "jars", "z.properties")
+    assert without.returncode == 2
+    assert "holds no zookeeper-*.jar" in without.stderr
+    assert pk("zookeeper_server_start").returncode == 2

@@ -1,0 +1,319 @@
+"""What bounds clients: numbers of connections, idleness, memory; and reads that wait for the disk."""
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages import api_versions, incremental_alter_configs, metadata
+from pkafka.testing import Broker, running_broker
+from tests.raw_client import (
+    ClosedByBroker,
+    RawClient,
+    batch,
+    create_topic,
+    fetch_from,
+    fetch_request,
+    fetched,
+    produce_to,
+    records_of,
+)
+
+MIB = 1024 * 1024
+PING = api_versions.ApiVersionsRequest()
+
+
+@contextmanager
+def broker_with(tmp_path: Path, **settings: object) -> Iterator[Broker]:
+    overrides: dict[str, object] = {"pkafka.workers": 2}
+    overrides |= {key.replace("_", "."): value for key, value in settings.items()}
+    with running_broker(tmp_path / "broker", overrides) as broker:
+        yield broker
+
+
+def is_served(client: RawClient, *, within_s: float = 5.0) -> bool:
+    """Whether a request is answered; False when the connection is closed or nothing comes."""
+    client.sock.settimeout(within_s)
+    try:
+        return bool(client.call(PING, 0).error_code == 0)
+    except (ClosedByBroker, ConnectionResetError, BrokenPipeError, TimeoutError):
+        return False
+
+
+def until_served(address: str) -> RawClient:
+    """A connection that is served, as soon as the broker lets one in."""
+    deadline = time.monotonic() + 5
+    while True:
+        client = RawClient(address)
+        if is_served(client):
+            return client
+        client.close()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def close_all(clients: list[RawClient]) -> None:
+    for client in clients:
+        client.close()
+
+
+# -- how many --
+
+
+def test_an_address_gets_no_more_connections_than_its_limit(tmp_path: Path) -> None:
+    with broker_with(tmp_path, max_connections_per_ip=8) as broker:
+        clients = [RawClient(broker.bootstrap) for _ in range(12)]
+        served = [is_served(client) for client in clients]
+        assert served.count(True) == 8
+        close_all(clients)
+        clients = [until_served(broker.bootstrap) for _ in range(8)]
+        extra = RawClient(broker.bootstrap)
+        assert not is_served(extra)
+        close_all([*clients, extra])
+
+
+def test_an_address_may_have_a_limit_of_its_own(tmp_path: Path) -> None:
+    limits: dict[str, object] = {
+        "max_connections_per_ip": 1,
+        "max_connections_per_ip_overrides": "127.0.0.1:3,10.0.0.1:0",
+    }
+    with broker_with(tmp_path, **limits) as broker:
+        clients = [RawClient(broker.bootstrap) for _ in range(5)]
+        assert sorted(is_served(client) for client in clients) == [False, False, True, True, True]
+        close_all(clients)
+
+
+def test_connections_over_the_limit_of_the_broker_wait_for_their_turn(tmp_path: Path) -> None:
+    with broker_with(tmp_path, max_connections=4) as broker:
+        clients = [RawClient(broker.bootstrap) for _ in range(4)]
+        assert all(is_served(client) for client in clients)
+        waiting = RawClient(broker.bootstrap)
+        waiting.send(PING, 0)
+        waiting.sock.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            waiting.receive()
+        clients[0].close()
+        waiting.sock.settimeout(5)
+        assert waiting.sock.recv(4)  # the answer to the request that it sent while it waited
+        close_all([*clients, waiting])
+
+
+def test_the_connections_of_a_dead_worker_do_not_count(tmp_path: Path) -> None:
+    with broker_with(tmp_path, max_connections=6) as broker:
+        clients = [RawClient(broker.bootstrap) for _ in range(6)]
+        assert all(is_served(client) for client in clients)
+        workers = [
+            child for child in psutil.Process(broker.pid).children() if child.num_fds() and has_clients(child)
+        ]
+        workers[0].kill()
+        gone = [client for client in clients if client.is_closed(within_s=0.2)]
+        assert gone
+        again = [until_served(broker.bootstrap) for _ in gone]
+        close_all([*clients, *again])
+
+
+def has_clients(process: psutil.Process) -> bool:
+    return any(one.status == psutil.CONN_ESTABLISHED for one in process.net_connections("tcp"))
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def test_listeners_have_their_own_limits_and_the_brokers_one_goes_first(tmp_path: Path) -> None:
+    port = free_port()
+    overrides = {
+        "pkafka.workers": 2,
+        "listeners": f"CLIENT://127.0.0.1:0,INTERNAL://127.0.0.1:{port}",
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+        "max.connections": 5,
+        "listener.name.client.max.connections": 3,
+    }
+    with running_broker(tmp_path / "broker", overrides) as broker:
+        internal = f"127.0.0.1:{port}"
+        clients = [RawClient(broker.bootstrap) for _ in range(3)]
+        assert all(is_served(client) for client in clients)
+        late = RawClient(broker.bootstrap)
+        assert not is_served(late, within_s=0.3)
+        # Beyond the limit of the broker other brokers are let in, each at the cost of a client.
+        brokers = [RawClient(internal) for _ in range(5)]
+        assert all(is_served(one) for one in brokers)
+        close_all([*clients, late, *brokers])
+
+
+def test_limits_can_be_changed_while_the_broker_runs(tmp_path: Path) -> None:
+    with broker_with(tmp_path) as broker:
+        clients = [RawClient(broker.bootstrap) for _ in range(4)]
+        assert all(is_served(client) for client in clients)
+        change = incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=[
+                incremental_alter_configs.AlterConfigsResource(
+                    resource_type=4,
+                    resource_name="",
+                    configs=[
+                        incremental_alter_configs.AlterableConfig(
+                            name="max.connections.per.ip", config_operation=0, value="4"
+                        )
+                    ],
+                )
+            ]
+        )
+        [answer] = clients[0].call(change, 0).responses
+        assert answer.error_code == 0, answer.error_message
+        deadline = time.monotonic() + 5
+        while is_served(one := RawClient(broker.bootstrap)):
+            one.close()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        # Those that exist stay.
+        assert all(is_served(client) for client in clients)
+        close_all([*clients, one])
+
+
+# -- idle --
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    settings = {"pkafka.workers": 2, "connections.max.idle.ms": 500}
+    with running_broker(tmp_path_factory.mktemp("idle") / "broker", settings) as broker:
+        yield broker
+
+
+def test_an_idle_connection_is_closed_and_a_busy_one_is_not(impatient: Broker) -> None:
+    idle, busy = RawClient(impatient.bootstrap), RawClient(impatient.bootstrap)
+    assert is_served(idle)
+    began = time.monotonic()
+    while time.monotonic() - began < 1.2:
+        assert is_served(busy)
+        time.sleep(0.05)
+    assert idle.is_closed(within_s=0.5)
+    close_all([idle, busy])
+
+
+def test_a_client_that_stops_within_a_request_is_closed(impatient: Broker) -> None:
+    clients = [RawClient(impatient.bootstrap) for _ in range(3)]
+    for cut, client in zip((1, 4, 9), clients, strict=True):
+        client.send_bytes(client.encoded(PING, 0)[:cut])
+    assert all(client.is_closed(within_s=3) for client in clients)
+    close_all(clients)
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_served_in_the_end(impatient: Broker) -> None:
+    slow, other = RawClient(impatient.bootstrap), RawClient(impatient.bootstrap)
+    for byte in slow.encoded(PING, 0):
+        slow.send_bytes(bytes([byte]))
+        assert is_served(other)
+        time.sleep(0.1)
+    assert slow.receive().error_code == 0
+    close_all([slow, other])
+
+
+def test_a_client_that_does_not_read_its_answers_is_closed(impatient: Broker) -> None:
+    topic = create_topic(impatient.bootstrap)
+    with RawClient(impatient.bootstrap) as writer:
+        for _ in range(8):
+            assert produce_to(writer, topic, batch(b"x" * 1_000_000))[0] == ErrorCode.NONE
+    client = RawClient(impatient.bootstrap, receive_buffer_bytes=4096)
+    one = client.encoded(fetch_request({(topic, 0): 0}, partition_max_bytes=50 * MIB), 12)
+    client.send_bytes(one * 3)
+    time.sleep(1.5)
+    client.sock.settimeout(5)
+    total = 0
+    try:
+        while chunk := client.sock.recv(65536):
+            total += len(chunk)
+    except ConnectionResetError:
+        pass
+    assert total < 3 * 8_000_000  # closed before all was sent
+    client.close()
+
+
+def test_a_long_poll_is_not_idle(impatient: Broker) -> None:
+    topic = create_topic(impatient.bootstrap)
+    with RawClient(impatient.bootstrap) as client:
+        began = time.monotonic()
+        assert not records_of(fetch_from(client, topic, 0, max_wait_ms=1_500))
+        assert time.monotonic() - began >= 1.5
+
+
+# -- memory --
+
+
+def proportional_bytes(broker: Broker) -> int:
+    """PSS of all processes: what they use, shared pages counted once."""
+    total = 0
+    for process in [psutil.Process(broker.pid), *psutil.Process(broker.pid).children(recursive=True)]:
+        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
+def test_a_thousand_idle_connections_cost_little_and_slow_nobody(tmp_path: Path) -> None:
+    with broker_with(tmp_path) as broker:
+        warm = [RawClient(broker.bootstrap) for _ in range(20)]
+        assert all(is_served(client) for client in warm)
+        before = proportional_bytes(broker)
+        clients = []
+        for _ in range(25):
+            # No more at once than wait in a listener's queue (socket.listen.backlog.size).
+            new = [RawClient(broker.bootstrap) for _ in range(40)]
+            assert all(is_served(client) for client in new)
+            clients += new
+        assert len(clients) == 1_000
+        assert proportional_bytes(broker) - before < 4 * MIB
+        with RawClient(broker.bootstrap) as fresh:
+            began = time.monotonic()
+            assert fresh.call(metadata.MetadataRequest(topics=[]), 9).brokers
+            assert time.monotonic() - began < 1
+        close_all([*warm, *clients])
+
+
+# -- a cold disk --
+
+
+def test_records_that_are_not_in_memory_are_read_ahead_and_served(tmp_path: Path) -> None:
+    with broker_with(tmp_path) as broker:
+        topic = create_topic(broker.bootstrap)
+        with RawClient(broker.bootstrap) as client:
+            for number in range(12):
+                data = batch(os.urandom(1_000_000), b"%d" % number)
+                assert produce_to(client, topic, data)[0] == ErrorCode.NONE
+            [segment] = (broker.log_dir / f"{topic}-0").glob("*.log")
+            with segment.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            # One that reads it all, slowly; meanwhile the others are served.
+            client.send(fetch_request({(topic, 0): 0}, partition_max_bytes=50 * MIB), 12)
+            with RawClient(broker.bootstrap) as other:
+                assert is_served(other)
+            [part] = fetched(client.receive()).values()
+            records = records_of(part)
+            assert [record.value for record in records[1::2]] == [b"%d" % number for number in range(12)]
+
+
+# -- fetches --
+
+
+def test_the_broker_bounds_a_fetch_and_the_number_of_sessions(tmp_path: Path) -> None:
+    settings = {"fetch_max_bytes": 20_000, "max_incremental_fetch_session_cache_slots": 2}
+    with broker_with(tmp_path, pkafka_workers=1, **settings) as broker:
+        topic = create_topic(broker.bootstrap)
+        with RawClient(broker.bootstrap) as client:
+            for _ in range(10):
+                assert produce_to(client, topic, batch(b"x" * 9_000))[0] == ErrorCode.NONE
+            assert len(records_of(fetch_from(client, topic, 0))) == 2
+            request = fetch_request({(topic, 0): 10}, session=(0, 0), max_wait_ms=0)
+            sessions = [client.call(request, 12).session_id for _ in range(4)]
+            # Those in use are not driven out; who gets none goes on with full fetches.
+            assert [bool(session) for session in sessions] == [True, True, False, False]
