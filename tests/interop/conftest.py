@@ -1,0 +1,188 @@
+"""The two systems under the same scripts: Apache Kafka 3.9.1 and pkafka.
+
+``system`` runs a test once on each; ``both`` runs one Java tool on both and insists on the same outcome.
+``PKAFKA_INTEROP_SYSTEMS=kafka`` leaves pkafka out: a test that fails then expects what Kafka does not do.
+"""
+
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Final, Protocol
+
+import pytest
+
+from pkafka.testing import Broker
+from tests.interop import kafka as oracle
+
+SYSTEMS: Final = tuple(os.environ.get("PKAFKA_INTEROP_SYSTEMS", "kafka pkafka").split())
+_LOG_TAIL_BYTES = 3_000
+
+JavaTool = Callable[..., CompletedProcess[str]]
+
+
+class System(Protocol):
+    """A broker under test, of either kind."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def log_dir(self) -> Path: ...
+
+    @property
+    def log_file(self) -> Path: ...
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Shows what the brokers said under a test that failed."""
+    report = yield
+    if report.failed and isinstance(item, pytest.Function):
+        for name in ("kafka", "pkafka"):
+            broker = item.funcargs.get(name)
+            log_file = getattr(broker, "log_file", None)
+            if isinstance(log_file, Path) and log_file.exists():
+                tail = log_file.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+                report.sections.append((f"{name} log", tail))
+    return report
+
+
+@pytest.fixture(scope="session")
+def kafka_classpath() -> str:
+    """Apache Kafka 3.9.1, for ``java -cp``."""
+    return _available("kafka")
+
+
+@pytest.fixture(scope="session")
+def clients_classpath() -> str:
+    """The Java clients of Kafka 4.1.0, for ``java -cp``."""
+    return _available("clients")
+
+
+def _available(bundle: str) -> str:
+    try:
+        oracle.java_program("javac")
+        return oracle.jars(bundle)
+    except oracle.OracleUnavailableError as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def java_tool(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTool]:
+    """``java_tool(main_class, *args, stdin="")``: runs a tool of Kafka 3.9.1, or a program of tests/interop/java."""
+    classes = tmp_path_factory.mktemp("java-3.9")
+    server = oracle.ToolServer(oracle.compile_java(kafka_classpath, classes, "ToolServer", "Roundtrip"))
+    yield server.run
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def java_tool_4(clients_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTool]:
+    """Like ``java_tool``, on the clients of Kafka 4.1.0, without any of Kafka's tools."""
+    classes = tmp_path_factory.mktemp("java-4.1")
+    server = oracle.ToolServer(oracle.compile_java(clients_classpath, classes, "ToolServer", "Roundtrip"))
+    yield server.run
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def kafka(
+    kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[oracle.KafkaBroker | None]:
+    """A running Apache Kafka 3.9.1 in ZooKeeper mode; None where PKAFKA_INTEROP_SYSTEMS leaves it out."""
+    if "kafka" not in SYSTEMS:
+        yield None
+        return
+    with oracle.running_kafka(tmp_path_factory.mktemp("kafka"), overrides=_SAME_SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def pkafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | None]:
+    """A running pkafka; None where PKAFKA_INTEROP_SYSTEMS leaves it out."""
+    if "pkafka" not in SYSTEMS:
+        yield None
+        return
+    broker = Broker(tmp_path_factory.mktemp("pkafka"), _SAME_SETTINGS)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+# What a broker of the pytest plugin has beside the defaults, on Kafka too.
+_SAME_SETTINGS: Final = {
+    "broker.id": 0,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+}
+
+
+@pytest.fixture(params=SYSTEMS)
+def system(request: pytest.FixtureRequest) -> System:
+    """Each of the two systems in turn."""
+    broker: System = request.getfixturevalue(request.param)
+    return broker
+
+
+@pytest.fixture
+def topic() -> str:
+    """The name of a topic that does not exist yet; the same on both systems."""
+    return f"t{uuid.uuid4().hex[:10]}"
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
+    """Wait for something that a broker does in its own time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s"
+        time.sleep(0.05)
+
+
+class Both:
+    """Runs a Java tool on every system and compares what comes back."""
+
+    def __init__(self, tool: JavaTool, systems: list[System]) -> None:
+        self.systems = systems
+        self._tool = tool
+
+    def run(
+        self, main_class: str, *arguments: object, stdin: str = "", mask: tuple[str, ...] = (), code: int = 0
+    ) -> str:
+        """Run ``main_class`` on each system, with the ``--bootstrap-server`` given, and compare standard output.
+
+        Args:
+            main_class: of the tool; ``arguments`` and ``stdin`` as on a command line.
+            mask: regular expressions of what may differ and is left out.
+            code: the exit code expected of all.
+
+        Returns:
+            What the tool wrote on Kafka, masked.
+        """
+        outputs = []
+        for system in self.systems:
+            done = self._tool(main_class, "--bootstrap-server", system.bootstrap, *arguments, stdin=stdin)
+            assert done.returncode == code, f"{system.log_dir}: {done}"
+            outputs.append(masked(done.stdout, system, mask))
+        assert all(output == outputs[0] for output in outputs), "\n--- other ---\n".join(outputs)
+        return outputs[0]
+
+
+def masked(text: str, system: System, patterns: tuple[str, ...] = ()) -> str:
+    """``text`` without what must differ between two brokers: addresses, topic ids, folders, and ``patterns``."""
+    text = text.replace(system.bootstrap, "HOST:PORT").replace(str(system.log_dir), "LOG_DIR")
+    text = re.sub(r"TopicId: \S{22}", "TopicId: *", text)
+    for pattern in patterns:
+        text = re.sub(pattern, "", text)
+    return text
+
+
+@pytest.fixture
+def both(java_tool: JavaTool, kafka: System | None, pkafka: System | None) -> Both:
+    """A Java tool on Apache Kafka and on pkafka, with the same outcome."""
+    return Both(java_tool, [system for system in (kafka, pkafka) if system is not None])

@@ -1,0 +1,292 @@
+"""Every API that pkafka lists, at its lowest, a middle and its highest version: the same answer as Apache Kafka's.
+
+Requests are small and mostly about what does not exist, where error codes and the shape of answers differ most easily.
+What must differ between two brokers (addresses, ids, sizes, times) is masked.
+"""
+
+import itertools
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from pkafka.protocol import registry
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.headers import decode_response, encode_request
+from pkafka.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from pkafka.protocol.messages.api_versions import ApiVersionsRequest
+from pkafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from pkafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pkafka.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from pkafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pkafka.protocol.messages.describe_cluster import DescribeClusterRequest
+from pkafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pkafka.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pkafka.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalResource,
+)
+from pkafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from pkafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pkafka.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from pkafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pkafka.protocol.schema import Message
+from pkafka.records.builder import build_batch
+from pkafka.records.conversion import down_convert
+from tests.interop.conftest import System, wait_until
+
+NOON: Final = 1_700_000_000_000
+THERE: Final = "every-api"
+MISSING: Final = "no-such-topic"
+_TOPIC_RESOURCE: Final = 2
+# Two brokers differ in these by nature, whatever the API.
+MASKED: Final = frozenset(
+    {
+        "host",
+        "port",
+        "cluster_id",
+        "topic_id",
+        "producer_id",
+        "log_append_time_ms",
+        "log_dir",
+        "total_bytes",
+        "usable_bytes",
+        "session_id",
+        "throttle_time_ms",
+    }
+)
+Build = Callable[[int], Message]
+
+
+def _produce(version: int) -> Message:
+    records = bytes(build_batch([(NOON, b"k", b"v", ())]))
+    if version < 3:
+        records = down_convert(records, min(version, 1))
+    parts = [PartitionProduceData(index=index, records=records) for index in (0, 9)]
+    topics = [TopicProduceData(name=name, partition_data=list(parts)) for name in (THERE, MISSING)]
+    return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
+
+
+def _fetch(version: int) -> Message:
+    wanted = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1_000) for index in (0, 9)]
+    if version >= 13:
+        topics = [FetchTopic(topic_id=bytes(15) + b"\x09", partitions=wanted)]
+    else:
+        topics = [FetchTopic(topic=name, partitions=list(wanted)) for name in (THERE, MISSING)]
+        beyond = FetchPartition(partition=1, fetch_offset=99, partition_max_bytes=1_000)
+        topics[0].partitions.append(beyond)
+    return FetchRequest(max_wait_ms=10, min_bytes=0, max_bytes=10_000, session_epoch=-1, topics=topics)
+
+
+def _list_offsets(version: int) -> Message:
+    wanted = [ListOffsetsPartition(partition_index=index, timestamp=-2) for index in (0, 9)]
+    for entry in wanted if version == 0 else ():
+        entry.max_num_offsets = 5
+    if version >= 7:
+        wanted.append(ListOffsetsPartition(partition_index=1, timestamp=-3))
+    elif version >= 1:
+        wanted.append(ListOffsetsPartition(partition_index=1, timestamp=NOON))
+    topics = [ListOffsetsTopic(name=name, partitions=list(wanted)) for name in (THERE, MISSING)]
+    return ListOffsetsRequest(replica_id=-1, topics=topics)
+
+
+def _metadata(version: int) -> Message:
+    topics = [MetadataRequestTopic(name=name) for name in (THERE, "not/legal")]
+    return MetadataRequest(topics=topics)
+
+
+def _create_topics(version: int) -> Message:
+    def topic(name: str, partitions: int, replicas: int) -> CreatableTopic:
+        return CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
+
+    topics = [topic(THERE, 1, 1), topic("not/legal", 1, 1), topic("r", 1, 5), topic("p", -3, 1)]
+    return CreateTopicsRequest(topics=topics, timeout_ms=5_000)
+
+
+def _delete_topics(version: int) -> Message:
+    if version >= 6:
+        return DeleteTopicsRequest(topics=[DeleteTopicState(name=MISSING)], timeout_ms=5_000)
+    return DeleteTopicsRequest(topic_names=[MISSING], timeout_ms=5_000)
+
+
+def _delete_records(version: int) -> Message:
+    wanted = [DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (0,)]
+    wanted.append(DeleteRecordsPartition(partition_index=9, offset=0))
+    topics = [DeleteRecordsTopic(name=THERE, partitions=wanted)]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=1_000)
+
+
+def _offset_for_leader_epoch(version: int) -> Message:
+    wanted = [OffsetForLeaderPartition(partition=index, leader_epoch=0) for index in (0, 9)]
+    topics = [OffsetForLeaderTopic(topic=name, partitions=list(wanted)) for name in (THERE, MISSING)]
+    return OffsetForLeaderEpochRequest(topics=topics)
+
+
+def _describe_configs(version: int) -> Message:
+    wanted = [
+        DescribeConfigsResource(
+            resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=["retention.ms"]
+        )
+        for name in (THERE, MISSING)
+    ]
+    return DescribeConfigsRequest(resources=wanted)
+
+
+def _alter_configs(version: int) -> Message:
+    return AlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=MISSING, configs=[])]
+    )
+
+
+def _incremental_alter_configs(version: int) -> Message:
+    return IncrementalAlterConfigsRequest(
+        resources=[IncrementalResource(resource_type=_TOPIC_RESOURCE, resource_name=MISSING, configs=[])]
+    )
+
+
+def _create_partitions(version: int) -> Message:
+    topics = [CreatePartitionsTopic(name=name, count=1, assignments=None) for name in (THERE, MISSING)]
+    return CreatePartitionsRequest(topics=topics, timeout_ms=5_000)
+
+
+def _init_producer_id(version: int) -> Message:
+    return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
+
+
+def _describe_log_dirs(version: int) -> Message:
+    return DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=THERE, partitions=[0, 9])])
+
+
+REQUESTS: Final[dict[ApiKey, Build]] = {
+    ApiKey.PRODUCE: _produce,
+    ApiKey.FETCH: _fetch,
+    ApiKey.LIST_OFFSETS: _list_offsets,
+    ApiKey.METADATA: _metadata,
+    ApiKey.API_VERSIONS: lambda version: ApiVersionsRequest(
+        client_software_name="test", client_software_version="1"
+    ),
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.DELETE_RECORDS: _delete_records,
+    ApiKey.INIT_PRODUCER_ID: _init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
+    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
+    ApiKey.DESCRIBE_CLUSTER: lambda version: DescribeClusterRequest(),
+}
+
+
+def ask(system: System, key: ApiKey, version: int, request: Message) -> Message:
+    """The answer of ``system``."""
+    host, _, port = system.bootstrap.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(encode_request(key, version, 7, "every-api", request))
+        with connection.makefile("rb") as answers:
+            head = answers.read(4)
+            assert len(head) == 4, f"{key.name} v{version}: the connection was closed"
+            correlation_id, response = decode_response(
+                key, version, answers.read(struct.unpack(">i", head)[0])
+            )
+    assert correlation_id == 7
+    return response
+
+
+def comparable(value: Any) -> Any:
+    """A message as plain values, masked; lists of structs in an order that does not depend on the broker."""
+    if isinstance(value, Message):
+        return {
+            field.name: "*" if field.name in MASKED else comparable(getattr(value, field.name))
+            for field in value.__fields__
+        }
+    if isinstance(value, list):
+        return sorted((comparable(item) for item in value), key=repr)
+    if isinstance(value, memoryview):
+        return _without_padding(bytes(value))
+    return value
+
+
+def _without_padding(records: bytes) -> bytes:
+    """Whole messages only: after converting down, Kafka fills up to the size it had promised with a partial message."""
+    position = 0
+    while position + 12 <= len(records):
+        offset, size = struct.unpack_from(">qi", records, position)
+        if offset < 0:
+            break
+        position += 12 + size
+    return records[:position]
+
+
+def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
+    """Where two comparable values differ, one line each: Kafka's value first."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            yield from differences(one[key], other[key], f"{path}.{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, pair in enumerate(zip(one, other, strict=True)):
+            yield from differences(*pair, f"{path}[{index}]")
+    elif one != other:
+        yield f"{path}: {one!r} != {other!r}"
+
+
+def cases() -> list[Any]:
+    """Lowest, middle and highest version of each API."""
+    chosen = []
+    for key in REQUESTS:
+        all_of = registry.versions(key)
+        for version in sorted({all_of[0], all_of[len(all_of) // 2], all_of[-1]}):
+            chosen.append(pytest.param(key, version, id=f"{key.name.lower()}-v{version}"))
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def both_with_topic(kafka: System, pkafka: System) -> list[System]:
+    """Both systems with the topic that the requests name."""
+    systems = [system for system in (kafka, pkafka) if system is not None]
+    for system in systems:
+        topic = CreatableTopic(name=THERE, num_partitions=2, replication_factor=1)
+        ask(system, ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        # Kafka fetches its first block of producer ids when somebody asks for one, and has none to give until then.
+        wait_until(lambda: not ask(system, ApiKey.INIT_PRODUCER_ID, 0, _init_producer_id(0)).error_code)  # type: ignore[attr-defined] # noqa: B023
+        # Two records share the highest timestamp, and one is older: which offset is it that has it?
+        records = bytes(build_batch([(NOON + age, b"k", b"v", ()) for age in (-5, 0, 0, -1)]))
+        data = TopicProduceData(name=THERE, partition_data=[PartitionProduceData(index=1, records=records)])
+        ask(system, ApiKey.PRODUCE, 8, ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data]))
+    return systems
+
+
+@pytest.mark.parametrize(("key", "version"), cases())
+def test_the_answer_is_kafkas(both_with_topic: list[System], key: ApiKey, version: int) -> None:
+    answers = [comparable(ask(system, key, version, REQUESTS[key](version))) for system in both_with_topic]
+    if key is ApiKey.API_VERSIONS:
+        # pkafka may list less, but nothing that Kafka does not.
+        keys = [{repr(entry) for entry in answer.pop("api_keys")} for answer in answers]
+        assert all(listed <= keys[0] for listed in keys)
+        for answer in answers:
+            for ours_to_choose in ("supported_features", "finalized_features", "finalized_features_epoch"):
+                answer.pop(ours_to_choose)
+    for one, other in itertools.pairwise(answers):
+        assert list(differences(one, other)) == []
+
+
+def test_every_listed_key_is_tested(both_with_topic: list[System]) -> None:
+    system = both_with_topic[-1]
+    listed = ask(system, ApiKey.API_VERSIONS, 3, REQUESTS[ApiKey.API_VERSIONS](3))
+    served = {entry.api_key for entry in listed.api_keys}  # type: ignore[attr-defined]
+    if len(both_with_topic) == 1:
+        pytest.skip("PKAFKA_INTEROP_SYSTEMS leaves one system out")
+    assert served == {int(key) for key in REQUESTS}

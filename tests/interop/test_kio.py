@@ -1,0 +1,150 @@
+"""Every message and version that both have, against kio, an independent implementation of Kafka 4's schemas.
+
+Written by pkafka, read by kio: every value is the same. Written again by kio: the same bytes, which pkafka
+reads back.
+"""
+
+from dataclasses import fields
+from datetime import datetime, timedelta
+from functools import cache
+from importlib import import_module
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode as KioErrorCode
+from kio.serial import entity_reader, entity_writer
+
+from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.registry import keys, request_class, response_class, versions
+from pkafka.protocol.schema import Field, Message, version_range
+from tests.unit.protocol.strategies import instances_of, record_classes
+
+# Kafka 4 has none of these: ZooKeeper's controller is gone, and one API has another name.
+GONE_IN_KAFKA_4 = {
+    "leader_and_isr",
+    "stop_replica",
+    "update_metadata",
+    "controlled_shutdown",
+    "list_client_metrics_resources",
+}
+NO_RECORD_IN_KIO = {
+    "ConsumerGroup",
+    "GroupMetadata",
+    "OffsetCommit",
+    "Remote",
+    "TransactionLog",
+}
+
+
+def kio_class(schema: str, version: int, module: str, name: str) -> Any:
+    try:
+        found = import_module(f"kio.schema.{schema}.v{version}.{module}")
+    except ModuleNotFoundError:
+        return None
+    return getattr(found, name)
+
+
+def snake(name: str) -> str:
+    return "".join(["_" + letter.lower() if letter.isupper() else letter for letter in name]).lstrip("_")
+
+
+@cache
+def pairs() -> list[tuple[type[Message], int, Any]]:
+    found = []
+    for key in keys():
+        for module, cls in (("request", request_class(key)), ("response", response_class(key))):
+            for version in versions(key):
+                found.append((cls, version, kio_class(key.name.lower(), version, module, cls.__name__)))
+    for cls in record_classes():
+        for version in version_range(cls.__versions__):
+            found.append((cls, version, kio_class(snake(cls.__name__), version, "data", cls.__name__)))
+    return [(cls, version, theirs) for cls, version, theirs in found if theirs is not None]
+
+
+# kio turns error codes, durations and times into objects of their own, which not every number fits.
+_CODES = st.sampled_from([code.value for code in KioErrorCode])
+_SECONDS = st.integers(0, 10**9).map(lambda seconds: seconds * 1000)
+_SHORT_MS = st.integers(0, 2**31 - 1)
+
+
+def that_kio_can_hold(field: Field) -> st.SearchStrategy[Any] | None:
+    if field.name.endswith("error_code"):
+        return _CODES
+    if field.kind == "int64" and ("time" in field.name or field.name.endswith("_ms")):
+        return _SECONDS
+    if field.kind == "int32" and field.name.endswith("_ms"):
+        return _SHORT_MS
+    return None
+
+
+def plain(value: Any) -> Any:
+    """A value of kio's as the one that pkafka has for it."""
+    if isinstance(value, timedelta):
+        return value // timedelta(milliseconds=1)
+    if isinstance(value, datetime):
+        return round(value.timestamp() * 1000)
+    if isinstance(value, KioErrorCode):
+        return value.value
+    if isinstance(value, UUID):
+        return value.bytes
+    return value
+
+
+def assert_same(ours: Message, theirs: Any, version: int) -> None:
+    carried = [field for field in ours.__fields__ if field.is_in(version)]
+    their_fields = fields(theirs)
+    assert len(carried) == len(their_fields), (ours, theirs)
+    for field, their_field in zip(carried, their_fields, strict=True):
+        assert field.name.startswith(their_field.name.removesuffix("_")), (field.name, their_field.name)
+        mine, other = getattr(ours, field.name), getattr(theirs, their_field.name)
+        if isinstance(mine, list) and other is not None:
+            assert len(mine) == len(other)
+            for one, another in zip(mine, other, strict=True):
+                if isinstance(one, Message):
+                    assert_same(one, another, version)
+                else:
+                    assert one == plain(another)
+        elif isinstance(mine, Message):
+            assert_same(mine, other, version)
+        elif field.kind == "uuid" and other is None:
+            assert mine == bytes(16)
+        else:
+            assert mine == plain(other), field.name
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "theirs"), pairs(), ids=[f"{cls.__name__}-v{version}" for cls, version, _ in pairs()]
+)
+@given(data=st.data())
+@settings(max_examples=settings().max_examples // 4, suppress_health_check=list(HealthCheck))
+def test_both_read_what_the_other_writes(
+    cls: type[Message], version: int, theirs: Any, data: st.DataObject
+) -> None:
+    message = data.draw(instances_of(cls, version, that_kio_can_hold))
+    wire = encode(message, version)
+
+    entity, size = entity_reader(theirs)(wire, 0)
+    assert size == len(wire)
+    assert_same(message, entity, version)
+
+    written = BytesIO()
+    entity_writer(theirs)(written, entity)
+    assert written.getvalue() == wire
+    assert decode(cls, version, written.getvalue()) == message
+
+
+def test_nothing_is_left_out_by_accident() -> None:
+    compared = {cls.__name__ for cls, _, _ in pairs()}
+    left_out = {
+        cls.__name__ for key in keys() for cls in (request_class(key), response_class(key))
+    } - compared
+    assert {
+        snake(name.removesuffix("Request").removesuffix("Response")) for name in left_out
+    } == GONE_IN_KAFKA_4
+    records = {cls.__name__ for cls in record_classes()} - compared
+    assert all(name.startswith(tuple(NO_RECORD_IN_KIO)) for name in records), records
+    assert len(pairs()) > 350

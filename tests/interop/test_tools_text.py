@@ -1,0 +1,220 @@
+"""pk-* and kafka-* on the same cluster print the same text: Kafka's Java tools beside pkafka's, on both systems."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.interop.conftest import JavaTool, System
+
+TOPICS = ("topics", "org.apache.kafka.tools.TopicCommand")
+CONFIGS = ("configs", "kafka.admin.ConfigCommand")
+GET_OFFSETS = ("get_offsets", "org.apache.kafka.tools.GetOffsetShell")
+DELETE_RECORDS = ("delete_records", "org.apache.kafka.tools.DeleteRecordsCommand")
+LOG_DIRS = ("log_dirs", "org.apache.kafka.tools.LogDirsCommand")
+API_VERSIONS = ("broker_api_versions", "kafka.admin.BrokerApiVersionsCommand")
+CONSUMER = ("console_consumer", "org.apache.kafka.tools.consumer.ConsoleConsumer")
+DUMP_LOG = ("dump_log", "kafka.tools.DumpLogSegments")
+
+
+def pk(module: str, *args: object, stdin: str = "", code: int = 0) -> str:
+    """Run a pk-* command in a process of its own; returns its standard output."""
+    program = f"from pkafka.cli.{module} import main; main()"
+    command = [sys.executable, "-c", program, *[str(arg) for arg in args]]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code, done
+    return done.stdout
+
+
+class SideBySide:
+    """Runs one tool of both makes against one cluster."""
+
+    def __init__(self, tool: JavaTool, system: System) -> None:
+        self.bootstrap = system.bootstrap
+        self.log_dir = system.log_dir
+        self._tool = tool
+
+    def same(self, names: tuple[str, str], *args: object, unordered: bool = False) -> str:
+        """Run both makes, insist on the same standard output, and return it."""
+        module, java_class = names
+        server = ("--bootstrap-server", self.bootstrap)
+        ours = pk(module, *server, *args)
+        theirs = self._tool(java_class, *server, *[str(arg) for arg in args])
+        assert theirs.returncode == 0, theirs
+        if unordered:
+            assert sorted(ours.splitlines()) == sorted(theirs.stdout.splitlines())
+        else:
+            assert ours == theirs.stdout
+        return ours
+
+    def create(self, topic: str, *args: object) -> None:
+        """Create a topic with pk-topics."""
+        pk("topics", "--bootstrap-server", self.bootstrap, "--create", "--topic", topic, *args)
+
+    def produce(self, topic: str, text: str, *args: object) -> None:
+        """Send lines with pk-console-producer."""
+        pk("console_producer", "--bootstrap-server", self.bootstrap, "--topic", topic, *args, stdin=text)
+
+
+@pytest.fixture
+def side(java_tool: JavaTool, system: System) -> SideBySide:
+    return SideBySide(java_tool, system)
+
+
+def test_topics(side: SideBySide, topic: str) -> None:
+    side.create(
+        topic, "--partitions", 3, "--config", "retention.ms=60000", "--config", "segment.bytes=100000"
+    )
+    assert topic in side.same(TOPICS, "--list")
+    described = side.same(TOPICS, "--describe", "--topic", topic)
+    assert described.count("\n") == 4
+    for flag in ("--under-replicated-partitions", "--at-min-isr-partitions", "--topics-with-overrides"):
+        side.same(TOPICS, "--describe", "--topic", topic, flag)
+    pk("topics", "--bootstrap-server", side.bootstrap, "--alter", "--topic", topic, "--partitions", 5)
+    assert side.same(TOPICS, "--describe", "--topic", topic).count("\n") == 6
+    refused = pk("topics", "--bootstrap-server", side.bootstrap, "--create", "--topic", topic, code=1)
+    assert refused == f"Error while executing topic command : Topic '{topic}' already exists.\n"
+    pk("topics", "--bootstrap-server", side.bootstrap, "--delete", "--topic", topic)
+    assert topic not in side.same(TOPICS, "--list")
+
+
+def test_configs(side: SideBySide, topic: str) -> None:
+    side.create(topic)
+    change = (
+        "--alter",
+        "--topic",
+        topic,
+        "--add-config",
+        "cleanup.policy=[compact,delete],retention.ms=5000",
+    )
+    side.same(CONFIGS, *change)
+    assert "cleanup.policy=compact,delete" in side.same(CONFIGS, "--describe", "--topic", topic)
+    side.same(CONFIGS, "--describe", "--topic", topic, "--all")
+    pk(
+        "configs",
+        "--bootstrap-server",
+        side.bootstrap,
+        "--alter",
+        "--topic",
+        topic,
+        "--delete-config",
+        "retention.ms",
+    )
+    assert "retention.ms" not in side.same(CONFIGS, "--describe", "--topic", topic)
+    side.same(
+        CONFIGS,
+        "--alter",
+        "--entity-type",
+        "brokers",
+        "--entity-default",
+        "--add-config",
+        "log.cleaner.threads=2",
+    )
+    side.same(CONFIGS, "--describe", "--entity-type", "brokers")
+    server = ("--bootstrap-server", side.bootstrap)
+    pk("configs", *server, "--alter", "--broker-defaults", "--delete-config", "log.cleaner.threads")
+
+
+def test_records_are_shown_alike_and_offsets_too(side: SideBySide, topic: str) -> None:
+    side.create(topic)
+    reader = (
+        "--property",
+        "parse.key=true",
+        "--property",
+        "parse.headers=true",
+        "--property",
+        "null.marker=NULL",
+    )
+    side.produce(topic, "h:1,g:NULL\tk1\tv1\nNULL\tk2\tNULL\nNULL\tNULL\tschön\n", *reader)
+    columns = [
+        f"--property=print.{part}=true" for part in ("timestamp", "partition", "offset", "headers", "key")
+    ]
+    range_ = ("--topic", topic, "--partition", 0, "--offset", "earliest", "--max-messages", 3)
+    assert side.same(CONSUMER, *range_, *columns).count("\n") == 3
+    side.same(CONSUMER, *range_)
+    for time in ("latest", "earliest", "max-timestamp", "1"):
+        side.same(GET_OFFSETS, "--topic", topic, "--time", time)
+
+
+def test_every_codec_is_read_by_kafka(side: SideBySide, topic: str) -> None:
+    side.create(topic)
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        side.produce(
+            topic, "".join(f"{codec}-{number}\n" for number in range(50)), "--compression-codec", codec
+        )
+    shown = side.same(CONSUMER, "--topic", topic, "--partition", 0, "--offset", 0, "--max-messages", 250)
+    assert shown.splitlines()[-1] == "zstd-49"
+
+
+def test_records_are_deleted_and_log_dirs_described(side: SideBySide, topic: str, tmp_path: Path) -> None:
+    side.create(topic)
+    side.produce(topic, "a\nb\nc\n")
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 2}], "version": 1}))
+    shown = side.same(DELETE_RECORDS, "--offset-json-file", file)
+    assert f"partition: {topic}-0\tlow_watermark: 2" in shown
+    side.same(GET_OFFSETS, "--topic", topic, "--time", "earliest")
+    side.same(LOG_DIRS, "--describe", "--topic-list", topic)
+
+
+def test_api_versions(side: SideBySide) -> None:
+    side.same(API_VERSIONS)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [(), ("--deep-iteration",), ("--print-data-log",), ("--print-data-log", "--skip-record-metadata")],
+)
+def test_segments_and_indexes_are_dumped_alike(
+    side: SideBySide, java_tool: JavaTool, topic: str, flags: tuple[str, ...]
+) -> None:
+    side.create(topic, "--config", "index.interval.bytes=100")
+    for codec in ("none", "lz4", "zstd"):
+        side.produce(
+            topic,
+            "".join(f"key-{n}\t{codec}-{n}\n" for n in range(30)),
+            "--property",
+            "parse.key=true",
+            "--compression-codec",
+            codec,
+        )
+    folder = side.log_dir / f"{topic}-0"
+    files = ",".join(str(folder / f"{0:020}{suffix}") for suffix in (".log", ".index", ".timeindex"))
+    theirs = java_tool(DUMP_LOG[1], "--files", files, *flags)
+    assert theirs.returncode == 0, theirs
+    assert pk(DUMP_LOG[0], "--files", files, *flags) == theirs.stdout
+
+
+def test_consumer_performance_has_kafkas_columns(
+    java_tool: JavaTool, kafka: System | None, topic: str
+) -> None:
+    if kafka is None:
+        pytest.skip("needs Apache Kafka: PKAFKA_INTEROP_SYSTEMS leaves it out")
+    side = SideBySide(java_tool, kafka)  # Kafka's tool joins a group, which pkafka does not serve yet
+    side.create(topic)
+    side.produce(topic, "".join(f"value-{number}\n" for number in range(1_000)))
+    flags = ("--bootstrap-server", kafka.bootstrap, "--topic", topic, "--messages")
+    for detail in ((), ("--show-detailed-stats", "--reporting-interval", "1"), ("--hide-header",)):
+        ours = pk("consumer_perf_test", *flags, 1_000, *detail).splitlines()
+        theirs = java_tool(
+            "org.apache.kafka.tools.ConsumerPerformance", *flags, "1000", *detail
+        ).stdout.splitlines()
+        if "--hide-header" not in detail:
+            assert ours[0] == theirs[0]
+        assert _shape(ours[-1]) == _shape(theirs[-1])
+        if "--show-detailed-stats" not in detail:
+            assert ours[-1].split(", ")[4] == theirs[-1].split(", ")[4] == "1000"
+    short = (*flags, 1_001, "--timeout", 1_000)
+    warned = java_tool("org.apache.kafka.tools.ConsumerPerformance", *[str(each) for each in short])
+    assert pk("consumer_perf_test", *short, code=1).splitlines()[1] == warned.stdout.splitlines()[1]
+
+
+def _shape(line: str) -> list[str]:
+    """Each cell of a row with its digits masked and their number before the point forgotten."""
+    return [
+        re.sub(r"\d+", lambda each: "9" if each.start() == 0 else "9" * len(each[0]), cell)
+        for cell in line.split(", ")
+    ]
