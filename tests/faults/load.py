@@ -1,0 +1,151 @@
+"""Idempotent writers that remember what was acknowledged, and the check that all of it is there: once, in order."""
+
+import threading
+import time
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from pkafka.errors import ErrorCode
+from tests.faults.wire import Wire, read_all, values_of
+
+RECORDS_PER_BATCH = 20
+VALUE_BYTES = 200
+PACE_S = 0.002
+"""Between two sends: the load shall not take the processors from the broker that starts again."""
+
+
+def value(number: int) -> bytes:
+    return b"%08d" % number + b"." * (VALUE_BYTES - 8)
+
+
+class Writer:
+    """Writes 0, 1, 2, ... to one partition, a batch after the other; a batch is sent again until it is acknowledged."""
+
+    def __init__(self, address: str, topic: str, partition: int, *, acks: int) -> None:
+        self._address = address
+        self._topic = topic
+        self._partition = partition
+        self._acks = acks
+        self.acknowledged = 0
+        """All records below this number are."""
+        self.retries = 0
+        self.failure = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        wire: Wire | None = None
+        producer: tuple[int, int] | None = None
+        while not self._stop.is_set():
+            try:
+                if wire is None:
+                    wire = Wire(self._address, timeout_s=5.0)
+                if producer is None:
+                    producer = wire.init_producer()
+                error, _offset = wire.produce(
+                    self._topic,
+                    self._partition,
+                    [value(self.acknowledged + number) for number in range(RECORDS_PER_BATCH)],
+                    acks=self._acks,
+                    producer=(*producer, self.acknowledged),
+                )
+            except OSError:
+                if wire is not None:
+                    wire.close()
+                wire = None
+                self.retries += 1
+                time.sleep(0.02)
+                continue
+            if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self.acknowledged += RECORDS_PER_BATCH
+                time.sleep(PACE_S)
+            elif error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                self.retries += 1
+                time.sleep(0.02)
+            else:
+                self.failure = f"{self._topic}-{self._partition}: {error.name}"
+                break
+        if wire is not None:
+            wire.close()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=20)
+        assert not self._thread.is_alive()
+        assert not self.failure
+
+    def check(self) -> None:
+        """All that was acknowledged is there, once and in order; behind it at most the batch that was on its way."""
+        found = values_of(read_all(self._address, self._topic, self._partition))
+        assert len(found) - self.acknowledged in (0, RECORDS_PER_BATCH)
+        assert found == [value(number) for number in range(len(found))]
+
+
+class LibrdkafkaWriter:
+    """The same with librdkafka, several batches on their way at a time; over all partitions of a topic."""
+
+    def __init__(self, address: str, topic: str, partitions: int) -> None:
+        self._address = address
+        self._topic = topic
+        self.acknowledged: list[list[tuple[int, bytes]]] = [[] for _ in range(partitions)]
+        self.failures: list[KafkaError] = []
+        self._stop = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": address,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "batch.num.messages": 50,
+                "message.timeout.ms": 60_000,
+                "retry.backoff.ms": 20,
+                "retry.backoff.max.ms": 100,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+                "log_level": 0,
+                "error_cb": self._on_error,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            for partition in range(len(self.acknowledged)):
+                self._producer.produce(
+                    self._topic, value(number), partition=partition, on_delivery=self._delivered
+                )
+            number += 1
+            self._producer.poll(PACE_S)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failures.append(error)
+            return
+        partition, offset, data = message.partition(), message.offset(), message.value()
+        assert partition is not None
+        assert offset is not None
+        assert isinstance(data, bytes)
+        self.acknowledged[partition].append((offset, data))
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self.failures.append(error)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=20)
+        assert self._producer.flush(30) == 0
+        assert self.failures == []
+
+    def check(self) -> None:
+        """Everything was acknowledged in the end; so the log is exactly that, and each at the offset that was said."""
+        for partition, acknowledged in enumerate(self.acknowledged):
+            found = [
+                (record.offset, record.value) for record in read_all(self._address, self._topic, partition)
+            ]
+            assert found == [(number, value(number)) for number in range(len(acknowledged))]
+            # A duplicate that the broker has forgotten the offset of is acknowledged without one.
+            there = set(found)
+            assert [one for one in acknowledged if one[0] >= 0 and one not in there] == []

@@ -1,0 +1,231 @@
+"""A connection that speaks the protocol and nothing more: no retries, no metadata, so that faults show as they are."""
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self, TypeVar
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.headers import decode_response, encode_request
+from pkafka.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pkafka.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from pkafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from pkafka.protocol.schema import Message
+from pkafka.records.builder import build_batch
+from pkafka.records.reading import Record, read_records
+
+CREATE_TOPICS_VERSION = 5
+FETCH_VERSION = 11
+INIT_PRODUCER_ID_VERSION = 4
+LIST_OFFSETS_VERSION = 7
+PRODUCE_VERSION = 9
+EARLIEST, LATEST = -2, -1
+
+R = TypeVar("R", bound=Message)
+T = TypeVar("T")
+
+
+class Wire:
+    """One connection to ``host:port``; what goes wrong is an OSError."""
+
+    def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
+        host, _, port = address.rpartition(":")
+        self.sock = socket.create_connection((host, int(port)), timeout=timeout_s)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.sock.close()
+
+    def send(self, request: Message, version: int) -> None:
+        self._correlation_id += 1
+        assert request.__api_key__ is not None
+        self.sock.sendall(
+            encode_request(request.__api_key__, version, self._correlation_id, "faults", request)
+        )
+
+    def receive(self, kind: type[R], version: int) -> R:
+        assert kind.__api_key__ is not None
+        frame = self._read(struct.unpack(">i", self._read(4))[0])
+        _correlation_id, response = decode_response(kind.__api_key__, version, frame)
+        assert isinstance(response, kind)
+        return response
+
+    def _read(self, count: int) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            chunk = self.sock.recv(count - len(data))
+            if not chunk:
+                raise ConnectionResetError("the broker closed the connection")
+            data += chunk
+        return bytes(data)
+
+    # -- the requests that the tests need --
+
+    def create_topic(
+        self,
+        topic: str,
+        partitions: int = 1,
+        *,
+        configs: dict[str, str] | None = None,
+    ) -> ErrorCode:
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=topic,
+                    num_partitions=partitions,
+                    replication_factor=1,
+                    configs=[
+                        CreatableTopicConfig(name=name, value=value)
+                        for name, value in (configs or {}).items()
+                    ],
+                )
+            ],
+            timeout_ms=10_000,
+        )
+        self.send(request, CREATE_TOPICS_VERSION)
+        return ErrorCode(self.receive(CreateTopicsResponse, CREATE_TOPICS_VERSION).topics[0].error_code)
+
+    def init_producer(self) -> tuple[int, int]:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        self.send(request, INIT_PRODUCER_ID_VERSION)
+        answer = self.receive(InitProducerIdResponse, INIT_PRODUCER_ID_VERSION)
+        assert answer.error_code == 0
+        return answer.producer_id, answer.producer_epoch
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        values: Sequence[bytes],
+        *,
+        acks: int = -1,
+        producer: tuple[int, int, int] = (-1, -1, -1),
+    ) -> tuple[ErrorCode, int]:
+        """Send one batch of ``values``; (error, base offset). ``producer``: id, epoch, base sequence."""
+        now_ms = int(time.time() * 1000)
+        batch = build_batch(
+            [(now_ms, None, value, ()) for value in values],
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=producer[2],
+        )
+        data = PartitionProduceData(index=partition, records=batch)
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=10_000,
+            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        )
+        self.send(request, PRODUCE_VERSION)
+        answer = self.receive(ProduceResponse, PRODUCE_VERSION).responses[0].partition_responses[0]
+        return ErrorCode(answer.error_code), answer.base_offset
+
+    def fetch(self, topic: str, partition: int, offset: int) -> tuple[ErrorCode, list[Record]]:
+        """What one fetch brings, control records excluded, checksums looked at."""
+        part = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=100,
+            min_bytes=1,
+            max_bytes=1 << 24,
+            topics=[FetchTopic(topic=topic, partitions=[part])],
+        )
+        self.send(request, FETCH_VERSION)
+        answer = self.receive(FetchResponse, FETCH_VERSION)
+        if answer.error_code:
+            return ErrorCode(answer.error_code), []
+        found = answer.responses[0].partitions[0]
+        return ErrorCode(found.error_code), list(read_records(found.records or b"", from_offset=offset))
+
+    def offset(self, topic: str, partition: int, timestamp: int = LATEST) -> tuple[ErrorCode, int]:
+        part = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[part])])
+        self.send(request, LIST_OFFSETS_VERSION)
+        answer = self.receive(ListOffsetsResponse, LIST_OFFSETS_VERSION).topics[0].partitions[0]
+        return ErrorCode(answer.error_code), answer.offset
+
+
+def eventually(attempt: Callable[[], T | None], *, timeout_s: float = 10.0, pause_s: float = 0.02) -> T:
+    """The first truthy answer of ``attempt``; OSErrors count as not yet.
+
+    Raises:
+        AssertionError: there was none in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    last: object = None
+    while True:
+        try:
+            answer = attempt()
+            if answer:
+                return answer
+            last = answer
+        except OSError as error:
+            last = error
+        assert time.monotonic() < deadline, f"not within {timeout_s:.1f} s; at last: {last!r}"
+        time.sleep(pause_s)
+
+
+def produce_when_possible(
+    address: str, topic: str, partition: int, values: Sequence[bytes], *, timeout_s: float = 10.0
+) -> int:
+    """Produce over new connections until it is taken; the base offset."""
+
+    def attempt() -> tuple[int] | None:
+        with Wire(address, timeout_s=2.0) as wire:
+            error, base_offset = wire.produce(topic, partition, values)
+            return (base_offset,) if not error else None
+
+    return eventually(attempt, timeout_s=timeout_s)[0]
+
+
+def read_all(address: str, topic: str, partition: int) -> list[Record]:
+    """Every record from the log's start to its end."""
+    with Wire(address) as wire:
+        error, end = eventually_offset(wire, topic, partition)
+        assert not error
+        _error, position = wire.offset(topic, partition, EARLIEST)
+        records: list[Record] = []
+        while position < end:
+            error, found = wire.fetch(topic, partition, position)
+            assert not error, error
+            records += found
+            position = found[-1].offset + 1
+        return records
+
+
+def eventually_offset(wire: Wire, topic: str, partition: int) -> tuple[ErrorCode, int]:
+    """The end offset, as soon as somebody leads the partition."""
+
+    def attempt() -> tuple[ErrorCode, int] | None:
+        error, offset = wire.offset(topic, partition)
+        return None if error else (error, offset)
+
+    return eventually(attempt)
+
+
+def values_of(records: Iterable[Record]) -> list[bytes]:
+    return [record.value or b"" for record in records]
