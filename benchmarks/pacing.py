@@ -1,0 +1,84 @@
+"""Latency at a given rate: requests leave when they are due, whether the last answer is there or not.
+
+The latency of a request counts from the moment it was due, so a broker that stalls cannot hide it by slowing the
+generator down.
+"""
+
+import os
+import socket
+import threading
+import time
+from array import array
+from dataclasses import dataclass
+
+from benchmarks import wire
+from benchmarks.producing import Load
+from benchmarks.systems import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Percentiles in milliseconds, and the rate that was really reached."""
+
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    requests_per_s: float
+
+
+def produce_at(target: Target, load: Load, seconds: float, *, requests_per_s: float) -> Latencies:
+    """Produce at a steady rate on one connection and return the latencies of its requests.
+
+    Raises:
+        RuntimeError: an error was answered, or records are missing.
+    """
+    topic = f"paced-{time.time_ns():x}"
+    wire.create_topic(target.address, topic, load.partitions, {"file.delete.delay.ms": "0"})
+    records, count = wire.batch(load.record_bytes, load.batch_bytes, os.urandom(1 << 20))
+    size, error_at = wire.produce_answer_layout(topic)
+    frames = [
+        wire.produce_frame(topic, index, records, index, acks=load.acks) for index in range(load.partitions)
+    ]
+    total = max(1, int(requests_per_s * seconds))
+    done = array("d", bytes(8 * total))
+    failures: list[Exception] = []
+
+    def receive() -> None:
+        answers = connection.makefile("rb", buffering=1 << 16)
+        try:
+            for number in range(total):
+                answer = answers.read(size)
+                done[number] = time.perf_counter()
+                if len(answer) < size or answer[error_at : error_at + 2] != b"\0\0":
+                    raise RuntimeError(f"answer {number} is wrong: {answer.hex(' ')}")
+        except Exception as error:  # noqa: BLE001 - handed to the thread that joins
+            failures.append(error)
+        finally:
+            answers.close()
+
+    with socket.create_connection(target.address, wire.TIMEOUT_S) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        receiver = threading.Thread(target=receive)
+        begin = time.perf_counter() + 0.01
+        receiver.start()
+        for number in range(total):
+            wait = begin + number / requests_per_s - time.perf_counter()
+            if wait > 0:
+                time.sleep(wait)
+            if failures:
+                break
+            connection.sendall(frames[number % load.partitions])
+        receiver.join(wire.TIMEOUT_S)
+    if failures or receiver.is_alive():
+        raise RuntimeError(f"the load did not end well: {failures}")
+    there = sum(wire.end_offsets(target.address, topic, load.partitions))
+    if there != total * count:
+        raise RuntimeError(f"{total * count} records acknowledged, {there} there")
+    wire.delete_topic(target.address, topic)
+    # The first tenth is the connection's own warming up.
+    first = total // 10
+    waited = sorted(done[number] - begin - number / requests_per_s for number in range(first, total))
+    p50, p99, p999 = (
+        1000 * waited[min(len(waited) - 1, int(len(waited) * part))] for part in (0.5, 0.99, 0.999)
+    )
+    return Latencies(p50, p99, p999, requests_per_s=total / (done[total - 1] - begin))

@@ -1,0 +1,1 @@
+"""One module a scenario; ``benchmarks.registry`` lists them."""

@@ -1,0 +1,159 @@
+"""The systems that are measured, as processes with default configuration, and what the kernel says of them."""
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+import psutil
+
+from pkafka.testing import Broker
+from pkafka.tools.zookeeper_server import running_server
+from tests.interop import kafka as oracle
+
+# What Kafka's own start script gives a broker: KAFKA_HEAP_OPTS and KAFKA_JVM_PERFORMANCE_OPTS of 3.9.
+KAFKA_HEAP: Final = "1g"
+KAFKA_JVM_FLAGS: Final = (
+    "-Xms1g",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+
+class Process(Protocol):
+    """A broker that can be started and stopped."""
+
+    @property
+    def bootstrap(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def log_dir(self) -> Path: ...
+    def start(self) -> None: ...
+    def stop(self) -> object: ...
+    def restart(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Target:
+    """One system under measurement."""
+
+    name: str
+    broker: Process
+    zookeeper_pid: int | None = None
+    """Counted apart; None for the embedded store."""
+    notes: dict[str, float] = field(default_factory=dict)
+    """What a scenario keeps from one round to the next."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        host, _, port = self.broker.bootstrap.rpartition(":")
+        return host, int(port)
+
+    def use_port(self, port: int) -> None:
+        """Have it listen there from its next start on."""
+        if isinstance(self.broker, Broker):
+            self.broker.bootstrap = f"127.0.0.1:{port}"
+        elif isinstance(self.broker, oracle.KafkaBroker):
+            self.broker.port = port
+
+    def _pids(self) -> list[int]:
+        parent = psutil.Process(self.broker.pid)
+        return [parent.pid, *(child.pid for child in parent.children(recursive=True))]
+
+    def cpu_s(self) -> float:
+        """CPU seconds that all of its living processes have used so far."""
+        ticks = 0
+        for pid in self._pids():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                # The command's name may hold blanks; the figures begin after its closing bracket.
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / _TICKS_PER_S
+
+    def pss_mb(self) -> float:
+        """Megabytes of memory of all its processes; what they share is counted once."""
+        return sum(pss_mb(pid) for pid in self._pids())
+
+
+def pss_mb(pid: int) -> float:
+    """The proportional set size of one process in MB."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    return 0.0
+
+
+class Systems:
+    """Makes targets in ``directory``; each is stopped, and its data removed, when its scenario is over."""
+
+    # name: configuration of pkafka, environment
+    VARIANTS: Final[dict[str, tuple[dict[str, object], dict[str, str]]]] = {
+        "pkafka": ({}, {}),
+        "pkafka-n1": ({"pkafka.workers": 1}, {}),
+        "pkafka-pure": ({}, {"PKAFKA_PURE": "1"}),
+    }
+    NAMES: Final = ("kafka", *VARIANTS)
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @contextlib.contextmanager
+    def target(self, name: str, *, started: bool = True) -> Iterator[Target]:
+        """The system ``name``, of :data:`NAMES`, with a data directory of its own."""
+        home = self._directory / name
+        home.mkdir(parents=True)
+        if name == "kafka":
+            yield from self._kafka(home, started)
+        else:
+            overrides, environment = self.VARIANTS[name]
+            broker = Broker(home, overrides, environment=environment)
+            try:
+                if started:
+                    broker.start()
+                yield Target(name, broker)
+            finally:
+                broker.kill()
+
+    def _kafka(self, home: Path, started: bool) -> Iterator[Target]:
+        class_path = oracle.jars("kafka")
+        with running_server(home, jars=Path(class_path).parent) as (zookeeper, port):
+            broker = oracle.KafkaBroker(
+                class_path,
+                f"127.0.0.1:{port}",
+                home,
+                heap=KAFKA_HEAP,
+                jvm_flags=KAFKA_JVM_FLAGS,
+            )
+            try:
+                if started:
+                    broker.start()
+                yield Target("kafka", broker, zookeeper.pid)
+            finally:
+                broker.kill()
+
+
+def free_port() -> int:
+    """A port that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def settle() -> None:
+    """Write back what earlier measurements left dirty, so that the next one does not pay for it."""
+    os.sync()
+    time.sleep(0.5)

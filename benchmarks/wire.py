@@ -1,0 +1,163 @@
+"""Raw sockets to a broker: frames made beforehand for the loads, and single requests around them."""
+
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.headers import decode_response, encode_request
+from pkafka.protocol.messages.api_versions import ApiVersionsRequest
+from pkafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from pkafka.protocol.messages.delete_topics import DeleteTopicsRequest
+from pkafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pkafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pkafka.protocol.schema import Message
+from pkafka.records.builder import build_batch
+
+PRODUCE_VERSION: Final = 9
+TIMEOUT_S: Final = 60.0
+CLIENT_ID: Final = "benchmark"
+
+
+class Link:
+    """One blocking connection for single requests."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._socket = socket.create_connection(address, TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._file = self._socket.makefile("rb")
+
+    def __enter__(self) -> "Link":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def call(self, api_key: ApiKey, version: int, message: Message) -> Any:
+        """The answer to ``message``.
+
+        Raises:
+            OSError: the broker closed the connection, or said nothing for a minute.
+        """
+        self._socket.sendall(encode_request(api_key, version, 1, CLIENT_ID, message))
+        head = self._file.read(4)
+        if len(head) < 4:
+            raise ConnectionError("the broker closed the connection")
+        (size,) = struct.unpack(">i", head)
+        return decode_response(api_key, version, self._file.read(size))[1]
+
+
+def answers(address: tuple[str, int]) -> bool:
+    """Whether a broker answers ApiVersions there."""
+    try:
+        with Link(address) as link:
+            response = link.call(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+            return bool(response.error_code == 0)
+    except OSError:
+        return False
+
+
+def create_topic(
+    address: tuple[str, int], name: str, partitions: int, configs: dict[str, str] | None = None
+) -> None:
+    """Create a topic and wait until every partition has a leader."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+    )
+    with Link(address) as link:
+        response = link.call(
+            ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=[topic], timeout_ms=int(TIMEOUT_S * 1000))
+        )
+        _check(response.topics[0].error_code)
+    wait_for_leaders(address, name, partitions)
+
+
+def wait_for_leaders(address: tuple[str, int], name: str, partitions: int) -> None:
+    """Wait until every partition of a topic has a leader.
+
+    Raises:
+        TimeoutError: not within a minute.
+    """
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        with Link(address) as link:
+            topic = link.call(ApiKey.METADATA, 5, request).topics[0]
+            led = [entry for entry in topic.partitions if entry.leader_id >= 0 and entry.error_code == 0]
+            if topic.error_code == 0 and len(led) == partitions:
+                return
+        time.sleep(0.02)
+    raise TimeoutError(f"{name} has no leaders")
+
+
+def delete_topic(address: tuple[str, int], name: str) -> None:
+    """Delete a topic; its files go in the background."""
+    with Link(address) as link:
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=int(TIMEOUT_S * 1000))
+        _check(link.call(ApiKey.DELETE_TOPICS, 4, request).responses[0].error_code)
+
+
+def end_offsets(address: tuple[str, int], name: str, partitions: int) -> list[int]:
+    """The log end offset of every partition."""
+    wanted = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=wanted)], replica_id=-1)
+    with Link(address) as link:
+        answered = link.call(ApiKey.LIST_OFFSETS, 1, request).topics[0].partitions
+    for entry in answered:
+        _check(entry.error_code)
+    return [entry.offset for entry in sorted(answered, key=lambda entry: int(entry.partition_index))]
+
+
+def batch(record_bytes: int, batch_bytes: int, noise: bytes) -> tuple[bytes, int]:
+    """A batch of records of ``record_bytes`` of value each, about ``batch_bytes`` long, and how many they are.
+
+    Args:
+        noise: random bytes to cut the values from: data that does not compress.
+    """
+    count = max(1, batch_bytes // (record_bytes + 10))
+    now = int(time.time() * 1000)
+    step = max(1, (len(noise) - record_bytes) // count)
+    records = [(now, None, noise[i * step : i * step + record_bytes], ()) for i in range(count)]
+    return bytes(build_batch(records)), count
+
+
+def produce_frame(topic: str, partition: int, records: bytes, correlation_id: int, *, acks: int) -> bytes:
+    """A whole Produce request."""
+    data = TopicProduceData(
+        name=topic, partition_data=[PartitionProduceData(index=partition, records=records)]
+    )
+    request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data])
+    return encode_request(ApiKey.PRODUCE, PRODUCE_VERSION, correlation_id, CLIENT_ID, request)
+
+
+def produce_answer_layout(topic: str) -> tuple[int, int]:
+    """Of the answer to :func:`produce_frame` without errors: its size with prefix, and where its error code is."""
+    # size 4, correlation id 4, tags 1, topics 1, name, partitions 1, index 4 | error 2, offset 8, time 8, start 8,
+    # record errors 1, message 1, tags 1 | tags 1, throttle 4, tags 1
+    error_at = 4 + 4 + 1 + 1 + (1 + len(topic)) + 1 + 4
+    return error_at + 2 + 8 + 8 + 8 + 1 + 1 + 1 + 1 + 4 + 1, error_at
+
+
+def _check(*codes: int) -> None:
+    for code in codes:
+        if code:
+            raise RuntimeError(f"the broker answered {ErrorCode(code).name}")
+
+
+def connect(address: tuple[str, int], count: int) -> Sequence[socket.socket]:
+    """Connections for a load, non-blocking, without Nagle's delay."""
+    sockets = []
+    for _ in range(count):
+        connection = socket.create_connection(address, TIMEOUT_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setblocking(False)
+        sockets.append(connection)
+    return sockets
