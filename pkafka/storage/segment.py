@@ -74,6 +74,7 @@ class Segment:
         "_files",
         "_first_timestamp",
         "_index_loaded",
+        "_is_preallocated",
         "_is_retired",
         "_max_timestamp",
         "_max_timestamp_offset",
@@ -122,6 +123,7 @@ class Segment:
         self._descriptor = _CLOSED
         self._pins = 0
         self._is_retired = False
+        self._is_preallocated = False
         self._created_ms = time.time_ns() // 1_000_000
         self._first_timestamp: int | None = None
         self._max_timestamp: int | None = None
@@ -141,7 +143,11 @@ class Segment:
         now_ms: int,
         suffix: str = "",
     ) -> "Segment":
-        """A new, empty segment with its files; leftovers of the same name are overwritten."""
+        """A new, empty segment with its files; leftovers of the same name are overwritten.
+
+        With ``preallocate`` its data file has ``segment.bytes`` at once, as a hole, like Kafka's; what was not written
+        is cut off when it becomes inactive or is closed, and by recovery after a kill.
+        """
         segment = cls(
             directory, base_offset, config=config, files=files, open_files=open_files, suffix=suffix
         )
@@ -149,6 +155,9 @@ class Segment:
         files.unlink(segment.transaction_index.path)
         segment._descriptor = files.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
+            if config.preallocate:
+                segment._is_preallocated = True
+                files.truncate(segment._descriptor, config.segment_bytes)
             segment.offset_index.create(config.segment_index_bytes)
             segment.time_index.create(config.segment_index_bytes)
         except OSError:
@@ -313,6 +322,7 @@ class Segment:
     def cut_at(self, position: int) -> None:
         """Cut the ``.log`` file at ``position``; references to its bytes are void (a new generation)."""
         self._files.truncate(self.fileno(), position)
+        self._is_preallocated = False
         self.size = position
         self.generation = next(_generations)
 
@@ -332,8 +342,11 @@ class Segment:
             self._open_files.touch(self)
 
     def finish(self) -> None:
-        """Write the time index's last entry and trim the indexes."""
+        """Write the time index's last entry and trim the indexes and a preallocated data file."""
         self.load_indexes()
+        if self._is_preallocated:
+            self._files.truncate(self.fileno(), self.size)
+            self._is_preallocated = False
         self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
         self.offset_index.trim()
         self.time_index.trim()

@@ -108,6 +108,14 @@ def test_segment_bytes_rolls(broker: Broker, talk: Talk, topic: str) -> None:
     assert segments(broker, topic) == [0, 4, 6]
 
 
+def test_preallocate(broker: Broker, talk: Talk, topic: str) -> None:
+    talk.create(topic, preallocate="true", segment_bytes=2500)
+    for _ in range(3):
+        talk.send(topic, BLOCK)
+    sizes = [path.stat().st_size for path in sorted((broker.log_dir / f"{topic}-0").glob("*.log"))]
+    assert sizes == [2 * BATCH_BYTES, 2500]
+
+
 def test_segment_ms_rolls(broker: Broker, talk: Talk, topic: str) -> None:
     talk.create(topic)
     talk.send(topic, b"one")

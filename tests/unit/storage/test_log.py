@@ -49,6 +49,39 @@ def test_indexes_of_the_active_segment_are_preallocated_and_trimmed_at_roll_and_
     assert all(path.stat().st_size < 64 for path in world.paths(".index"))
 
 
+def test_preallocated_segments_lose_what_was_not_written_at_roll_and_close(world: World) -> None:
+    world.config = replace(SMALL, preallocate=True)
+    log = world.create()
+    assert [path.stat().st_size for path in world.paths(".log")] == [SMALL.segment_bytes]
+    for place in range(30):
+        append(log, b"x" * 50, timestamp=NOW + place)
+    sizes = [path.stat().st_size for path in world.paths(".log")]
+    assert sizes == [*[segment.size for segment in log.segments[:-1]], SMALL.segment_bytes]
+    assert log.size_bytes < sum(sizes)
+    assert len(everything(log)) == 30
+    log.close()
+    sizes = [path.stat().st_size for path in world.paths(".log")]
+    assert sizes == [segment.size for segment in log.segments]
+    log = world.open(clean=True)
+    assert sizes == [path.stat().st_size for path in world.paths(".log")]
+    assert append(log, b"next").base_offset == 30
+
+
+def test_truncation_and_deletion_of_a_preallocated_segment(world: World) -> None:
+    world.config = replace(SMALL, preallocate=True)
+    log = world.create()
+    for _ in range(4):
+        append(log, b"x" * 50)
+    log.truncate_to(2)
+    assert [path.stat().st_size for path in world.paths(".log")] == [log.size_bytes]
+    append(log, b"y" * 50)
+    assert [value[:1] for _, value in everything(log) if value] == [b"x", b"x", b"y"]
+    log.truncate_fully_and_start_at(100)
+    assert [path.stat().st_size for path in world.paths(".log")] == [SMALL.segment_bytes]
+    assert all(path.stat().st_size < SMALL.segment_bytes for path in world.paths(".log.deleted"))
+    assert append(log, b"z").base_offset == 100
+
+
 def test_a_full_index_rolls_the_segment(world: World) -> None:
     world.config = replace(SMALL, segment_bytes=1 << 20, segment_index_bytes=36, index_interval_bytes=0)
     log = world.create()

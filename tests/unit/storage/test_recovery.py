@@ -52,6 +52,20 @@ def test_a_log_cut_at_every_byte_of_its_last_batches_keeps_the_whole_ones(tmp_pa
         world.crash(log)
 
 
+@pytest.mark.parametrize("count", [0, 5])
+def test_the_zeros_of_a_preallocated_segment_are_cut_after_a_kill(tmp_path: Path, count: int) -> None:
+    world = World(tmp_path, replace(SMALL, preallocate=True))
+    log = written(world, count)
+    size = log.size_bytes
+    world.crash(log)
+    assert world.paths(".log")[-1].stat().st_size == SMALL.segment_bytes
+    log = recovered(world)
+    assert sum(path.stat().st_size for path in world.paths(".log")) == size
+    assert [offset for offset, _ in everything(log)] == list(range(count))
+    assert append(log, b"next", leader_epoch=9).base_offset == count
+    log.close()
+
+
 def test_a_flipped_bit_cuts_from_its_batch_on(tmp_path: Path) -> None:
     world = World(tmp_path, WIDE)
     log = written(world, 5)
