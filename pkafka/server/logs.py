@@ -257,22 +257,24 @@ class WorkerLogs:
     def start(self) -> None:
         """Begin the periodic work."""
         config = self._worker.config
-        spawn = self._worker.spawn
-        spawn(self._every(config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points))
-        spawn(self._every(config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_starts))
-        spawn(
-            self._every(
-                config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks
-            )
-        )
-        spawn(self._every(config.log_retention_check_interval_ms, self._delete_old, first_ms=30_000))
-        spawn(self._every(config.log_flush_scheduler_interval_ms, self._flush_by_time))
-        spawn(self._every(config.producer_id_expiration_check_interval_ms, self._expire_producers))
+        # LogManager's own tasks begin late, so that a start is not slowed down by them (log.initial.task.delay.ms).
+        for interval_ms, work in (
+            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
+            (config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_starts),
+            (config.log_retention_check_interval_ms, self._delete_old),
+            (config.log_flush_scheduler_interval_ms, self._flush_by_time),
+        ):
+            self._worker.spawn(self._every(interval_ms, work, first_ms=config.log_initial_task_delay_ms))
+        for interval_ms, work in (
+            (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
+            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
+        ):
+            self._worker.spawn(self._every(interval_ms, work, first_ms=interval_ms))
 
     async def _every(
-        self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]], *, first_ms: int | None = None
+        self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]], *, first_ms: int
     ) -> None:
-        await asyncio.sleep(min(interval_ms if first_ms is None else first_ms, interval_ms) / 1000)
+        await asyncio.sleep(first_ms / 1000)
         while True:
             await work()
             await asyncio.sleep(interval_ms / 1000)

@@ -27,6 +27,7 @@ SETTINGS = {
     "log.retention.check.interval.ms": 100,
     "log.flush.offset.checkpoint.interval.ms": 100,
     "log.flush.scheduler.interval.ms": 50,
+    "log.initial.task.delay.ms": 100,
     "log.segment.delete.delay.ms": 0,
 }
 BLOCK = b"x" * 1000

@@ -37,7 +37,11 @@ def make_broker(tmp_path: Path) -> Iterator[MakeBroker]:
 
     def make(name: str = "broker", **overrides: object) -> Broker:
         settings = {key.replace("_", "."): value for key, value in overrides.items()}
-        base = {"pkafka.workers": 2, "log.retention.check.interval.ms": RETENTION_CHECK_MS}
+        base = {
+            "pkafka.workers": 2,
+            "log.initial.task.delay.ms": RETENTION_CHECK_MS,
+            "log.retention.check.interval.ms": RETENTION_CHECK_MS,
+        }
         made.append(Broker(tmp_path / name, {**base, **settings}))
         return made[-1]
 

@@ -105,6 +105,12 @@ def test_nothing_acknowledged_is_lost_doubled_or_moved_by_ten_kills_of_each_kind
 def test_the_same_for_longer(make_broker: MakeBroker, workers: int) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print("seed", seed)
-    broker = make_broker(**{"pkafka.workers": workers, "log.flush.offset.checkpoint.interval.ms": 1000})
+    broker = make_broker(
+        **{
+            "pkafka.workers": workers,
+            "log.initial.task.delay.ms": 1000,
+            "log.flush.offset.checkpoint.interval.ms": 1000,
+        }
+    )
     broker.start()
     torment(broker, rounds=60, seed=seed)

@@ -13,6 +13,7 @@ _LIMITS: Final = "tests/e2e/test_limits.py::"
 _LISTENER: Final = "tests/unit/net/test_listener.py::"
 _LIVE: Final = "tests/e2e/test_configs_live.py::"
 _PROCESSES: Final = "tests/faults/test_deaths.py::"
+_WORKER_LOGS: Final = "tests/unit/server/test_worker_logs.py::"
 
 BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "connections.max.idle.ms": _LIMITS + "test_an_idle_connection_is_closed_and_a_busy_one_is_not",
@@ -56,6 +57,7 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "reserved.broker.max.id": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "security.inter.broker.protocol": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "zookeeper.connect": _CONFIG + "test_a_file_without_log_dirs_never_means_the_temporary_folder",
+    "log.initial.task.delay.ms": _WORKER_LOGS + "test_the_tasks_of_the_log_manager_begin_after_their_delay",
 }
 """Broker key to the test of its effect."""
 
@@ -158,7 +160,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "log.flush.start.offset.checkpoint.interval.ms",
         "log.index.interval.bytes",
         "log.index.size.max.bytes",
-        "log.initial.task.delay.ms",
         "log.local.retention.bytes",
         "log.local.retention.ms",
         "log.message.downconversion.enable",

@@ -71,6 +71,22 @@ def test_what_comes_after_the_logs_are_closed_is_refused_and_no_failure(tmp_path
     with_family(tmp_path, body, workers=1)
 
 
+def test_the_tasks_of_the_log_manager_begin_after_their_delay(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        worker, log = await led(family)
+        log.roll(1)
+        worker.logs.set_topic_configs({"t": {"retention.ms": "1"}})
+        began = asyncio.get_running_loop().time()
+        worker.logs.start()
+        async with asyncio.timeout(10):
+            while log.log_start_offset == 0:  # noqa: ASYNC110 - what it waits for sets no event
+                await asyncio.sleep(0.005)
+        assert asyncio.get_running_loop().time() - began >= 0.3
+
+    settings = {"log.initial.task.delay.ms": "300", "log.retention.check.interval.ms": "20"}
+    with_family(tmp_path, body, workers=1, settings=settings)
+
+
 def test_settings_that_a_new_control_process_does_not_know_are_gone(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         worker, log = await led(family)

@@ -108,11 +108,17 @@ async def until(condition: Callable[[], bool], *, turns: int = 1000) -> None:
     raise AssertionError("it never came to that")
 
 
-def with_family(root: Path, body: Callable[[Family], Awaitable[T]], *, workers: int = 2) -> T:
+def with_family(
+    root: Path,
+    body: Callable[[Family], Awaitable[T]],
+    *,
+    workers: int = 2,
+    settings: Mapping[str, str] | None = None,
+) -> T:
     """Run a test's body with workers that know each other."""
 
     async def run() -> T:
-        family = Family(root, workers=workers)
+        family = Family(root, workers=workers, settings=settings)
         try:
             await family.joined()
             return await body(family)
