@@ -97,6 +97,7 @@ class ServerConnection:
         "_serving",
         "closed",
         "frame_bytes_max",
+        "hurry",
         "last_active",
         "listener",
         "peer_host",
@@ -126,6 +127,9 @@ class ServerConnection:
         self.state: object = None
         self.pending: tuple[int, int, int] | None = None
         """What its owner notes of the request that is answered later."""
+        self.hurry: Callable[[], None] | None = None
+        """Set by a handler that may wait long before it answers. Called once when there is nothing to wait for any
+        more: the client is gone, or the connection is about to be closed. It then answers with what there is."""
         self._finished = finished
         self._buffers = buffers
         self._handle = handle
@@ -159,6 +163,8 @@ class ServerConnection:
             # Taken off the poll list only when it would fire: most clients wait for the answer before they send more.
             self._loop.remove_reader(self.sock.fileno())
             self._reading = False
+            if self.hurry is not None and self._has_hung_up():
+                self._hurry()
             return
         try:
             if self._frame is None:
@@ -181,6 +187,20 @@ class ServerConnection:
             self._frame_have += count
             if self._frame_have == self._frame_size:
                 self._consume_frame(self._frame)
+
+    def _has_hung_up(self) -> bool:
+        """Whether the client sends no more. It may still read: one that has only shut its sending side down does."""
+        try:
+            return not self.sock.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True
+
+    def _hurry(self) -> None:
+        hurry, self.hurry = self.hurry, None
+        if hurry is not None:
+            hurry()
 
     def _consume_frame(self, frame: FrameBytes) -> None:
         size = self._frame_have
@@ -294,6 +314,7 @@ class ServerConnection:
         if self.closed:
             return
         self._busy = False
+        self.hurry = None
         self._finished(self)
         self._send(answer)
         self._go_on()
@@ -484,6 +505,18 @@ class ServerConnection:
             self._buffers.give_back(self._frame)
         self._frame = self._backlog = None
         self._closed_callback(self)
+        self._hurry()
+
+    def drain(self) -> None:
+        """Serve no more requests; close as soon as the one in hand, if any, is answered and its answer is sent."""
+        if self.closed:
+            return
+        if not self._busy and not self._out:
+            self.close()
+            return
+        self._closing = self._muted = True
+        self._backlog = None
+        self._hurry()
 
     def close(self) -> None:
         """Close the connection. A request's own handler may call this: answers to earlier requests still go out."""

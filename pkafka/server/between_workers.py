@@ -191,9 +191,11 @@ class Appends:
         self._worker.fetches.watch(wait, [(topic, index) for topic, index, _ in seen], timeout_ms=timeout_ms)
         return future
 
-    async def any(self, seen_by_owner: Mapping[int, Sequence[Seen]], *, timeout_ms: int) -> None:
-        """Return when any of the partitions, of any worker, moved on, or when the time is over."""
-        waits: list[asyncio.Future[Any]] = []
+    async def any(
+        self, seen_by_owner: Mapping[int, Sequence[Seen]], *, timeout_ms: int, hurried: asyncio.Event
+    ) -> None:
+        """Return when any of the partitions, of any worker, moved on, when the time is over, or when told to hurry."""
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(hurried.wait())]
         for owner, seen in seen_by_owner.items():
             if owner == self._worker.index:
                 waits.append(self.here(seen, timeout_ms=timeout_ms))

@@ -229,7 +229,7 @@ class Purgatory:
         for key in operation._keys:
             self._watchers.setdefault(key, {})[operation] = None
         self.size += 1
-        operation._timer_task = self._timer.after(timeout_ms, lambda: self._expire(operation))
+        operation._timer_task = self._timer.after(timeout_ms, lambda: self.expire(operation))
 
     def check(self, key: Hashable) -> None:
         """Something happened to ``key``: complete the operations whose condition holds now.
@@ -247,7 +247,8 @@ class Purgatory:
                     operation.abandon()
                     operation.on_failure(error)
 
-    def _expire(self, operation: DelayedOperation) -> None:
+    def expire(self, operation: DelayedOperation) -> None:
+        """Its time is over: by the timer, or because nobody wants it to wait any longer."""
         try:
             if not operation.completed:
                 operation.on_expiration()

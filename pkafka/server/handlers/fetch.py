@@ -123,10 +123,10 @@ class _Fetch(DelayedOperation):
         "_connection",
         "_found",
         "_header",
+        "_hurried",
         "_limits",
         "_max_wait_ms",
         "_min_bytes",
-        "_remote_waits",
         "_session",
         "_targets",
         "_version",
@@ -206,9 +206,19 @@ class _Fetch(DelayedOperation):
                 self.completed = True
                 return self._answer()
             self._worker.fetches.watch(self, self._keys_to_watch(), timeout_ms=self._max_wait_ms)
+            self._connection.hurry = self._end_wait
             return None
+        self._hurried = asyncio.Event()
+        self._connection.hurry = self._hurried.set
         self._worker.spawn(self._read_everywhere(by_owner), self._connection)
         return None
+
+    def _end_wait(self) -> None:
+        """There is nothing to wait for any more (the connection's ``hurry``)."""
+        if self._connection.closed:
+            self.abandon()
+        else:
+            self._worker.fetches.expire(self)
 
     def _by_owner(self) -> dict[int, list[int]]:
         """Places of the targets by the worker that owns them, in the order in which the owners come first."""
@@ -260,7 +270,7 @@ class _Fetch(DelayedOperation):
                 left_ms = deadline_ms - worker.clock.monotonic_ms()
                 if self._connection.closed:
                     return
-                if left_ms <= 0 or self._is_satisfied():
+                if left_ms <= 0 or self._hurried.is_set() or self._is_satisfied():
                     self.force_complete()
                     return
             finally:
@@ -276,6 +286,7 @@ class _Fetch(DelayedOperation):
                     for owner, places in by_owner.items()
                 },
                 timeout_ms=min(left_ms, _REMOTE_WAIT_MAX_MS),
+                hurried=self._hurried,
             )
 
     async def _read_round(self, by_owner: dict[int, list[int]], held: list[int]) -> None:

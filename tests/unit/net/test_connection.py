@@ -629,3 +629,88 @@ def test_idleness_counts_from_the_last_byte_and_not_while_a_request_is_in_hand(r
         client.end()
 
     run(test)
+
+
+def waits(log: list[str], *, answers: bool) -> Handle:
+    """A handler that waits for ever, unless it is told to hurry."""
+
+    def handle(connection: ServerConnection, frame: bytes) -> Answer | None:
+        def hurry() -> None:
+            log.append(frame.decode())
+            if answers:
+                connection.finish((framed(b"what there is"),))
+
+        connection.hurry = hurry
+        return None
+
+    return handle
+
+
+def test_a_client_that_goes_is_not_waited_for(run: Run) -> None:
+    async def test() -> None:
+        hurried: list[str] = []
+        client = Client(waits(hurried, answers=True))
+        await client.send(framed(b"poll"))
+        await turns()
+        assert (hurried, client.closed) == ([], 0)
+        client.sock.close()
+        await turns(10)
+        assert (hurried, client.closed) == (["poll"], 1)
+
+    run(test)
+
+
+def test_a_client_that_only_shuts_its_sending_side_down_is_answered(run: Run) -> None:
+    async def test() -> None:
+        client = Client(waits([], answers=True))
+        await client.send(framed(b"poll"))
+        client.sock.shutdown(socket.SHUT_WR)
+        assert await client.receive(100) == framed(b"what there is")
+        assert client.closed == 1
+        client.sock.close()
+
+    run(test)
+
+
+def test_a_connection_that_closes_lets_its_handler_know(run: Run) -> None:
+    async def test() -> None:
+        hurried: list[str] = []
+        client = Client(waits(hurried, answers=False))
+        await client.send(framed(b"poll"))
+        await turns()
+        client.connection.close()
+        assert hurried == ["poll"]
+        client.end()
+
+    run(test)
+
+
+def test_draining_closes_an_idle_connection_at_once_and_another_after_its_answer(run: Run) -> None:
+    large = b"x" * 8_000_000
+
+    async def test() -> None:
+        idle = Client()
+        idle.connection.drain()
+        assert await idle.is_closed_by_peer()
+        idle.end()
+
+        busy = Client(lambda _connection, _frame: None)
+        await busy.send(framed(b"later", b"behind it"))
+        await turns()
+        busy.connection.drain()
+        await turns()
+        assert busy.closed == 0
+        busy.connection.finish((framed(large),))
+        assert await busy.receive(len(large) + 100) == framed(large)
+        assert (busy.closed, busy.requests) == (1, [b"later"])
+        busy.end()
+
+        polling = Client(waits([], answers=True))
+        await polling.send(framed(b"poll"))
+        await turns()
+        polling.connection.drain()
+        assert await polling.receive(100) == framed(b"what there is")
+        assert polling.closed == 1
+        polling.end()
+
+    run(test)

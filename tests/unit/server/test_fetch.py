@@ -81,6 +81,7 @@ class Connection:
         self.closed = False
         self.state = ConnectionState(moves=30)
         self.answers: list[bytes] = []
+        self.hurry: Any = None
 
     def finish(self, answer: Any) -> None:
         self.answers.append(assembled(answer))
@@ -218,5 +219,36 @@ def test_a_client_that_left_is_not_answered(tmp_path: Path) -> None:
         append(family, 1, b"x")
         await until(lambda: not worker.fetches.size)
         assert connection.answers == []
+
+    with_family(tmp_path, body)
+
+
+@pytest.mark.parametrize("partitions", [[0], [1], [0, 1]])
+def test_a_fetch_ends_its_wait_when_told_to(tmp_path: Path, partitions: list[int]) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        worker = family.workers[0]
+        connection = Connection()
+        assert ask(worker, connection, partitions, max_wait_ms=3_600_000) is None
+        await until(lambda: worker.fetches.size + family.workers[1].fetches.size > 0)
+        assert connection.answers == []
+        connection.hurry()
+        await until(lambda: bool(connection.answers))
+        assert worker.fetches.size == 0
+
+    with_family(tmp_path, body)
+
+
+def test_a_fetch_of_a_closed_connection_waits_no_longer(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        for worker in family.workers:
+            connection = Connection()
+            mine = worker.partitions.owner("t", 0) != worker.index
+            assert ask(worker, connection, [int(mine)], max_wait_ms=3_600_000) is None
+            assert worker.fetches.size == 1
+            connection.closed = True
+            connection.hurry()
+            assert (worker.fetches.size, connection.answers) == (0, [])
 
     with_family(tmp_path, body)

@@ -301,7 +301,9 @@ def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
         mine, theirs = by_owner(family)
         one, other = family.workers
         waiting = asyncio.ensure_future(
-            one.appends.any({0: [("t", mine, 0)], 1: [("t", theirs, 0)]}, timeout_ms=60_000)
+            one.appends.any(
+                {0: [("t", mine, 0)], 1: [("t", theirs, 0)]}, timeout_ms=60_000, hurried=asyncio.Event()
+            )
         )
         await asyncio.sleep(0.02)
         assert not waiting.done()
