@@ -71,7 +71,7 @@ def _run(scenario: Scenario, names: list[str], settings: Settings, systems: Syst
                     _warm_up(scenario, target, settings)
         for number in range(settings.rounds):
             for target in targets:
-                settle()
+                settle(systems.directory)
                 with _failures(report, f"{target.name}, round {number + 1}"):
                     report.rounds[target.name].append(scenario.measure(target, settings))
     return report
