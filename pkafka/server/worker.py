@@ -54,6 +54,10 @@ CONTROL_REQUEST_VERSIONS: Final = {"leader_and_isr": 7, "update_metadata": 8, "s
 """The versions in which control requests travel between the control process and the workers."""
 
 
+DRAIN_MAX_S: Final = 1.0
+"""A stop waits so long for the answers to requests in hand, of clients and of other workers."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
     """What a worker is told before it is forked."""
@@ -115,6 +119,9 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended: asyncio.Future[int] = self.loop.create_future()
         self._stopping = False
+        self._quiet: set[int] = set()
+        """Other workers that have answered their clients, and need nothing of this one any more."""
+        self._grew_quiet = asyncio.Event()
         self._operations = self._table()
         line_words: dict[str, Handler] = {
             lifeline.PEER: self._meet,
@@ -183,9 +190,10 @@ class Worker:
             self._ended.set_result(ChildExit.CRASHED)
 
     async def _end(self) -> None:
-        """Take no more requests, neither of clients nor of other workers, and close the logs cleanly."""
+        """Answer the requests in hand, then take no more, neither of clients nor of other workers; close the logs."""
         for acceptor in self._acceptors:
             acceptor.close()
+        await self._drain()
         for connection in list(self.connections):
             connection.close()
         self.partitions.resign()
@@ -196,6 +204,29 @@ class Worker:
             self._ended.set_result(ChildExit.CRASHED)
             return
         self._ended.set_result(ChildExit.CLEAN)
+
+    async def _drain(self) -> None:
+        for connection in list(self.connections):
+            connection.drain()
+        try:
+            async with asyncio.timeout(DRAIN_MAX_S):
+                while self.connections:
+                    await self._next_quiet()
+                for peer in self.worker_peers.values():
+                    peer.note("quiet")
+                # The other workers may have requests in hand that need this one.
+                while not self.worker_peers.keys() <= self._quiet:
+                    await self._next_quiet()
+        except TimeoutError:
+            log.info("Stopping with requests in hand of %d connections", len(self.connections))
+
+    async def _next_quiet(self) -> None:
+        self._grew_quiet.clear()
+        await self._grew_quiet.wait()
+
+    def _other_is_quiet(self, peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        self._quiet.add(peer.index)
+        self._grew_quiet.set()
 
     def spawn(self, work: Coroutine[Any, Any, None], connection: ServerConnection | None = None) -> None:
         """Run a coroutine to its end.
@@ -266,6 +297,7 @@ class Worker:
             del self.worker_peers[peer.index]
             self.arenas.pop(peer.index, None)
             self.files.forget_peer(peer.index)
+            self._grew_quiet.set()
 
     async def _greet_control(self, peer: Peer) -> None:
         # Leadership of a log that is not open yet would open it a second time, as a new one.
@@ -325,6 +357,7 @@ class Worker:
             "delete_records": rows(delete_records.local),
             "describe_log_dirs": lambda _peer, _payload, _blob, _fds: describe_log_dirs.local(self),
             "adopt": self._adopt,
+            "quiet": self._other_is_quiet,
             "leader_and_isr": self._leader_and_isr,
             "update_metadata": self._update_metadata,
             "stop_replica": self._stop_replica,
@@ -410,6 +443,7 @@ class Worker:
     def _ended_connection(self, connection: ServerConnection) -> None:
         self.connections.discard(connection)
         self._limits.release(connection.listener, connection.peer_host)
+        self._grew_quiet.set()
 
     def _accept(self, listener: str, client: socket.socket, host: str) -> ServerConnection:
         connection = ServerConnection(
@@ -464,6 +498,8 @@ class Worker:
         connection = self._accept(payload[0], sock, payload[1])
         connection.state = ConnectionState(moves=payload[2])
         connection.feed(unread)
+        if self._stopping:
+            connection.drain()
 
     def connection_counts(self) -> dict[str, int]:
         """Open connections by listener."""

@@ -6,6 +6,7 @@ import time
 import psutil
 
 from pkafka.testing import Broker
+from tests.faults.wire import Wire, eventually
 
 
 def family(broker: Broker) -> dict[str, psutil.Process]:
@@ -50,3 +51,20 @@ def exit_code(broker: Broker, *, timeout_s: float = 15.0) -> int:
     broker.kill()  # it is over; this waits for its children
     assert code is not None
     return int(code)
+
+
+def connect_to(broker: Broker, name: str) -> Wire:
+    """A connection that is served by the worker of that name; the kernel spreads them over all."""
+    while True:
+        wire = Wire(broker.bootstrap)
+        port = wire.sock.getsockname()[1]
+        if eventually(lambda: _server_of(broker, port)) == name:  # noqa: B023 - called at once
+            return wire
+        wire.close()
+
+
+def _server_of(broker: Broker, port: int) -> str:
+    for name, process in family(broker).items():
+        if any(one.raddr and one.raddr.port == port for one in process.net_connections(kind="tcp")):
+            return name
+    return ""

@@ -4,28 +4,11 @@ import psutil
 import pytest
 
 from pkafka.errors import ErrorCode
-from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pkafka.testing import Broker
 from tests.faults.family import family
-from tests.faults.wire import FETCH_VERSION, Wire, eventually, produce_when_possible
+from tests.faults.wire import Wire, eventually, produce_when_possible
 
 AN_HOUR_MS = 3_600_000
-
-
-def poll(wire: Wire, partitions: list[int]) -> None:
-    """Ask for records that are not there yet, and do not wait for the answer."""
-    parts = [
-        FetchPartition(partition=partition, fetch_offset=1, partition_max_bytes=1 << 20)
-        for partition in partitions
-    ]
-    request = FetchRequest(
-        replica_id=-1,
-        max_wait_ms=AN_HOUR_MS,
-        min_bytes=1,
-        max_bytes=1 << 20,
-        topics=[FetchTopic(topic="t", partitions=parts)],
-    )
-    wire.send(request, FETCH_VERSION)
 
 
 def connections(broker: Broker) -> list[str]:
@@ -47,7 +30,7 @@ def test_long_polls_of_dead_clients_are_forgotten(broker: Broker, partitions: li
         produce_when_possible(broker.bootstrap, "t", partition, [b"x"])
     clients = [Wire(broker.bootstrap) for _ in range(20)]
     for client in clients:
-        poll(client, partitions)
+        client.poll("t", partitions, 1, max_wait_ms=AN_HOUR_MS)
     eventually(lambda: len(connections(broker)) == 20)
     for client in clients:
         client.close()

@@ -16,7 +16,7 @@ import pytest
 from pkafka.errors import ErrorCode
 from pkafka.testing import Broker, BrokerStartError
 from tests.faults.conftest import MakeBroker
-from tests.faults.family import exit_code, family, is_alive
+from tests.faults.family import connect_to, exit_code, family, is_alive
 from tests.faults.load import LibrdkafkaWriter, Writer
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
 
@@ -256,6 +256,52 @@ def test_a_stop_under_load_is_clean_and_loses_nothing(broker: Broker) -> None:
         writer.check()
     said = broker.log_file.read_text()
     assert [line for line in said.splitlines() if " ERROR " in line or " CRITICAL " in line] == []
+
+
+def test_a_stop_answers_the_requests_in_hand(broker: Broker) -> None:
+    write(broker, partitions=2)
+    with Wire(broker.bootstrap) as wire:
+        assert wire.create_topic("idle", 2) == ErrorCode.NONE
+        for partition in range(2):
+            eventually(lambda: wire.offset("idle", partition) == (ErrorCode.NONE, 0))  # noqa: B023
+    other = family(broker)["worker-1"]
+    with (
+        connect_to(broker, "worker-0") as one,
+        connect_to(broker, "worker-1") as two,
+        connect_to(broker, "worker-0") as producer,
+    ):
+        # Of both workers at each of them, so that neither connection moves.
+        for wire in (one, two):
+            wire.poll("idle", [0, 1], 0, max_wait_ms=3_600_000)
+        other.suspend()
+        producer.produce_to_each("t", [0, 1], b"three")
+        os.kill(broker.pid, signal.SIGTERM)
+        time.sleep(0.3)  # less than a stop waits for such requests
+        other.resume()
+        assert producer.produced() == {0: (ErrorCode.NONE, 2), 1: (ErrorCode.NONE, 2)}
+        for wire in (one, two):
+            assert wire.polled() == {0: (ErrorCode.NONE, []), 1: (ErrorCode.NONE, [])}
+            with pytest.raises(ConnectionError):
+                wire.polled()
+    assert exit_code(broker) == 0
+    broker.start()
+    for partition in range(2):
+        assert values_of(read_all(broker.bootstrap, "t", partition)) == [b"one", b"two", b"three"]
+
+
+def test_a_stop_waits_for_no_answer_that_does_not_come(broker: Broker) -> None:
+    write(broker, partitions=2)
+    victim = family(broker)["worker-1"]
+    with connect_to(broker, "worker-0") as producer:
+        victim.suspend()
+        producer.produce_to_each("t", [0, 1], b"three")
+        began = time.monotonic()
+        os.kill(broker.pid, signal.SIGTERM)
+        with pytest.raises(ConnectionError):
+            producer.produced()
+        assert time.monotonic() - began < 3
+        victim.kill()
+    assert exit_code(broker) == 1
 
 
 def test_many_logs_are_open_before_anybody_leads_them(make_broker: MakeBroker) -> None:

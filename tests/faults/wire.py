@@ -161,6 +161,49 @@ class Wire:
         found = answer.responses[0].partitions[0]
         return ErrorCode(found.error_code), list(read_records(found.records or b"", from_offset=offset))
 
+    def poll(self, topic: str, partitions: Sequence[int], offset: int, *, max_wait_ms: int) -> None:
+        """Ask for records at ``offset``, without waiting for the answer."""
+        parts = [
+            FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+            for partition in partitions
+        ]
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=1 << 24,
+            topics=[FetchTopic(topic=topic, partitions=parts)],
+        )
+        self.send(request, FETCH_VERSION)
+
+    def polled(self) -> dict[int, tuple[ErrorCode, list[Record]]]:
+        """The answer to :meth:`poll`, by partition."""
+        answer = self.receive(FetchResponse, FETCH_VERSION)
+        assert not answer.error_code
+        return {
+            found.partition_index: (ErrorCode(found.error_code), list(read_records(found.records or b"")))
+            for found in answer.responses[0].partitions
+        }
+
+    def produce_to_each(self, topic: str, partitions: Sequence[int], value: bytes) -> None:
+        """One record for each partition, in one request, without waiting for the answer."""
+        now_ms = int(time.time() * 1000)
+        data = [
+            PartitionProduceData(index=partition, records=build_batch([(now_ms, None, value, ())]))
+            for partition in partitions
+        ]
+        self.send(
+            ProduceRequest(
+                acks=-1, timeout_ms=60_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+            ),
+            PRODUCE_VERSION,
+        )
+
+    def produced(self) -> dict[int, tuple[ErrorCode, int]]:
+        """The answer to :meth:`produce_to_each`: error and base offset, by partition."""
+        answer = self.receive(ProduceResponse, PRODUCE_VERSION).responses[0].partition_responses
+        return {one.index: (ErrorCode(one.error_code), one.base_offset) for one in answer}
+
     def offset(self, topic: str, partition: int, timestamp: int = LATEST) -> tuple[ErrorCode, int]:
         part = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[part])])
