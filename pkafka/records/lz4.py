@@ -8,7 +8,7 @@ frame's magic too, a bug of the first clients that became part of that format (K
 """
 
 from struct import Struct, error
-from typing import Final, Literal
+from typing import Final
 
 import cramjam
 
@@ -26,6 +26,10 @@ _BLOCK_64_KIB: Final = 4
 _HEADER: Final = Struct("<IBB")
 _WORD: Final = Struct("<I")
 _END_MARK: Final = bytes(4)
+_LEVEL_OF_FAST: Final = 9
+"""Java's client takes the fast compressor at its default level, and the dense one at all others."""
+_LEVEL_OF_DENSE_MIN: Final = 3
+"""Below, the library's frames are made by the fast compressor."""
 
 _P1, _P2, _P3, _P4, _P5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
 _U32: Final = 0xFFFFFFFF
@@ -36,7 +40,7 @@ def compress(data: memoryview, level: int | None, *, broken_checksum: bool = Fal
 
     Args:
         data: what to compress.
-        level: 1 to 17 for the slow and dense compressor, None for the fast one.
+        level: 1 to 17 for the slow and dense compressor; None or 9, Kafka's default, for the fast one.
         broken_checksum: write the header checksum as magic 0 needs it.
     """
     descriptor = bytes((_FLAG_VERSION | _FLAG_INDEPENDENT, _BLOCK_64_KIB << 4))
@@ -44,16 +48,31 @@ def compress(data: memoryview, level: int | None, *, broken_checksum: bool = Fal
     checksum = xxh32(frame_magic + descriptor if broken_checksum else descriptor) >> 8 & 0xFF
     parts = [frame_magic, descriptor, bytes((checksum,))]
     block_bytes = 1 << 2 * _BLOCK_64_KIB + 8
-    mode: Literal["default", "high_compression"] = "default" if level is None else "high_compression"
     for start in range(0, len(data), block_bytes):
         block = bytes(data[start : start + block_bytes])
-        packed = bytes(cramjam.lz4.compress_block(block, mode=mode, compression=level, store_size=False))
+        if level is None or level == _LEVEL_OF_FAST:
+            packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
+        else:
+            packed = _dense(block, level)
         if len(packed) < len(block):
             parts += (_WORD.pack(len(packed)), packed)
         else:
             parts += (_WORD.pack(len(block) | _STORED), block)
     parts.append(_END_MARK)
     return b"".join(parts)
+
+
+def _dense(block: bytes, level: int) -> bytes:
+    """A block by the slow compressor, which the library offers for whole frames only (its block call has no levels)."""
+    compressor = cramjam.lz4.Compressor(
+        level=max(level, _LEVEL_OF_DENSE_MIN), content_checksum=False, block_linked=False
+    )
+    compressor.compress(block)
+    frame = bytes(compressor.finish())
+    assert not frame[_WORD.size] & _FLAG_CONTENT_SIZE, frame[:8]
+    first = _HEADER.size + 1
+    (size,) = _WORD.unpack_from(frame, first)
+    return block if size & _STORED else frame[first + _WORD.size : first + _WORD.size + size]
 
 
 def decompress(data: memoryview, bytes_max: int, *, broken_checksum: bool = False) -> bytes:

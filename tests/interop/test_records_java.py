@@ -136,6 +136,14 @@ def test_java_reads_what_is_built_here(oracle: Oracle, codec: Codec, count: int)
     assert oracle.ask(f"read {word(data)}") == described(data)
 
 
+@pytest.mark.parametrize(
+    ("codec", "level"), [(Codec.GZIP, 1), (Codec.LZ4, 1), (Codec.LZ4, 17), (Codec.ZSTD, -7), (Codec.ZSTD, 19)]
+)
+def test_java_reads_every_level(oracle: Oracle, codec: Codec, level: int) -> None:
+    data = build_batch(some_records(2_000, 1), codec=codec, level=level)
+    assert oracle.ask(f"read {word(data)}") == described(data)
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("timestamp_type", [0, 1])
 def test_what_java_writes_is_read_here(oracle: Oracle, codec: Codec, timestamp_type: int) -> None:

@@ -1,4 +1,5 @@
 import gzip
+import random
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -51,6 +52,30 @@ def test_what_goes_in_comes_out_within_exactly_its_size(
 def test_levels_are_taken(codec: Codec, level: int) -> None:
     data = bytes(range(256)) * 40
     assert decompress(codec, compress(codec, data, level), bytes_max=MIB) == data
+
+
+@pytest.mark.parametrize(
+    ("codec", "levels"), [(Codec.GZIP, (1, 6, 9)), (Codec.LZ4, (9, 1, 10, 12)), (Codec.ZSTD, (-50, 3, 19))]
+)
+def test_levels_differ(codec: Codec, levels: tuple[int, ...]) -> None:
+    data = b" ".join(b"%d potatoes, %d tomatoes" % (n * n, n % 17) for n in range(4_000))
+    packed = [compress(codec, data, level) for level in levels]
+    sizes = [len(each) for each in packed]
+    assert sizes == sorted(set(sizes), reverse=True)
+    assert [decompress(codec, each, bytes_max=MIB) for each in packed] == [data] * len(levels)
+
+
+def test_the_default_level_of_lz4_is_the_fast_compressor_as_in_java() -> None:
+    data = b" ".join(b"%d potatoes" % (n * n) for n in range(10_000))
+    assert compress(Codec.LZ4, data, 9) == compress(Codec.LZ4, data)
+
+
+@pytest.mark.parametrize("level", [1, 12, 17])
+def test_lz4_blocks_that_do_not_shrink_are_stored_at_every_level(level: int) -> None:
+    data = random.Random(7).randbytes(150_000)
+    packed = compress(Codec.LZ4, data, level)
+    assert len(packed) == len(data) + 7 + 3 * 4 + 4
+    assert bytes(cramjam.lz4.decompress(packed)) == data
 
 
 @pytest.mark.parametrize("codec", REAL)
