@@ -42,6 +42,9 @@ DATA_DIRECTORY_DEFAULT: Final = "data"
 # Prefixes under which plug-ins find keys of their own; nobody can know those names.
 _FREE_PREFIXES: Final = ("listener.name.", "rsm.config.", "rlmm.config.", "ssl.", "sasl.", "java.", "log4j.")
 
+_TIMESTAMP_LIMITS: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
+_NO_TIMESTAMP_LIMIT: Final = 2**63 - 1
+
 _T = TypeVar("_T")
 
 
@@ -367,6 +370,13 @@ class BrokerConfig:
     # -- what a topic inherits -------------------------------------------------------------------------
     def topic_default(self, name: str) -> Value:
         """The value that the topic key ``name`` has on this broker when the topic does not set it."""
+        value = self._inherited(name)
+        if name in _TIMESTAMP_LIMITS and value == _NO_TIMESTAMP_LIMIT:
+            # So a topic's own difference counts only where the broker has neither limit nor difference (KIP-937).
+            return self._inherited("message.timestamp.difference.max.ms")
+        return value
+
+    def _inherited(self, name: str) -> Value:
         for synonym, factor in topic_keys()[name].synonyms:
             value = self.get(synonym)
             if (

@@ -99,8 +99,8 @@ class Partition:
             rules = ProduceRules(
                 compacted="compact" in config.cleanup_policy,
                 timestamp_type=1 if config.message_timestamp_type == "LogAppendTime" else 0,
-                timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-                timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+                timestamp_before_max_ms=config.timestamp_before_max_ms,
+                timestamp_after_max_ms=config.timestamp_after_max_ms,
                 message_bytes_max=config.max_message_bytes,
                 codec=codec,
                 codec_level=_level(config, codec),

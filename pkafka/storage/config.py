@@ -66,6 +66,18 @@ class LogConfig:
         """Whether the broker stamps records itself."""
         return self.message_timestamp_type == "LogAppendTime"
 
+    @property
+    def timestamp_before_max_ms(self) -> int:
+        """How old a record may be: the deprecated difference counts where the newer key has no limit (KIP-937)."""
+        limit = self.message_timestamp_before_max_ms
+        return limit if limit != _LONG_MAX else self.message_timestamp_difference_max_ms
+
+    @property
+    def timestamp_after_max_ms(self) -> int:
+        """How far ahead a record may be: as :attr:`timestamp_before_max_ms`."""
+        limit = self.message_timestamp_after_max_ms
+        return limit if limit != _LONG_MAX else self.message_timestamp_difference_max_ms
+
     @classmethod
     def from_topic_configs(cls, overrides: Mapping[str, str], defaults: "LogConfig") -> "LogConfig":
         """The configuration of a topic: its own settings over the broker's.

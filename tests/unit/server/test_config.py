@@ -12,6 +12,7 @@ from pkafka.errors import ConfigError
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_keys import broker_keys
 from pkafka.server.listeners import Listener
+from pkafka.storage.config import LogConfig
 
 
 def _load(tmp_path: Path, text: str, **overrides: str) -> BrokerConfig:
@@ -189,9 +190,43 @@ def test_log_config_is_what_topics_inherit(tmp_path: Path) -> None:
     assert config.uses_append_time
 
 
-def test_defaults_of_logs_are_the_same_in_both_rooms() -> None:
-    from pkafka.storage.config import LogConfig
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        ("log.roll.hours=3", "segment.ms", 10_800_000),
+        ("log.roll.hours=3\nlog.roll.ms=5", "segment.ms", 5),
+        ("log.roll.jitter.hours=2", "segment.jitter.ms", 7_200_000),
+        ("log.roll.jitter.hours=2\nlog.roll.jitter.ms=5", "segment.jitter.ms", 5),
+    ],
+)
+def test_age_of_segments_in_the_finest_unit_that_is_set(
+    tmp_path: Path, text: str, key: str, expected: int
+) -> None:
+    assert _load(tmp_path, text).topic_default(key) == expected
 
+
+@pytest.mark.parametrize(
+    ("broker", "topic", "before", "after"),
+    [
+        ("", {"difference": 5}, 5, 5),
+        ("", {"difference": 5, "before": 7}, 7, 5),
+        ("difference=5", {}, 5, 5),
+        ("difference=5", {"difference": 6}, 5, 5),
+        ("difference=5,before=7", {"difference": 6}, 7, 5),
+        ("difference=5", {"before": 2**63 - 1}, 5, 5),
+        ("after=9", {"difference": 6}, 6, 9),
+    ],
+)
+def test_limits_of_timestamps_as_apache_kafka_combines_them(
+    tmp_path: Path, broker: str, topic: dict[str, int], before: int, after: int
+) -> None:
+    lines = [f"log.message.timestamp.{part.replace('=', '.max.ms=')}" for part in broker.split(",") if part]
+    overrides = {f"message.timestamp.{name}.max.ms": str(value) for name, value in topic.items()}
+    config = LogConfig.from_topic_configs(overrides, _load(tmp_path, "\n".join(lines)).log_config())
+    assert (config.timestamp_before_max_ms, config.timestamp_after_max_ms) == (before, after)
+
+
+def test_defaults_of_logs_are_the_same_in_both_rooms() -> None:
     assert BrokerConfig({}, check=False).log_config() == LogConfig()
 
 
