@@ -87,6 +87,20 @@ def test_the_tasks_of_the_log_manager_begin_after_their_delay(tmp_path: Path) ->
     with_family(tmp_path, body, workers=1, settings=settings)
 
 
+def test_topics_inherit_how_many_replicas_must_be_in_sync(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        worker, _log = await led(family)
+        worker.partitions.led["t", 0].replicas = [0, 1]
+        codes = []
+        for overrides in ({}, {"min.insync.replicas": "1"}):
+            worker.logs.set_topic_configs({"t": overrides})
+            row = produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)
+            codes.append(row[2])
+        assert codes == [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE]
+
+    with_family(tmp_path, body, workers=1, settings={"min.insync.replicas": "2"})
+
+
 def test_settings_that_a_new_control_process_does_not_know_are_gone(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         worker, log = await led(family)

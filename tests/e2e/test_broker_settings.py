@@ -1,0 +1,306 @@
+"""What settings of the broker do: those that every topic inherits, and those that its own work follows."""
+
+import re
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pkafka.clients.admin.results import NewTopic
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import TopicPartition
+from pkafka.protocol.messages import metadata
+from pkafka.records.batch import read_header
+from pkafka.records.builder import build_batch
+from pkafka.records.compression import Codec
+from pkafka.testing import Broker, running_broker
+from tests.raw_client import RawClient, fetch_from, records_of
+from tests.talk import Talk, talking, wait_for
+
+SETTINGS = {
+    "pkafka.workers": 2,
+    "broker.id": 0,
+    "broker.rack": "r1",
+    "log.flush.offset.checkpoint.interval.ms": 100,
+    "log.flush.start.offset.checkpoint.interval.ms": 100,
+    "log.initial.task.delay.ms": 100,
+    "log.retention.check.interval.ms": 100,
+    "num.partitions": 3,
+    "pkafka.metrics.host": "127.0.0.2",
+    "pkafka.metrics.port": 0,
+    "producer.id.expiration.check.interval.ms": 100,
+    "replica.high.watermark.checkpoint.interval.ms": 100,
+}
+BLOCK = b"x" * 1000
+HOUR_MS = 3_600_000
+WORDS = b" ".join(b"%d potatoes, %d tomatoes" % (n * n, n % 17) for n in range(4_000))
+"""Text on which the levels of every codec differ."""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with running_broker(tmp_path_factory.mktemp("settings"), SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture
+def talk(broker: Broker) -> Iterator[Talk]:
+    with talking(broker.bootstrap) as talk:
+        yield talk
+
+
+@pytest.fixture
+def topic() -> str:
+    """The name of a topic that does not exist yet."""
+    return f"t{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture
+def inherit(talk: Talk) -> Iterator[Callable[..., None]]:
+    """Sets settings of the broker until the end of the test."""
+    changed: dict[str, None] = {}
+
+    def change(**settings: object) -> None:
+        changed.update(dict.fromkeys(settings))
+        talk.set_broker(name="", **settings)
+
+    yield change
+    talk.set_broker(name="", **changed)
+
+
+def segments(broker: Broker, topic: str) -> list[int]:
+    """The base offsets of the segments on disk."""
+    return sorted(int(path.stem) for path in (broker.log_dir / f"{topic}-0").glob("*.log"))
+
+
+def stored(broker: Broker, topic: str) -> list[tuple[Codec, int]]:
+    """Codec and size of every batch of the first segment."""
+    data = (broker.log_dir / f"{topic}-0" / f"{0:020}.log").read_bytes()
+    found, position = [], 0
+    while position < len(data):
+        header = read_header(data, position)
+        found.append((Codec(header.codec), header.size_bytes))
+        position += header.size_bytes
+    return found
+
+
+def at(hours: float) -> bytes:
+    """A batch of one record of so many hours ago."""
+    return bytes(build_batch([(time.time_ns() // 1_000_000 - int(hours * HOUR_MS), None, BLOCK, ())]))
+
+
+def refusal(call: Callable[[], object]) -> ErrorCode:
+    with pytest.raises(ApiError) as refused:
+        call()
+    return refused.value.code
+
+
+# -- what topics inherit --
+
+
+def test_compression_type(broker: Broker, talk: Talk, topic: str, inherit: Callable[..., None]) -> None:
+    inherit(compression_type="zstd")
+    talk.create(topic)
+    talk.send(topic, BLOCK, codec=Codec.GZIP)
+    assert [codec for codec, _ in stored(broker, topic)] == [Codec.ZSTD]
+
+
+@pytest.mark.parametrize(
+    ("codec", "least", "most"), [(Codec.GZIP, 1, 9), (Codec.LZ4, 9, 17), (Codec.ZSTD, -1000, 19)]
+)
+def test_compression_levels(
+    broker: Broker,
+    talk: Talk,
+    topic: str,
+    inherit: Callable[..., None],
+    codec: Codec,
+    least: int,
+    most: int,
+) -> None:
+    name = codec.name.lower()
+    key = f"compression_{name}_level"
+    inherit(**{key: least})
+    talk.create(topic, compression_type=name)
+    talk.send(topic, WORDS)
+    talk.set_topic(topic, **{key: most})
+    talk.send(topic, WORDS)
+    talk.set_topic(topic, **{key: None})
+    inherit(**{key: most})
+    talk.send(topic, WORDS)
+    (_, loose), (_, tight), (_, inherited) = stored(broker, topic)
+    assert loose > 1.1 * tight
+    assert inherited == tight
+    assert [record.value for record in talk.read(topic)] == [WORDS] * 3
+
+
+def test_index_settings(broker: Broker, talk: Talk, topic: str, inherit: Callable[..., None]) -> None:
+    inherit(log_index_interval_bytes=0, log_index_size_max_bytes=36)
+    talk.create(topic)
+    for hours in range(8, 0, -1):
+        talk.produce(topic, at(hours))
+    # Three entries of the time index are 36 bytes, the last of them kept for the roll; the first batch has none.
+    assert segments(broker, topic) == [0, 3, 6]
+    index = broker.log_dir / f"{topic}-0" / f"{0:020}.index"
+    assert index.stat().st_size == 8 * 2
+    talk.create(topic + "-own", segment_index_bytes=1024)
+    for hours in range(8, 0, -1):
+        talk.produce(topic + "-own", at(hours))
+    assert segments(broker, topic + "-own") == [0]
+
+
+def test_downconversion(broker: Broker, talk: Talk, topic: str, inherit: Callable[..., None]) -> None:
+    inherit(log_message_downconversion_enable=False)
+    talk.create(topic)
+    talk.send(topic, b"x")
+    with RawClient(broker.bootstrap) as old:
+        assert fetch_from(old, topic, 0, version=3).error_code == ErrorCode.UNSUPPORTED_VERSION
+        inherit(log_message_downconversion_enable=True)
+        [record] = records_of(fetch_from(old, topic, 0, version=3))
+        assert record.value == b"x"
+
+
+@pytest.mark.parametrize("which", ["before", "difference"])
+def test_records_that_are_too_old(talk: Talk, topic: str, inherit: Callable[..., None], which: str) -> None:
+    inherit(**{f"log_message_timestamp_{which}_max_ms": 2 * HOUR_MS})
+    talk.create(topic)
+    assert refusal(lambda: talk.produce(topic, at(3))) is ErrorCode.INVALID_TIMESTAMP
+    talk.produce(topic, at(1))
+    inherit(**{f"log_message_timestamp_{which}_max_ms": 4 * HOUR_MS})
+    talk.produce(topic, at(3))
+
+
+@pytest.mark.parametrize("which", ["after", "difference"])
+def test_records_of_the_future(talk: Talk, topic: str, inherit: Callable[..., None], which: str) -> None:
+    inherit(**{f"log_message_timestamp_{which}_max_ms": 60_000})
+    talk.create(topic)
+    assert refusal(lambda: talk.produce(topic, at(-0.5))) is ErrorCode.INVALID_TIMESTAMP
+    talk.produce(topic, at(0))
+
+
+def test_a_topics_own_difference_of_timestamps(talk: Talk, topic: str) -> None:
+    talk.create(topic, message_timestamp_difference_max_ms=HOUR_MS)
+    for hours in (2, -2):
+        assert refusal(lambda: talk.produce(topic, at(hours))) is ErrorCode.INVALID_TIMESTAMP  # noqa: B023
+    talk.produce(topic, at(0.9))
+
+
+def test_retention_bytes(broker: Broker, talk: Talk, topic: str, inherit: Callable[..., None]) -> None:
+    talk.create(topic, segment_bytes=1100)
+    talk.create(topic + "-own", segment_bytes=1100, retention_bytes=-1)
+    for name in (topic, topic + "-own"):
+        for _ in range(6):
+            talk.send(name, BLOCK)
+    inherit(log_retention_bytes=2500)
+    wait_for(lambda: talk.ends(topic) == (3, 6))
+    assert talk.ends(topic + "-own") == (0, 6)
+
+
+def test_roll_ms(broker: Broker, talk: Talk, topic: str, inherit: Callable[..., None]) -> None:
+    talk.create(topic)
+    talk.send(topic, b"one")
+    talk.send(topic, b"two")
+    inherit(log_roll_ms=50)
+    time.sleep(0.1)
+    talk.send(topic, b"three")
+    assert segments(broker, topic) == [0, 2]
+
+
+def test_roll_jitter(broker: Broker, talk: Talk, topic: str, inherit: Callable[..., None]) -> None:
+    inherit(log_roll_ms=10 * HOUR_MS, log_roll_jitter_ms=10 * HOUR_MS)
+    for name, own in ((topic, {}), (topic + "-own", {"segment_jitter_ms": 0})):
+        talk.create(name, **own)
+        for number in range(100):
+            talk.produce(name, at(90 - 0.9 * number))
+    # Each segment draws anew how much earlier than after ten hours it rolls.
+    assert segments(broker, topic + "-own") == [*range(0, 100, 12)]
+    starts = segments(broker, topic)
+    spans = {second - first for first, second in pairwise(starts)}
+    assert len(spans) > 1
+    assert max(spans) <= 12
+
+
+def test_flush_interval_messages(
+    broker: Broker, talk: Talk, topic: str, inherit: Callable[..., None]
+) -> None:
+    def recovery_point() -> int:
+        lines = (broker.log_dir / "recovery-point-offset-checkpoint").read_text().splitlines()
+        return next(int(line.split()[2]) for line in lines if line.startswith(f"{topic} "))
+
+    inherit(log_flush_interval_messages=3)
+    talk.create(topic)
+    talk.send(topic, b"1", b"2")
+    time.sleep(0.3)
+    assert recovery_point() == 0
+    talk.send(topic, b"3")
+    wait_for(lambda: recovery_point() == 3)
+
+
+# -- topics --
+
+
+def ask_for(broker: Broker, topic: str, *, create: bool = True) -> tuple[int, int]:
+    """What Metadata says of a topic: code and number of partitions."""
+    request = metadata.MetadataRequest(
+        topics=[metadata.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create
+    )
+    with RawClient(broker.bootstrap) as client:
+        [found] = client.call(request, 9).topics
+        return found.error_code, len(found.partitions)
+
+
+def test_topics_are_created_on_demand_with_the_partitions_of_the_broker(broker: Broker, topic: str) -> None:
+    assert ask_for(broker, topic, create=False) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+    assert ask_for(broker, topic)[0] == ErrorCode.LEADER_NOT_AVAILABLE
+    wait_for(lambda: ask_for(broker, topic) == (ErrorCode.NONE, 3))
+
+
+def test_topics_are_not_created_on_demand_nor_deleted_where_that_is_off(tmp_path: Path, topic: str) -> None:
+    settings = {
+        "pkafka.workers": 1,
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": 2,
+        "delete.topic.enable": "false",
+    }
+    with running_broker(tmp_path, settings) as broker, talking(broker.bootstrap) as talk:
+        assert ask_for(broker, topic) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+        # A second replica is wanted, and there is nowhere to put it.
+        refused = talk.admin.create_topics([NewTopic(topic, 1, -1)])[topic]
+        assert isinstance(refused, ApiError)
+        assert refused.code is ErrorCode.INVALID_REPLICATION_FACTOR
+        talk.create(topic)
+        assert refusal(lambda: talk.delete(topic)) is ErrorCode.TOPIC_DELETION_DISABLED
+        talk.send(topic, b"x")
+
+
+# -- the broker itself --
+
+
+def test_clients_are_told_the_rack(broker: Broker) -> None:
+    with RawClient(broker.bootstrap) as client:
+        [found] = client.call(metadata.MetadataRequest(topics=[]), 9).brokers
+        assert found.rack == "r1"
+
+
+def test_the_page_of_metrics_is_where_it_was_asked_for(broker: Broker, talk: Talk, topic: str) -> None:
+    found = re.search(r"Metrics on (http://127\.0\.0\.2:\d+/metrics)", broker.log_file.read_text())
+    assert found is not None
+    talk.create(topic)
+    talk.send(topic, b"x", b"y")
+    with urllib.request.urlopen(found[1], timeout=10) as answer:
+        assert f'messagesin_total{{topic="{topic}"}} 2.0' in answer.read().decode()
+
+
+def test_checkpoints_are_written_at_their_intervals(broker: Broker, talk: Talk, topic: str) -> None:
+    def lines(name: str) -> list[str]:
+        return (broker.log_dir / name).read_text().splitlines()
+
+    talk.create(topic)
+    talk.send(topic, b"x", b"y")
+    wait_for(lambda: f"{topic} 0 2" in lines("replication-offset-checkpoint"))
+    key = TopicPartition(topic, 0)
+    assert talk.admin.delete_records({key: 1})[key] == 1
+    wait_for(lambda: f"{topic} 0 1" in lines("log-start-offset-checkpoint"))
