@@ -5,7 +5,7 @@ The order is Kafka's LogLoader's:
  2. What is left of ``.swap`` takes its place: the segments that it covers are deleted, then it is renamed.
  3. Index files without a ``.log`` go; segments are opened; one without an offset index is scanned.
  4. After an unclean stop every segment from the recovery point on is scanned with checksums; a torn or damaged tail is
-    cut and the segments behind it are deleted.
+    cut and the segments behind it are deleted. One with offsets too far from its base is split.
  5. A log that ends below its log start offset is emptied. Leader epochs outside the log go.
  6. Producer state: the newest snapshot, then the batches behind it.
 """
@@ -14,6 +14,7 @@ import logging
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import StorageError
@@ -41,9 +42,11 @@ from pkafka.storage.segment import (
     segment_path,
 )
 from pkafka.storage.segments import Segments
+from pkafka.storage.split import split_segment
 from pkafka.storage.transaction_index import AbortedTransaction
 
 _LOGGER = logging.getLogger(__name__)
+OFFSET_MAX: Final = 2**63 - 1
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
@@ -228,12 +231,13 @@ class _Loader:
         for name in names:
             if name.endswith(DELETED_SUFFIX):
                 self._unlink(name, "it was deleted before the stop")
-            elif name in cleaned:
-                self._unlink(name, "its compaction did not end")
             elif name.endswith(SWAP_SUFFIX) and lowest_cleaned is not None:
                 base = base_offset_of(name)
                 if base is None or base >= lowest_cleaned:
                     self._unlink(name, "the split that made it did not end")
+        # Last, the ones that tell of it: a start that is killed in here must not take a .swap for a finished one.
+        for name in cleaned:
+            self._unlink(name, "its compaction or split did not end")
 
     # Step 2.
     def _finish_swaps(self) -> None:
@@ -247,7 +251,7 @@ class _Loader:
         self._files.fsync_directory(self._directory)
 
     def _range_of_swaps(self, swaps: list[str]) -> tuple[Offset, Offset]:
-        low, high = 2**63 - 1, -1
+        low, high = OFFSET_MAX, -1
         for name in swaps:
             base = base_offset_of(name)
             if base is None or not name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
@@ -298,7 +302,7 @@ class _Loader:
 
     # Step 4.
     def _recover_unflushed(self) -> None:
-        segments = self._segments.within(self._recovery_point, 2**63 - 1)
+        segments = self._segments.within(self._recovery_point, OFFSET_MAX)
         for place, segment in enumerate(segments):
             if self._recover(segment):
                 for following in segments[place + 1 :]:
@@ -311,16 +315,20 @@ class _Loader:
     def _recover(self, segment: Segment) -> int:
         """Scan a whole segment: checksums, indexes, epochs, producers. Returns how many bytes were cut."""
         producers = Producers()
-        has_new_epochs = False
+        has_new_epochs = overflows = False
         position, previous = 0, segment.base_offset - 1
+        end_max = self._end_max(segment)
         try:
             self._replay_before(segment, producers)
             segment.start_rebuild()
             for batch in segment.scan(0, check=True):
-                relative = batch.last_offset - segment.base_offset
-                if batch.last_offset <= previous or relative > RELATIVE_OFFSET_MAX:
+                overflows = batch.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+                if batch.last_offset <= previous or (overflows and batch.last_offset >= end_max):
+                    overflows = False
                     problem = f"offset {batch.last_offset} does not belong here"
                     raise DamagedBatchError(batch.position, problem)
+                if overflows:
+                    break
                 previous = batch.last_offset
                 segment.index_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
                 if batch.leader_epoch > self._epochs.latest:
@@ -341,11 +349,35 @@ class _Loader:
             _LOGGER.warning("%s: %s: %s; cutting there", self._directory.name, segment.path.name, error)
         if has_new_epochs:
             self._epochs.save()
+        if overflows:
+            return self._split_and_recover(segment)
         cut = segment.size - position
         if cut:
             segment.cut_at(position)
         segment.end_rebuild()
         return cut
+
+    def _end_max(self, segment: Segment) -> Offset:
+        following = self._segments.higher(segment.base_offset)
+        return OFFSET_MAX if following is None else following.base_offset
+
+    def _split_and_recover(self, segment: Segment) -> int:
+        _LOGGER.warning(
+            "%s: %s has offsets too far from its base; splitting it", self._directory.name, segment.path.name
+        )
+        bases = split_segment(segment, self._files, self._new_segment, end_max=self._end_max(segment))
+        self._listing = None
+        self._segments.remove(segment)
+        pieces = [self._open(base) for base in bases]
+        for piece in pieces:
+            self._segments.add(piece)
+        for place, piece in enumerate(pieces):
+            cut = self._recover(piece)
+            if cut:
+                for behind in pieces[place + 1 :]:
+                    self._discard(behind)
+                return cut
+        return 0
 
     def _replay_before(self, segment: Segment, producers: Producers) -> None:
         """The producers as of the beginning of ``segment``: needed to tell where its transactions began."""
@@ -406,7 +438,7 @@ class _Loader:
             suffix=suffix,
         )
 
-    def _new_segment(self, base: Offset) -> Segment:
+    def _new_segment(self, base: Offset, suffix: str = "") -> Segment:
         return Segment.create(
             self._directory,
             base,
@@ -414,6 +446,7 @@ class _Loader:
             files=self._files,
             open_files=self._environment.open_files,
             now_ms=self._environment.clock.now_ms(),
+            suffix=suffix,
         )
 
 

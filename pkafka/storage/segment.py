@@ -269,7 +269,7 @@ class Segment:
         if max_timestamp > (NO_TIMESTAMP if self._max_timestamp is None else self._max_timestamp):
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
-        if self._unindexed_bytes > self._config.index_interval_bytes:
+        if self._unindexed_bytes > self._config.index_interval_bytes and self._is_in_reach(last_offset):
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
             self._unindexed_bytes = 0
@@ -285,6 +285,10 @@ class Segment:
             and self.offset_index.entries < self.offset_index.entries_max
             and self.time_index.entries < self.time_index.entries_max - 1
         )
+
+    def _is_in_reach(self, offset: int) -> bool:
+        """Whether an index entry can hold it; old segments with others go on without, until recovery splits them."""
+        return offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     def waited_for_roll_ms(self, now_ms: int, timestamp: int) -> int:
         """The age by which a segment rolls: ``timestamp`` of new data minus its first one, or by the clock."""
@@ -347,7 +351,8 @@ class Segment:
         if self._is_preallocated:
             self._files.truncate(self.fileno(), self.size)
             self._is_preallocated = False
-        self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
+        if self._is_in_reach(self._max_timestamp_offset):
+            self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
         self.offset_index.trim()
         self.time_index.trim()
 
