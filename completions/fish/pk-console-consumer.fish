@@ -21,5 +21,5 @@ complete -c pk-console-consumer -l property -l formatter-property -x -d 'For the
 complete -c pk-console-consumer -l key-deserializer -x -d 'How to show keys.'
 complete -c pk-console-consumer -l value-deserializer -x -d 'How to show values.'
 complete -c pk-console-consumer -l skip-message-on-error -d 'Go on after a record that cannot be shown.'
-complete -c pk-console-consumer -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
+complete -c pk-console-consumer -l output -x -a 'text json jsonl' -d 'Format of what is shown; default: Kafka\'s text.'
 complete -c pk-console-consumer -s h -l help -d 'Show this message and exit.'

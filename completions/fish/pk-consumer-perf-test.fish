@@ -16,5 +16,5 @@ complete -c pk-consumer-perf-test -l show-detailed-stats -d 'A row per interval 
 complete -c pk-consumer-perf-test -l hide-header -d 'Leave the names of the columns out.'
 complete -c pk-consumer-perf-test -l date-format -x -d 'How times are written.'
 complete -c pk-consumer-perf-test -l print-metrics -d 'Not supported yet.'
-complete -c pk-consumer-perf-test -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
+complete -c pk-consumer-perf-test -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'
 complete -c pk-consumer-perf-test -s h -l help -d 'Show this message and exit.'

@@ -15,5 +15,5 @@ complete -c pk-producer-perf-test -l command-config -l producer.config -r -F -d 
 complete -c pk-producer-perf-test -l print-metrics -d 'Not supported yet.'
 complete -c pk-producer-perf-test -l transactional-id -x -d 'Not supported yet.'
 complete -c pk-producer-perf-test -l transaction-duration-ms -x -d 'Not supported yet.'
-complete -c pk-producer-perf-test -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
+complete -c pk-producer-perf-test -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'
 complete -c pk-producer-perf-test -s h -l help -d 'Show this message and exit.'

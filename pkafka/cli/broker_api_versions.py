@@ -1,9 +1,9 @@
 """pk-broker-api-versions: which requests each broker serves, as kafka-broker-api-versions.sh."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.cli.options import CommandError, Common, command, connection_options
-from pkafka.cli.output import View
+from pkafka.cli.output import Table, View
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
 
@@ -23,7 +23,7 @@ def main(common: Common) -> None:
     with common.admin() as admin:
         found = admin.api_versions()
     lines: list[str] = []
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     failures = 0
     for broker in sorted(found):
         versions = found[broker]
@@ -34,7 +34,8 @@ def main(common: Common) -> None:
             continue
         lines += [f"{_broker_text(broker)} -> (", ",\n".join(_api_lines(versions)), ")"]
         rows.append({**_broker_row(broker), "error": None, "apis": _api_rows(versions)})
-    common.show(View("brokers", lines, rows, columns=("id", "host", "port", "rack", "error")))
+    tables = [Table(rows, ("id", "host", "port", "rack", "error")), Table(_flat(rows))]
+    common.show(View("brokers", lines, rows, tables=tables))
     if failures:
         raise CommandError(f"{failures} of {len(found)} brokers did not answer", kafka_status=0)
 
@@ -44,7 +45,7 @@ def _broker_text(broker: "BrokerInfo") -> str:
     return f"{broker.host}:{broker.port} (id: {broker.id} rack: {rack})"
 
 
-def _broker_row(broker: "BrokerInfo") -> dict[str, object]:
+def _broker_row(broker: "BrokerInfo") -> dict[str, Any]:
     return dict(broker._asdict())
 
 
@@ -73,6 +74,12 @@ def _api_rows(versions: dict[int, tuple[int, int]]) -> list[dict[str, object]]:
         }
         for key in sorted(versions)
     ]
+
+
+def _flat(brokers: list[dict[str, Any]]) -> list[dict[str, object]]:
+    """One row per broker and request, for a table; a broker that did not answer has one without request."""
+    nothing: dict[str, object] = dict.fromkeys(("key", "name", "min", "max", "usable"))
+    return [{"broker": broker["id"], **each} for broker in brokers for each in broker["apis"] or [nothing]]
 
 
 def _keys(versions: dict[int, tuple[int, int]]) -> list[int]:

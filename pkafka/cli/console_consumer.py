@@ -14,12 +14,12 @@ from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.options import (
     CommandError,
     command,
-    output_option,
     parse_assignments,
     require,
+    stream_output_option,
     use_environment,
 )
-from pkafka.cli.output import OutputFormat, to_json
+from pkafka.cli.output import JsonList, OutputFormat, to_json
 from pkafka.cli.topic_filter import topic_pattern
 from pkafka.model import INTERNAL_TOPICS, TopicPartition
 
@@ -78,7 +78,7 @@ _CONNECT_MS: Final = 10_000
 @click.option("--value-deserializer", metavar="CLASS", help="How to show values.")
 @click.option("--skip-message-on-error", is_flag=True, help="Go on after a record that cannot be shown.")
 @click.option("--enable-systest-events", is_flag=True, hidden=True)
-@output_option
+@stream_output_option
 def main(**flags: object) -> int:
     """Print the records of a topic."""
     _check(flags)
@@ -89,8 +89,9 @@ def main(**flags: object) -> int:
         stopper = _Stopper(consumer)
         try:
             _read(consumer, flags, printer, stopper)
-        finally:
             printer.close()
+        finally:
+            sys.stdout.flush()
             output.note(f"Processed a total of {printer.count} messages")
         return stopper.status
 
@@ -189,8 +190,7 @@ class _Printer:
             if flags[f"{part}_deserializer"]:
                 properties[f"{part}.deserializer"] = str(flags[f"{part}_deserializer"])
         self._formatter: RecordFormatter = RecordFormatter(properties)
-        if self._form is OutputFormat.JSON:
-            output.raw(b'{"records":[')
+        self._document = JsonList("records")
 
     def show(self, chunk: "Chunk", records_max: int | None) -> None:
         """Print the records of a chunk, at most so many."""
@@ -217,7 +217,7 @@ class _Printer:
                 each.headers,
             )
             try:
-                output.raw(self._bytes(chunk.partition.topic, shown))
+                self._print(chunk.partition.topic, shown)
             except SerializationError as error:
                 if not self._skip_errors:
                     raise CommandError(
@@ -226,9 +226,10 @@ class _Printer:
                 output.note(f"Error processing message, skipping this message: {error}")
             self.count += 1
 
-    def _bytes(self, topic: str, record: "ShownRecord") -> bytes:
-        if self._form not in (OutputFormat.JSON, OutputFormat.JSONL):
-            return self._formatter.format(record)
+    def _print(self, topic: str, record: "ShownRecord") -> None:
+        if self._form is OutputFormat.TEXT:
+            output.raw(self._formatter.format(record))
+            return
         row = {
             "topic": topic,
             "partition": record.partition,
@@ -239,16 +240,15 @@ class _Printer:
             "key": _json_bytes(record.key),
             "value": _json_bytes(record.value),
         }
-        text = to_json(row).encode()
-        if self._form is OutputFormat.JSONL:
-            return text + b"\n"
-        return text if self.count == 0 else b"," + text
+        if self._form is OutputFormat.JSON:
+            self._document.add([to_json(row)])
+        else:
+            output.raw(to_json(row).encode() + b"\n")
 
     def close(self) -> None:
-        """End what is being printed."""
+        """End the JSON document."""
         if self._form is OutputFormat.JSON:
-            output.raw(b"]}\n")
-        sys.stdout.flush()
+            self._document.close({})
 
 
 def _json_bytes(data: bytes | None) -> object:

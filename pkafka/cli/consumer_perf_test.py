@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.options import CommandError, command, output_option, use_environment
+from pkafka.cli.options import CommandError, command, text_output_option, use_environment
 from pkafka.cli.output import OutputFormat, View, line, note, show
 from pkafka.model import TopicPartition
 
@@ -57,7 +57,7 @@ _REBALANCE_MS = 0
 @click.option("--print-metrics", is_flag=True, help="Not supported yet.")
 @click.option("--threads", type=int, hidden=True)
 @click.option("--num-fetch-threads", type=int, hidden=True)
-@output_option
+@text_output_option
 def main(**flags: object) -> None:
     """Measure the throughput of one consumer."""
     from pkafka.tools.consumer_perf import java_date_format, run_consumer

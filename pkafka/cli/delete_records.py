@@ -9,11 +9,12 @@ import click
 from pkafka.cli.java_text import java_error
 from pkafka.cli.options import CommandError, Common, command, connection_options
 from pkafka.cli.output import OutputFormat, View, line
-from pkafka.errors import ApiError
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
+    from pkafka.clients.admin.results import ListedOffset, Outcome
 
 
 @command("pk-delete-records", kafka_failure=0)
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Say what would be deleted, and delete nothing.")
 def main(common: Common, offset_json_file: str, dry_run: bool) -> None:
     """Delete the records of partitions before given offsets."""
-    offsets = parse_offsets(Path(offset_json_file).read_text(encoding="utf-8"))
+    offsets = parse_offsets(Path(offset_json_file).read_bytes())
     is_text = common.output in (None, OutputFormat.TEXT, OutputFormat.TABLE)
     with common.admin() as admin:
         if dry_run:
-            _plan(common, offsets, _bounds(admin, common, offsets))
+            _plan(common, admin, offsets)
             return
         if is_text:
             line("Executing records delete operation")
@@ -50,14 +51,16 @@ def main(common: Common, offset_json_file: str, dry_run: bool) -> None:
         raise CommandError(f"{failures} of {len(found)} partitions failed", kafka_status=0)
 
 
-def parse_offsets(text: str) -> dict[TopicPartition, int]:
+def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
     """Read ``{"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}``.
 
     Raises:
         CommandError: it is not of that form, or names a partition twice.
     """
     try:
-        document = json.loads(text)
+        document = json.loads(data)
+        if not isinstance(document, dict):
+            raise CommandError("The input JSON is not an object with the field partitions")
         version = document.get("version", 1)
         if version != 1:
             raise CommandError(f"Not supported version field value {version}")
@@ -65,10 +68,12 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
             (TopicPartition(str(row["topic"]), int(row["partition"])), int(row["offset"]))
             for row in document["partitions"]
         ]
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise CommandError(f"The input string is not a valid JSON: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CommandError(f"The input JSON lacks or misuses a field: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise CommandError(
+            "The input JSON lacks or misuses a field: partitions is a list of objects with topic, partition and offset"
+        ) from error
     names = [partition for partition, _ in rows]
     twice = (
         sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -78,29 +83,47 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
     return dict(rows)
 
 
-def _bounds(
-    admin: "Admin", common: Common, offsets: dict[TopicPartition, int]
-) -> dict[TopicPartition, tuple[object, object]]:
-    """The first and the end offset of every partition, None where they cannot be told."""
+def _plan(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) -> None:
+    """Say what would happen, as far as the ends of the partitions tell.
+
+    Raises:
+        CommandError: some partition would fail.
+    """
     from pkafka.clients.admin.partitions import EARLIEST, LATEST
 
     first = admin.list_offsets(dict.fromkeys(offsets, EARLIEST), timeout_ms=common.timeout_ms)
     last = admin.list_offsets(dict.fromkeys(offsets, LATEST), timeout_ms=common.timeout_ms)
-    return {
-        each: (getattr(first[each], "offset", None), getattr(last[each], "offset", None)) for each in offsets
-    }
-
-
-def _plan(
-    common: Common,
-    offsets: dict[TopicPartition, int],
-    bounds: dict[TopicPartition, tuple[object, object]],
-) -> None:
     lines: list[str] = []
     rows: list[dict[str, object]] = []
     for partition, offset in sorted(offsets.items()):
-        first, last = bounds[partition]
-        target = last if offset == -1 else offset
-        lines.append(f"Would delete the records of {partition} from {first} up to {target} (end: {last}).")
-        rows.append({"topic": partition.topic, "partition": partition.partition, "from": first, "to": target})
+        row: dict[str, object] = {"topic": partition.topic, "partition": partition.partition}
+        try:
+            start, target, end = _planned(offset, first[partition], last[partition])
+        except ApiError as error:
+            lines.append(f"Would fail for {partition}: {error.message}")
+            rows.append({**row, "from": None, "to": None, "error": error.code.name})
+            continue
+        lines.append(f"Would delete the records of {partition} from {start} up to {target} (end: {end}).")
+        rows.append({**row, "from": start, "to": target, "error": None})
     common.show(View("partitions", lines, rows, {"dry_run": True}))
+    failures = sum(1 for row in rows if row["error"])
+    if failures:
+        raise CommandError(f"{failures} of {len(rows)} partitions would fail", kafka_status=0)
+
+
+def _planned(
+    offset: int, first: "Outcome[ListedOffset]", last: "Outcome[ListedOffset]"
+) -> tuple[int, int, int]:
+    """The first offset, the one that would be the first then, and the end.
+
+    Raises:
+        ApiError: the broker would refuse.
+    """
+    if isinstance(first, ApiError):
+        raise first
+    if isinstance(last, ApiError):
+        raise last
+    target = last.offset if offset == -1 else offset
+    if not 0 <= target <= last.offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    return first.offset, max(first.offset, target), last.offset

@@ -11,7 +11,14 @@ import click
 
 from pkafka.cli import output
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import HELP_FLAGS, CommandError, CommandGroup, output_option, parse_assignments
+from pkafka.cli.options import (
+    HELP_FLAGS,
+    CommandError,
+    CommandGroup,
+    output_option,
+    parse_assignments,
+    text_output_option,
+)
 from pkafka.cli.output import OutputFormat, View, show
 from pkafka.tools.dev_brokers import DEFAULT_NAME, DevBroker, DevBrokers, state_directory
 
@@ -58,7 +65,7 @@ def _settings(workers: int | None, overrides: tuple[str, ...]) -> Mapping[str, o
 @main.command("up")
 @_name_option
 @_broker_options
-@output_option
+@text_output_option
 def up(name: str, workers: int | None, overrides: tuple[str, ...], output: str | None) -> None:
     """Start a broker in the background and print BOOTSTRAP=host:port."""
     brokers = DevBrokers(state_directory())
@@ -69,7 +76,7 @@ def up(name: str, workers: int | None, overrides: tuple[str, ...], output: str |
 @main.command("down")
 @_name_option
 @click.option("--all", "every", is_flag=True, help="Every broker that pk-dev up started.")
-@output_option
+@text_output_option
 def down(name: str, every: bool, output: str | None) -> None:
     """End a broker and remove its data."""
     brokers = DevBrokers(state_directory())

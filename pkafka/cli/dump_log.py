@@ -1,12 +1,13 @@
 """pk-dump-log: what is in the files of a log, as kafka-dump-log.sh; works on files, needs no broker."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from pkafka.cli import output
-from pkafka.cli.options import CommandError, command, output_option
+from pkafka.cli.options import CommandError, command, stream_output_option
 from pkafka.cli.output import OutputFormat
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _LATER: Final = (
 @click.option("--transaction-log-decoder", is_flag=True, help="Not supported yet.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Not supported yet.")
 @click.option("--remote-log-metadata-decoder", is_flag=True, help="Not supported yet.")
-@output_option
+@stream_output_option
 def main(files: str, **flags: object) -> None:
     """Dump segments, indexes, aborted transactions and producer snapshots."""
     from pkafka.tools.dump_log import SUFFIXES, Dump
@@ -71,7 +72,7 @@ def main(files: str, **flags: object) -> None:
         else:
             printer.file(path)
             output.note(f"Ignoring unknown file {path}")
-    printer.close()
+    printer.close(dump.problems)
     for problem in dump.problems:
         output.note(problem)
     if dump.problems:
@@ -79,14 +80,22 @@ def main(files: str, **flags: object) -> None:
 
 
 def _expand(files: str, suffixes: tuple[str, ...]) -> list[Path]:
-    """The files named; a directory stands for every file in it that can be dumped, in order of offsets."""
+    """The files named; a directory stands for every file in it that can be dumped, in order of offsets.
+
+    Raises:
+        CommandError: one does not exist, or a directory holds no file of a log.
+    """
     paths: list[Path] = []
     for text in files.split(","):
         path = Path(text.strip())
         if path.is_dir():
             inside = [each for each in path.iterdir() if each.suffix in suffixes and each.name[0].isdigit()]
+            if not inside:
+                raise CommandError(f"{path}: this directory holds no file of a log")
             paths += sorted(inside, key=lambda each: (each.name.split(".")[0], each.suffix))
         elif text.strip():
+            if not path.exists():
+                raise CommandError(f"{path}: there is no such file")
             paths.append(path)
     return paths
 
@@ -98,9 +107,7 @@ class _Printer:
         self._form = form
         self._content = content
         self._metadata = metadata
-        self._is_first = True
-        if form is OutputFormat.JSON:
-            output.raw(b'{"rows":[')
+        self._document = output.JsonList("rows")
 
     def file(self, path: Path) -> None:
         """Say which file follows."""
@@ -122,17 +129,14 @@ class _Printer:
                 self._flush(block)
         self._flush(block)
 
-    def close(self) -> None:
+    def close(self, problems: Sequence[str]) -> None:
         """End the JSON document."""
         if self._form is OutputFormat.JSON:
-            output.raw(b"]}\n")
+            self._document.close({"problems": list(problems)})
 
     def _flush(self, block: list[str]) -> None:
-        if not block:
-            return
         if self._form is OutputFormat.JSON:
-            output.raw((("" if self._is_first else ",") + ",".join(block)).encode())
-        else:
+            self._document.add(block)
+        elif block:
             output.raw(("\n".join(block) + "\n").encode())
-        self._is_first = False
         block.clear()

@@ -68,15 +68,18 @@ def main(
         outcome = found[partition]
         if isinstance(outcome, ApiError):
             failures += 1
+            rows.append({**_row(partition), "offset": None, "error": outcome.code.name})
             note(f"Skip getting offsets for topic-partition {partition} due to error: {outcome.message}")
         elif outcome.offset != _UNKNOWN:
             lines.append(f"{partition.topic}:{partition.partition}:{outcome.offset}")
-            rows.append(
-                {"topic": partition.topic, "partition": partition.partition, "offset": outcome.offset}
-            )
-    common.show(View("offsets", lines, rows))
+            rows.append({**_row(partition), "offset": outcome.offset, "error": None})
+    common.show(View("offsets", lines, rows, columns=("topic", "partition", "offset")))
     if failures:
         raise CommandError(f"{failures} of {len(chosen)} partitions did not answer", kafka_status=0)
+
+
+def _row(partition: TopicPartition) -> dict[str, object]:
+    return {"topic": partition.topic, "partition": partition.partition}
 
 
 def parse_time(text: str) -> int:

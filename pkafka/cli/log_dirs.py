@@ -1,16 +1,18 @@
 """pk-log-dirs: log directories and the replicas in them, as kafka-log-dirs.sh."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pkafka.cli.java_text import java_class
 from pkafka.cli.options import CommandError, Common, command, connection_options
-from pkafka.cli.output import OutputFormat, View, line, to_json
+from pkafka.cli.output import OutputFormat, Table, View, choose_format, line, to_json
 
 if TYPE_CHECKING:
     from pkafka.clients.admin.results import LogDir
+
+_REPLICA_KEYS: Final = ("topic", "partition", "size", "offset_lag", "future")
 
 
 @command("pk-log-dirs")
@@ -32,7 +34,8 @@ def main(common: Common, describe: bool, broker_list: str | None, topic_list: st
                 f"ERROR: The given brokers do not exist from --broker-list: {_joined(missing)}. "
                 f"Current existent brokers: {_joined(live)}"
             )
-        if common.output in (None, OutputFormat.TEXT, OutputFormat.TABLE):
+        form = choose_format(common.output)
+        if form is OutputFormat.TEXT:
             line("Querying brokers for log directories information")
         found = admin.describe_log_dirs(chosen, timeout_ms=common.timeout_ms)
     brokers = []
@@ -42,12 +45,20 @@ def main(common: Common, describe: bool, broker_list: str | None, topic_list: st
             brokers.append({"broker": broker, "logDirs": [_directory(each, topics) for each in outcome]})
         else:
             failures.append(f"broker {broker}: {outcome}")
-    document = {"brokers": brokers, "version": 1}
-    if common.output in (None, OutputFormat.TEXT):
+    version = {"version": 1}
+    if form is OutputFormat.TEXT:
         line(f"Received log directory information from brokers {_joined(chosen)}")
-        line(to_json(document))
+        line(to_json({"brokers": brokers, **version}))
     else:
-        common.show(View("brokers", [], _rows(found, topics, common.output), {"version": 1}))
+        common.show(
+            View(
+                "brokers",
+                [],
+                brokers,
+                {**version, "errors": failures},
+                tables=[Table(_replica_rows(found, topics))],
+            )
+        )
     if failures:
         raise CommandError("; ".join(failures))
 
@@ -76,35 +87,32 @@ def _directory(directory: "LogDir", topics: set[str] | None) -> dict[str, object
     }
 
 
-def _rows(
-    found: "Mapping[int, list[LogDir] | Exception]",
-    topics: set[str] | None,
-    form: OutputFormat | None,
+def _replica_rows(
+    found: "Mapping[int, list[LogDir] | Exception]", topics: set[str] | None
 ) -> list[dict[str, object]]:
-    """JSON keeps Kafka's nesting; a table and CSV have one row per replica."""
-    directories = [
-        (broker, each) for broker, outcome in found.items() if isinstance(outcome, list) for each in outcome
-    ]
-    if form in (OutputFormat.JSON, OutputFormat.JSONL):
-        return [
-            {"broker": broker, "logDirs": [_directory(each, topics) for each in outcome]}
-            for broker, outcome in found.items()
-            if isinstance(outcome, list)
-        ]
-    return [
-        {
-            "broker": broker,
-            "log_dir": directory.path,
-            "topic": each.partition.topic,
-            "partition": each.partition.partition,
-            "size": each.size_bytes,
-            "offset_lag": each.offset_lag,
-            "future": each.is_future,
-        }
-        for broker, directory in directories
-        for each in directory.replicas
-        if topics is None or each.partition.topic in topics
-    ]
+    """One row per replica, for a table; a directory that shows none has one without replica."""
+    rows: list[dict[str, object]] = []
+    for broker, outcome in found.items():
+        for directory in outcome if isinstance(outcome, list) else []:
+            place: dict[str, object] = {
+                "broker": broker,
+                "log_dir": directory.path,
+                "error": None if directory.error is None else directory.error.code.name,
+            }
+            replicas: list[dict[str, object]] = [
+                {
+                    "topic": each.partition.topic,
+                    "partition": each.partition.partition,
+                    "size": each.size_bytes,
+                    "offset_lag": each.offset_lag,
+                    "future": each.is_future,
+                }
+                for each in directory.replicas
+                if topics is None or each.partition.topic in topics
+            ]
+            nothing: dict[str, object] = dict.fromkeys(_REPLICA_KEYS)
+            rows += [{**place, **each} for each in replicas or [nothing]]
+    return rows
 
 
 def _joined(brokers: list[int]) -> str:

@@ -6,7 +6,7 @@ single-valued flag given twice is refused. An error is one line that says what t
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeVar
 
@@ -75,12 +75,15 @@ class _Explaining(click.Command):
     def run(self, args: list[str]) -> int:
         """Run the command and return its status."""
         name = self.name or "pk"
+        output.begin_run()
         try:
             self._run(name, args)
             sys.stdout.flush()
         except click.UsageError as error:
             at = name if error.ctx is None else error.ctx.command_path
-            output.note(f"{at}: {error.format_message()} (see {at} --help)")
+            message = error.format_message()
+            output.show_error("Usage", message, code=None, asked=_asked_format(args))
+            output.note(f"{at}: {message} (see {at} --help)")
             return effective(ExitStatus.USAGE)
         except (KeyboardInterrupt, click.Abort):
             return ExitStatus.INTERRUPTED
@@ -306,12 +309,25 @@ def connection_options(function: F) -> F:
 
 
 def output_option(function: F) -> F:
-    """Add ``--output``."""
-    return click.option(
-        "--output",
-        type=click.Choice([form.value for form in OutputFormat]),
-        help="Format of the answer; default: Kafka's text in a pipe, a table on a terminal.",
+    """Add ``--output`` of a command that shows tables."""
+    return _output_option(
+        OutputFormat, "Format of the answer; default: Kafka's text in a pipe, a table on a terminal."
     )(function)
+
+
+def text_output_option(function: F) -> F:
+    """Add ``--output`` of a command whose text is what a terminal gets too."""
+    return _output_option(OutputFormat, "Format of the answer; default: Kafka's text.")(function)
+
+
+def stream_output_option(function: F) -> F:
+    """Add ``--output`` of a command that prints while it reads, which no table does."""
+    forms = (OutputFormat.TEXT, OutputFormat.JSON, OutputFormat.JSONL)
+    return _output_option(forms, "Format of what is shown; default: Kafka's text.")(function)
+
+
+def _output_option(forms: Iterable[OutputFormat], text: str) -> Callable[[F], F]:
+    return click.option("--output", type=click.Choice([form.value for form in forms]), help=text)
 
 
 def timeout_option(function: F) -> F:

@@ -23,6 +23,13 @@ class OutputFormat(Enum):
     CSV = "csv"
 
 
+class Table(NamedTuple):
+    """Rows of equal keys; a terminal shows ``columns`` of them (all when left out)."""
+
+    rows: Sequence[Mapping[str, object]]
+    columns: Sequence[str] = ()
+
+
 class View(NamedTuple):
     """What a command has to say.
 
@@ -32,6 +39,8 @@ class View(NamedTuple):
         rows: one mapping per thing, all with the same keys; JSON values.
         extra: more keys of the JSON document.
         columns: for a table or CSV: which keys, in which order; all of the first row when left out.
+        tables: where rows hold rows of their own: what a terminal shows in place of ``rows``, from coarse to fine;
+            CSV has the finest, with all its keys.
     """
 
     name: str
@@ -39,6 +48,7 @@ class View(NamedTuple):
     rows: Sequence[Mapping[str, object]] = ()
     extra: Mapping[str, object] = {}
     columns: Sequence[str] = ()
+    tables: Sequence[Table] = ()
 
 
 def choose_format(asked: OutputFormat | None) -> OutputFormat:
@@ -48,21 +58,66 @@ def choose_format(asked: OutputFormat | None) -> OutputFormat:
     return OutputFormat.TABLE if sys.stdout.isatty() and not compat_39() else OutputFormat.TEXT
 
 
+class _Document(Enum):
+    """How far this run's one JSON document has come."""
+
+    NONE = "none"
+    OPEN = "open"
+    WHOLE = "whole"
+
+
+_document = _Document.NONE
+
+
+def begin_run() -> None:
+    """A command starts: nothing of its JSON document is printed yet."""
+    global _document
+    _document = _Document.NONE
+
+
 def show(view: View, asked: OutputFormat | None = None) -> None:
     """Print a view to standard output."""
     form = choose_format(asked)
     if form is OutputFormat.TABLE and view.rows:
-        _print_table(view)
+        for table in view.tables or (Table(view.rows, view.columns),):
+            _print_table(table)
     elif form is OutputFormat.JSON:
-        print(to_json({view.name: list(view.rows), **view.extra}))
+        _print_document({view.name: list(view.rows), **view.extra})
     elif form is OutputFormat.JSONL:
         for row in view.rows:
             print(to_json(row))
     elif form is OutputFormat.CSV:
-        _print_csv(view)
+        _print_csv(Table(view.tables[-1].rows) if view.tables else Table(view.rows, view.columns))
     else:
         for line in view.lines:
             print(line)
+
+
+class JsonList:
+    """A JSON document with one list that is printed while it grows.
+
+    Nothing is printed before the first row, and a failing command's error ends the document (:func:`show_error`).
+
+    Args:
+        name: the key of the list.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._beginning = f'{{"{name}":['
+
+    def add(self, rows: Sequence[str]) -> None:
+        """Print rows, each one line of JSON."""
+        if rows:
+            raw((self._before(",") + ",".join(rows)).encode())
+            _set(_Document.OPEN)
+
+    def close(self, extra: Mapping[str, object]) -> None:
+        """End the list and the document, with more keys of it."""
+        raw(f"{self._before('')}]{_more(extra)}}}\n".encode())
+        _set(_Document.WHOLE)
+
+    def _before(self, next_row: str) -> str:
+        return next_row if _document is _Document.OPEN else self._beginning
 
 
 def line(text: str) -> None:
@@ -81,9 +136,18 @@ def note(text: str) -> None:
 
 
 def show_error(name: str, message: str, *, code: int | None, asked: OutputFormat | None) -> None:
-    """Print an error as the one JSON document of the run, where JSON was asked for."""
-    if asked in (OutputFormat.JSON, OutputFormat.JSONL):
-        print(to_json({"error": {"code": code, "name": name, "message": message}}))
+    """Print an error where JSON was asked for: as the run's one document, or as the end of the one that is open.
+
+    After a whole document nothing is added: its rows say what failed.
+    """
+    error = {"error": {"code": code, "name": name, "message": message}}
+    if asked is OutputFormat.JSONL:
+        print(to_json(error))
+    elif asked is OutputFormat.JSON and _document is _Document.NONE:
+        _print_document(error)
+    elif asked is OutputFormat.JSON and _document is _Document.OPEN:
+        print(f"]{_more(error)}}}")
+        _set(_Document.WHOLE)
 
 
 def prompt(text: str) -> None:
@@ -97,42 +161,63 @@ def to_json(value: object) -> str:
     return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
 
 
-def _columns(view: View) -> Sequence[str]:
-    return view.columns or (list(view.rows[0]) if view.rows else [])
+def _set(document: _Document) -> None:
+    global _document
+    _document = document
 
 
-def _cell(value: object) -> str:
+def _print_document(document: Mapping[str, object]) -> None:
+    print(to_json(document))
+    _set(_Document.WHOLE)
+
+
+def _more(extra: Mapping[str, object]) -> str:
+    """More keys of an object that is open."""
+    return f",{to_json(extra)[1:-1]}" if extra else ""
+
+
+def _columns(table: Table) -> Sequence[str]:
+    return table.columns or (list(table.rows[0]) if table.rows else [])
+
+
+def _cell(value: object, *, pairs_apart: str = ",") -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        return ",".join(f"{key}={item}" for key, item in value.items())
+        return pairs_apart.join(f"{key}={item}" for key, item in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(_cell(item) for item in value)
     return str(value)
 
 
-def _print_csv(view: View) -> None:
+def _print_csv(table: Table) -> None:
     import csv
 
     writer: Any = csv.writer(sys.stdout, lineterminator="\n")
-    columns = _columns(view)
+    columns = _columns(table)
     writer.writerow(columns)
-    for row in view.rows:
+    for row in table.rows:
         writer.writerow([_cell(row.get(column)) for column in columns])
 
 
-def _print_table(view: View) -> None:
+def _print_table(table: Table) -> None:
     from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as Drawn
 
-    columns = _columns(view)
-    table = Table(box=box.SIMPLE_HEAD)
+    columns = _columns(table)
+    drawn = Drawn(box=box.SIMPLE_HEAD)
     for column in columns:
-        numeric = all(isinstance(row.get(column), int | float | None) for row in view.rows)
-        table.add_column(column.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
-    for row in view.rows:
-        table.add_row(*[_cell(row.get(column)) for column in columns])
-    Console().print(table)
+        numeric = all(isinstance(row.get(column), int | float | None) for row in table.rows)
+        # A word a line: numbers below a long name leave the width to ids, which stay whole, and to values.
+        drawn.add_column(
+            column.replace("_", "\n"),
+            justify="right" if numeric else "left",
+            overflow="fold",
+            no_wrap=column == "id",
+        )
+    for row in table.rows:
+        drawn.add_row(*[_cell(row.get(column), pairs_apart="\n") for column in columns])
+    Console().print(drawn)

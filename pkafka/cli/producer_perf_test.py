@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.options import CommandError, command, output_option, parse_assignments, use_environment
+from pkafka.cli.options import CommandError, command, parse_assignments, text_output_option, use_environment
 from pkafka.cli.output import OutputFormat, View, line, show
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option("--print-metrics", is_flag=True, help="Not supported yet.")
 @click.option("--transactional-id", metavar="ID", help="Not supported yet.")
 @click.option("--transaction-duration-ms", type=int, metavar="MS", help="Not supported yet.")
-@output_option
+@text_output_option
 def main(**flags: object) -> None:
     """Measure the throughput and latency of one producer."""
     for name in ("print_metrics", "transactional_id", "transaction_duration_ms"):

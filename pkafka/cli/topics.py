@@ -1,7 +1,7 @@
 """pk-topics: create, list, describe, grow and delete topics, as kafka-topics.sh."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -14,7 +14,7 @@ from pkafka.cli.options import (
     parse_assignments,
     require,
 )
-from pkafka.cli.output import OutputFormat, View, line
+from pkafka.cli.output import OutputFormat, Table, View, line
 from pkafka.cli.topic_filter import topic_pattern
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import INTERNAL_TOPICS, NO_TOPIC_ID, TopicPartition, parse_topic_id, topic_id_text
@@ -36,6 +36,8 @@ _PARTITION_FILTERS = (
     "unavailable_partitions",
 )
 _REPLICATION_FACTOR_MAX = 32_767
+_TOPIC_COLUMNS = ("name", "id", "partition_count", "replication_factor", "configs")
+_PARTITION_COLUMNS = ("name", "partition", "leader", "replicas", "isr")
 
 
 class Flags(NamedTuple):
@@ -208,9 +210,10 @@ def _describe(admin: "Admin", flags: Flags) -> View:
             continue
         lines += [_partition_line(topic.name, each, moving) for each in shown]
         rows.append(_topic_row(topic, overrides, shown, moving))
-    return View(
-        "topics", lines, rows, columns=("name", "id", "partition_count", "replication_factor", "configs")
-    )
+    tables = [Table(rows, _TOPIC_COLUMNS)] if show_topics else []
+    if show_partitions:
+        tables.append(Table(_partition_rows(rows), _PARTITION_COLUMNS))
+    return View("topics", lines, rows, tables=tables)
 
 
 def _topics_to_describe(admin: "Admin", flags: Flags) -> "list[TopicDescription]":
@@ -344,6 +347,23 @@ def _topic_row(
             for each in shown
         ],
     }
+
+
+def _partition_rows(topics: "Sequence[Mapping[str, Any]]") -> list[dict[str, object]]:
+    """One row per partition, with what it has from its topic: without rows inside rows, for a table."""
+    return [
+        {
+            "name": topic["name"],
+            "id": topic["id"],
+            "partition": each["partition"],
+            "leader": each["leader"],
+            "replicas": each["replicas"],
+            "isr": each["isr"],
+            "configs": topic["configs"],
+        }
+        for topic in topics
+        for each in topic["partitions"]
+    ]
 
 
 def _joined(brokers: Iterable[int]) -> str:
