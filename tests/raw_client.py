@@ -8,7 +8,8 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Self, TypeVar
 
 from pkafka.errors import ErrorCode
@@ -17,6 +18,7 @@ from pkafka.protocol.messages import create_topics, fetch, list_offsets, metadat
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import Record, read_records
+from tests.talk import wait_for
 
 Key = TypeVar("Key", tuple[str, int], tuple[bytes, int], tuple[str | bytes, int])
 
@@ -47,6 +49,7 @@ class RawClient:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.sock.connect((host, int(port)))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.port: int = self.sock.getsockname()[1]
         self._sent: list[tuple[int, int, int]] = []
         self._correlation_id = 0
 
@@ -116,6 +119,13 @@ class RawClient:
         return self.receive()
 
 
+def at_once(jobs: Sequence[Callable[[], object]], *, timeout_s: float = 100.0) -> None:
+    """Run each job in a thread of its own; fails with what the first of them raised, or when one does not end."""
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        for job in as_completed([threads.submit(job) for job in jobs], timeout=timeout_s):
+            job.result()
+
+
 def create_topic(address: str, partitions: int = 1, **configs: object) -> str:
     """Create a topic and wait until it is led; ``retention_ms=5`` is the setting ``retention.ms``."""
     name = new_topic_name()
@@ -136,11 +146,10 @@ def create_topic(address: str, partitions: int = 1, **configs: object) -> str:
     with RawClient(address) as client:
         [topic] = client.call(request, 5).topics
         assert topic.error_code == 0, ErrorCode(topic.error_code)
-        deadline = time.monotonic() + 10
         keys = {(name, partition): -1 for partition in range(partitions)}
-        while any(code for code, _offset in ask_offsets(client, keys).values()):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_for(
+            lambda: not any(code for code, _offset in ask_offsets(client, keys).values()), what="leaders"
+        )
     return name
 
 

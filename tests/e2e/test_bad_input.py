@@ -1,7 +1,7 @@
 """Whatever a client sends, the others are served: real processes, every kind of malformed, absurd or hostile input.
 
-After each test the broker answers on a new connection within a second, all of its processes are still the same, and
-its log has no error.
+After each test the broker answers on a new connection, all of its processes are still the same, and its log has no
+error.
 """
 
 import random
@@ -30,9 +30,9 @@ from pkafka.protocol.registry import request_class, request_header_version, vers
 from pkafka.records.batch import BATCH_OVERHEAD, write_crc
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
-from pkafka.testing import Broker, running_broker
+from pkafka.testing import Broker
+from tests.e2e.conftest import WORKERS, complaints
 from tests.raw_client import (
-    OTHER_BROKER,
     ClosedByBroker,
     RawClient,
     ask_offsets,
@@ -46,35 +46,22 @@ from tests.raw_client import (
     produce_to,
     records_of,
 )
+from tests.sockets import unread_bytes
+from tests.talk import wait_for
 
 REQUEST_BYTES_MAX = 4_000_000
 LARGEST = 2**31 - 1
+MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | None]:
-    if OTHER_BROKER:
-        yield None
-        return
-    settings = {"pkafka.workers": 2, "socket.request.max.bytes": REQUEST_BYTES_MAX}
-    with running_broker(tmp_path_factory.mktemp("bad") / "broker", settings) as broker:
-        yield broker
-
-
-@pytest.fixture
-def address(broker: Broker | None) -> str:
-    return OTHER_BROKER if broker is None else broker.bootstrap  # type: ignore[return-value]
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[RawClient]:
-    with RawClient(address) as client:
-        yield client
+def broker_settings() -> dict[str, object]:
+    return {"pkafka.workers": WORKERS, "socket.request.max.bytes": REQUEST_BYTES_MAX}
 
 
 @pytest.fixture(scope="module")
-def topic(broker: Broker | None) -> str:
-    return create_topic(OTHER_BROKER if broker is None else broker.bootstrap)  # type: ignore[arg-type]
+def topic(address: str) -> str:
+    return create_topic(address)
 
 
 @pytest.fixture(autouse=True)
@@ -83,24 +70,33 @@ def unharmed(broker: Broker | None, address: str) -> Iterator[None]:
         yield
         assert_answers(address)
         return
-    processes = psutil.Process(broker.pid).children(recursive=True)
+    processes = children(broker)
     said = broker.log_file.stat().st_size
     yield
     assert_answers(address)
-    assert psutil.Process(broker.pid).children(recursive=True) == processes
-    with broker.log_file.open() as log:
-        log.seek(said)
-        complaints = [
-            line for line in log if " ERROR " in line or " CRITICAL " in line or line.startswith("Traceback")
-        ]
-    assert complaints == []
+    assert children(broker) == processes
+    assert complaints(broker, said) == []
 
 
 def assert_answers(address: str) -> None:
-    began = time.monotonic()
+    """A new connection is served; soon, but how soon is a matter of the machine, too."""
     with RawClient(address, timeout_s=5) as fresh:
         assert fresh.call(metadata.MetadataRequest(topics=[]), 9).brokers
-    assert time.monotonic() - began < 1
+
+
+def children(broker: Broker) -> list[psutil.Process]:
+    return psutil.Process(broker.pid).children(recursive=True)
+
+
+def resident_bytes(broker: Broker) -> int:
+    return sum(one.memory_info().rss for one in children(broker))
+
+
+def worked_s(broker: Broker | None) -> float:
+    """The time for which the broker's processes have had a processor: unlike the time of day, it is their own."""
+    if broker is None:
+        return 0.0
+    return sum(times.user + times.system for times in (one.cpu_times() for one in children(broker)))
 
 
 def header(key: int, version: int, client_id: bytes | None = b"bad") -> bytes:
@@ -129,11 +125,7 @@ def test_a_length_that_no_request_has_closes_the_connection(client: RawClient, s
     assert client.is_closed()
 
 
-def test_the_largest_request_is_served_and_a_larger_one_is_not(
-    address: str, client: RawClient, broker: Broker | None
-) -> None:
-    if broker is None:
-        pytest.skip("this limit was set for pkafka")
+def test_the_largest_request_is_served_and_a_larger_one_is_not(own_broker: Broker, client: RawClient) -> None:
     name_bytes = REQUEST_BYTES_MAX - 10 - 4 - 2
     names = []
     while name_bytes:
@@ -146,26 +138,21 @@ def test_the_largest_request_is_served_and_a_larger_one_is_not(
     assert len(frame) == REQUEST_BYTES_MAX
     client.send_frame(frame)
     assert client.read_frame()
-    with RawClient(address) as other:
+    with RawClient(own_broker.bootstrap) as other:
         other.send_bytes(struct.pack(">i", REQUEST_BYTES_MAX + 1) + frame[:100])
         assert other.is_closed()
 
 
-def test_announced_requests_that_never_come_cost_no_memory(address: str, broker: Broker | None) -> None:
-    if broker is None:
-        pytest.skip("looks at pkafka's processes")
-    before = resident_bytes(broker)
-    clients = [RawClient(address) for _ in range(200)]
+def test_announced_requests_that_never_come_cost_no_memory(own_broker: Broker) -> None:
+    before = resident_bytes(own_broker)
+    clients = [RawClient(own_broker.bootstrap) for _ in range(200)]
     for client in clients:
         client.send_bytes(struct.pack(">i", REQUEST_BYTES_MAX) + b"\0")
-    assert_answers(address)
-    assert resident_bytes(broker) - before < 32 * 1024 * 1024
+    wait_for(lambda: unread_bytes(own_broker.port) == 0, what="reading")
+    assert_answers(own_broker.bootstrap)
+    assert resident_bytes(own_broker) - before < 32 * MIB
     for client in clients:
         client.close()
-
-
-def resident_bytes(broker: Broker) -> int:
-    return sum(one.memory_info().rss for one in psutil.Process(broker.pid).children(recursive=True))
 
 
 @pytest.mark.parametrize("cut", [1, 3, 4, 5, 11, 13])
@@ -292,12 +279,12 @@ CUT_KEYS = frozenset(
     ],
 )
 def test_array_sizes_without_elements_close_the_connection(
-    client: RawClient, key: ApiKey, version: int, before: bytes, count: int
+    broker: Broker | None, client: RawClient, key: ApiKey, version: int, before: bytes, count: int
 ) -> None:
-    began = time.monotonic()
+    worked_before_s = worked_s(broker)
     client.send_frame(header(key, version) + before + struct.pack(">i", count))
     assert client.is_closed()
-    assert time.monotonic() - began < 1
+    assert worked_s(broker) - worked_before_s < 1
 
 
 @pytest.mark.parametrize("count", [2**31, 2**32 - 1, 1_000_000])
@@ -528,15 +515,13 @@ def test_a_bad_record_set_is_refused_and_the_connection_goes_on(
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 def test_a_decompression_bomb_is_not_inflated(
-    client: RawClient, topic: str, codec: Codec, broker: Broker | None
+    client: RawClient, topic: str, codec: Codec, own_broker: Broker
 ) -> None:
-    if broker is None:
-        pytest.skip("Apache Kafka inflates it")
     bomb = batch(bytes(300_000_000), codec=codec)
-    before = resident_bytes(broker)
+    before = resident_bytes(own_broker)
     code, _offset = produce_to(client, topic, bomb[: REQUEST_BYTES_MAX - 1000])
     assert code in (CORRUPT, INVALID, ErrorCode.MESSAGE_TOO_LARGE)
-    assert resident_bytes(broker) - before < 150 * 1024 * 1024
+    assert resident_bytes(own_broker) - before < 150 * MIB
     assert produce_to(client, topic, GOOD)[0] == ErrorCode.NONE
 
 
@@ -577,10 +562,8 @@ def test_fetching_from_offsets_that_do_not_exist(client: RawClient, topic: str, 
 )
 def test_fetch_limits_at_their_extremes(client: RawClient, topic: str, options: dict[str, int]) -> None:
     assert produce_to(client, topic, GOOD)[0] == ErrorCode.NONE
-    began = time.monotonic()
     part = fetch_from(client, topic, 0, **options)
     assert part.error_code == 0
-    assert time.monotonic() - began < 3
     assert records_of(part), "at least one batch, whatever the limits"
 
 
@@ -639,7 +622,6 @@ def test_the_same_partition_twice_in_one_request(client: RawClient, topic: str) 
 def test_ten_thousand_pipelined_requests_are_answered_in_order(client: RawClient) -> None:
     request = api_versions.ApiVersionsRequest()
     stream = b"".join(client.encoded(request, 0) for _ in range(10_000))
-    client.sock.settimeout(60)
     client.sock.setblocking(False)
     sent = 0
     deadline = time.monotonic() + 2
@@ -647,8 +629,7 @@ def test_ten_thousand_pipelined_requests_are_answered_in_order(client: RawClient
         try:
             sent += client.sock.send(stream[sent : sent + 65536])
         except BlockingIOError:
-            time.sleep(0.01)
-    client.sock.setblocking(True)
+            time.sleep(0.01)  # it may take more when it has answered some
     client.sock.settimeout(60)
     assert_answers(client.address)
     # The broker may have stopped reading: what it has read it answers, and then it reads on.
@@ -660,14 +641,13 @@ def test_ten_thousand_pipelined_requests_are_answered_in_order(client: RawClient
             sent += client.sock.send(stream[sent : sent + 1000])
 
 
-def test_a_client_that_never_reads_costs_little_memory(address: str, broker: Broker | None) -> None:
-    if broker is None:
-        pytest.skip("looks at pkafka's processes")
+def test_a_client_that_never_reads_costs_little_memory(own_broker: Broker) -> None:
+    address = own_broker.bootstrap
     name = create_topic(address)
     with RawClient(address) as writer:
         for _ in range(5):
             produce_to(writer, name, batch(b"x" * 900_000))
-    before = resident_bytes(broker)
+    before = resident_bytes(own_broker)
     clients = [RawClient(address, receive_buffer_bytes=4096) for _ in range(20)]
     for number, client in enumerate(clients):
         request: metadata.MetadataRequest | produce.ProduceRequest
@@ -684,8 +664,11 @@ def test_a_client_that_never_reads_costs_little_memory(address: str, broker: Bro
                 client.sock.send(one * 50)
         except BlockingIOError:
             pass
-    assert_answers(address)
-    assert resident_bytes(broker) - before < 64 * 1024 * 1024
+    # The broker stops reading at a point that cannot be seen from here, so look again and again.
+    for _ in range(10):
+        assert_answers(address)
+        assert resident_bytes(own_broker) - before < 64 * MIB
+        time.sleep(0.05)
     for client in clients:
         client.close()
 

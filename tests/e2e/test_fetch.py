@@ -1,15 +1,11 @@
-"""Fetch on real processes: sessions, size limits, long polls, old versions, and connections that move between workers.
-
-``PKAFKA_TEST_BOOTSTRAP=host:port`` asks another broker instead, such as Apache Kafka.
-"""
+"""Fetch on real processes: sessions, size limits, long polls, old versions, connections that move between workers."""
 
 import itertools
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from functools import partial
 
-import psutil
 import pytest
 
 from pkafka.errors import ErrorCode
@@ -17,11 +13,13 @@ from pkafka.protocol.messages import api_versions, delete_records, delete_topics
 from pkafka.records.batch import read_header
 from pkafka.records.compression import Codec
 from pkafka.server.partitions import owner_of
-from pkafka.testing import Broker, running_broker
+from pkafka.testing import Broker
+from tests.e2e.conftest import WORKERS
 from tests.raw_client import (
     OTHER_BROKER,
     RawClient,
     ask_offsets,
+    at_once,
     batch,
     create_topic,
     fetch_from,
@@ -33,32 +31,14 @@ from tests.raw_client import (
     records_of,
     topic_id,
 )
+from tests.sockets import holder
+from tests.talk import wait_for
 
-WORKERS = 2
+pytestmark = pytest.mark.usefixtures("no_error_is_logged")
+
 NEW_SESSION = (0, 0)
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | None]:
-    if OTHER_BROKER:
-        yield None
-        return
-    with running_broker(tmp_path_factory.mktemp("fetch") / "broker", {"pkafka.workers": WORKERS}) as broker:
-        yield broker
-        said = broker.log_file.read_text()
-    assert " ERROR " not in said, said
-    assert "Traceback" not in said, said
-
-
-@pytest.fixture(scope="module")
-def address(broker: Broker | None) -> str:
-    return OTHER_BROKER if broker is None else broker.bootstrap  # type: ignore[return-value]
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[RawClient]:
-    with RawClient(address) as client:
-        yield client
+AN_HOUR_MS = 3_600_000
+"""Much longer than a client waits for an answer: what it gets is not what it gets when its time is over."""
 
 
 def values(part: object, from_offset: int = 0) -> list[bytes | None]:
@@ -231,12 +211,10 @@ def test_a_fetch_waits_for_records_on_whichever_worker_they_come(
     with RawClient(address) as writer:
         for partition in range(partitions):
             offsets = {(topic, n): int(n < partition) for n in range(partitions)}
-            client.send(fetch_request(offsets, max_wait_ms=10_000), 12)
-            time.sleep(0.05)
-            began = time.monotonic()
+            client.send(fetch_request(offsets, max_wait_ms=AN_HOUR_MS), 12)
+            time.sleep(0.05)  # long enough, nearly always, to be waiting before there is a record
             write(writer, topic, b"now", partition=partition)
             parts = fetched(client.receive())
-            assert time.monotonic() - began < 1
             assert {key[1] for key, part in parts.items() if values(part)} == {partition}
 
 
@@ -249,7 +227,8 @@ def test_a_fetch_ends_when_its_time_is_over_and_not_before(
     parts = fetched(
         client.call(fetch_request({(topic, n): 0 for n in range(partitions)}, max_wait_ms=300), 12)
     )
-    assert 0.3 <= time.monotonic() - began < 1.5
+    # The client gives up after 15 s: of a wait that never ends.
+    assert time.monotonic() - began >= 0.3
     assert [part.error_code for part in parts.values()] == [0] * partitions
 
 
@@ -260,16 +239,15 @@ def test_a_fetch_waits_until_there_are_enough_bytes_in_all(
     topic = create_topic(address, partitions)
     with RawClient(address) as writer:
         request = fetch_request(
-            {(topic, n): 0 for n in range(partitions)}, min_bytes=3_000, max_wait_ms=10_000
+            {(topic, n): 0 for n in range(partitions)}, min_bytes=3_000, max_wait_ms=AN_HOUR_MS
         )
         client.send(request, 12)
         for number in range(2):
             write(writer, topic, b"x" * 1_000, partition=number % partitions)
-            time.sleep(0.05)
-        client.sock.settimeout(0.2)
+        client.sock.settimeout(0.3)  # that no answer comes can only be seen by waiting for one
         with pytest.raises(TimeoutError):
             client.sock.recv(1)
-        client.sock.settimeout(5)
+        client.sock.settimeout(15)
         write(writer, topic, b"x" * 1_000)
         parts = fetched(client.receive())
         assert sum(len(values(part)) for part in parts.values()) == 3
@@ -281,15 +259,13 @@ def test_a_fetch_waits_until_there_are_enough_bytes_in_all(
 def test_a_waiting_fetch_hears_that_its_topic_is_deleted(address: str, client: RawClient) -> None:
     topic = create_topic(address, 2)
     for places in ({(topic, 0): 0}, {(topic, 0): 0, (topic, 1): 0}):
-        client.send(fetch_request(places, max_wait_ms=10_000), 12)
+        client.send(fetch_request(places, max_wait_ms=AN_HOUR_MS), 12)
         waiting = client
         client = RawClient(address)
-    began = time.monotonic()
     request = delete_topics.DeleteTopicsRequest(topic_names=[topic], timeout_ms=5_000)
     assert client.call(request, 5).responses[0].error_code == 0
     codes = {part.error_code for part in fetched(waiting.receive()).values()}
     assert codes & {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
-    assert time.monotonic() - began < 5
     client.close()
     waiting.close()
 
@@ -434,39 +410,25 @@ def test_answers_come_in_the_order_of_the_requests(address: str, client: RawClie
         assert client.receive().responses[0].partition_responses[0].error_code == 0
 
 
-def serving_worker(broker: Broker, client: RawClient) -> int:
-    """The index of the worker that holds the client's connection."""
-    port = client.sock.getsockname()[1]
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        for child in psutil.Process(broker.pid).children():
-            if any(one.raddr and one.raddr.port == port for one in child.net_connections("tcp")):
-                return int(child.name().rpartition("-")[2])
-    raise AssertionError("nobody holds the connection")
-
-
 @pytest.mark.parametrize("partition", range(WORKERS))
-def test_a_consumer_of_one_partition_ends_at_its_owner(broker: Broker | None, partition: int) -> None:
-    if broker is None:
-        pytest.skip("looks at pkafka's processes")
-    topic = create_topic(broker.bootstrap, WORKERS)
-    with RawClient(broker.bootstrap) as writer:
+def test_a_consumer_of_one_partition_ends_at_its_owner(own_broker: Broker, partition: int) -> None:
+    topic = create_topic(own_broker.bootstrap, WORKERS)
+    owner = f"worker-{owner_of(topic, partition, WORKERS)}"
+    with RawClient(own_broker.bootstrap) as writer:
         write(writer, topic, b"x" * 500_000, partition=partition)
-    clients = [RawClient(broker.bootstrap) for _ in range(6)]
+    clients = [RawClient(own_broker.bootstrap) for _ in range(6)]
     for client in clients:
         for _ in range(10):
             part = fetch_from(client, topic, 0, partition, session=(0, 0))
             assert values(part) == [b"x" * 500_000]
-        assert serving_worker(broker, client) == owner_of(topic, partition, WORKERS)
+        wait_for(lambda: holder(own_broker, client.port) == owner)  # noqa: B023 - called at once
         client.close()
 
 
-def test_a_consumer_with_a_session_is_moved_before_the_session_begins(broker: Broker | None) -> None:
-    if broker is None:
-        pytest.skip("looks at pkafka's processes")
-    topic = create_topic(broker.bootstrap, WORKERS)
+def test_a_consumer_with_a_session_is_moved_before_the_session_begins(address: str) -> None:
+    topic = create_topic(address, WORKERS)
     for partition in range(WORKERS):
-        with RawClient(broker.bootstrap) as client:
+        with RawClient(address) as client:
             session, epoch = NEW_SESSION
             for number in range(5):
                 write(client, topic, b"%d" % number, partition=partition)
@@ -478,7 +440,7 @@ def test_a_consumer_with_a_session_is_moved_before_the_session_begins(broker: Br
                 session, epoch = response.session_id, epoch + 1
 
 
-def test_moving_loses_no_byte_of_what_was_pipelined(broker: Broker | None, address: str) -> None:
+def test_moving_loses_no_byte_of_what_was_pipelined(address: str) -> None:
     """Requests for partitions of all workers, in pieces of odd sizes: the connection moves in the middle of frames."""
     topic = create_topic(address, 4)
     with RawClient(address) as writer:
@@ -502,7 +464,6 @@ def test_moving_loses_no_byte_of_what_was_pipelined(broker: Broker | None, addre
 
 def test_readers_and_writers_of_all_partitions_at_once(address: str) -> None:
     topic = create_topic(address, 4)
-    problems: list[BaseException] = []
     count = 60
 
     def produce(partition: int) -> None:
@@ -522,19 +483,7 @@ def test_readers_and_writers_of_all_partitions_at_once(address: str) -> None:
                         assert record.value == struct.pack(">I", record.offset) * 500
                         offsets[partition] += 1
 
-    def run(target: object, *arguments: int) -> None:
-        try:
-            target(*arguments)  # type: ignore[operator]
-        except BaseException as problem:  # noqa: BLE001 - shown by the test
-            problems.append(problem)
-
-    threads = [threading.Thread(target=run, args=(produce, n)) for n in range(4)]
-    threads += [threading.Thread(target=run, args=(consume, 0)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert problems == []
+    at_once([*(partial(produce, n) for n in range(4)), *[partial(consume, 0)] * 4])
 
 
 # -- offsets of several workers --

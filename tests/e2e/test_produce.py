@@ -1,16 +1,12 @@
-"""Produce on real processes: acks, versions, topic settings, idempotence, and producers that move between workers.
-
-``PKAFKA_TEST_BOOTSTRAP=host:port`` asks another broker instead, such as Apache Kafka.
-"""
+"""Produce on real processes: acks, versions, topic settings, idempotence, and producers that move between workers."""
 
 import os
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-import psutil
 import pytest
 
 from pkafka.errors import ErrorCode
@@ -20,12 +16,15 @@ from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
 from pkafka.records.legacy import build_message_set
 from pkafka.server.partitions import owner_of
-from pkafka.testing import Broker, running_broker
+from pkafka.testing import Broker
+from tests.e2e.conftest import WORKERS
+from tests.faults.family import family
 from tests.raw_client import (
     OTHER_BROKER,
     ClosedByBroker,
     RawClient,
     ask_offsets,
+    at_once,
     batch,
     create_topic,
     fetch_from,
@@ -34,32 +33,12 @@ from tests.raw_client import (
     produce_to,
     records_of,
 )
+from tests.sockets import holder, unread_bytes
+from tests.talk import wait_for
 
-WORKERS = 2
+pytestmark = pytest.mark.usefixtures("no_error_is_logged")
+
 NONE = ErrorCode.NONE
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | None]:
-    if OTHER_BROKER:
-        yield None
-        return
-    with running_broker(tmp_path_factory.mktemp("produce") / "broker", {"pkafka.workers": WORKERS}) as broker:
-        yield broker
-        said = broker.log_file.read_text()
-    assert " ERROR " not in said, said
-    assert "Traceback" not in said, said
-
-
-@pytest.fixture(scope="module")
-def address(broker: Broker | None) -> str:
-    return OTHER_BROKER if broker is None else broker.bootstrap  # type: ignore[return-value]
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[RawClient]:
-    with RawClient(address) as client:
-        yield client
 
 
 def read_values(client: RawClient, topic: str, partition: int = 0) -> list[bytes | None]:
@@ -191,24 +170,15 @@ def test_pipelined_requests_for_all_workers_are_answered_in_order(address: str, 
 
 def test_many_producers_of_all_partitions_at_once(address: str) -> None:
     topic = create_topic(address, 4)
-    problems: list[BaseException] = []
 
     def produce(producer: int) -> None:
-        try:
-            with RawClient(address) as client:
-                for number in range(100):
-                    partition = number * (producer + 1) % 4
-                    value = struct.pack(">II", producer, number) + bytes(200)
-                    assert produce_to(client, topic, batch(value), partition)[0] == NONE
-        except BaseException as problem:  # noqa: BLE001 - shown by the test
-            problems.append(problem)
+        with RawClient(address) as client:
+            for number in range(100):
+                partition = number * (producer + 1) % 4
+                value = struct.pack(">II", producer, number) + bytes(200)
+                assert produce_to(client, topic, batch(value), partition)[0] == NONE
 
-    threads = [threading.Thread(target=produce, args=(n,)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert problems == []
+    at_once([partial(produce, n) for n in range(6)])
     with RawClient(address) as client:
         found = []
         for partition in range(4):
@@ -228,34 +198,64 @@ def test_large_requests_for_all_workers_are_written_as_they_came(address: str, s
     partitions in every request; no two sets are alike."""
     topic = create_topic(address, 4, **{"max.message.bytes": 2_000_000})
     producers, rounds = 20, 3
-    problems: list[BaseException] = []
-
-    def value(producer: int, number: int, partition: int) -> bytes:
-        seed = struct.pack(">III", producer, number, partition)
-        return seed * (size // len(seed))
 
     def produce(producer: int) -> None:
-        try:
-            with RawClient(address, timeout_s=60) as client:
-                for number in range(rounds):
-                    sets = {(topic, n): batch(value(producer, number, n)) for n in range(4)}
-                    response = client.call(produce_request(sets), 9)
-                    parts = [part for found in response.responses for part in found.partition_responses]
-                    assert [part.error_code for part in parts] == [NONE] * 4
-        except BaseException as problem:  # noqa: BLE001 - shown by the test
-            problems.append(problem)
+        with RawClient(address, timeout_s=60) as client:
+            for number in range(rounds):
+                sets = {(topic, n): batch(repeated(size, producer, number, n)) for n in range(4)}
+                assert errors_of(client.call(produce_request(sets), 9)) == [NONE] * 4
 
-    threads = [threading.Thread(target=produce, args=(n,)) for n in range(producers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(100)
-    assert problems == []
+    at_once([partial(produce, n) for n in range(producers)])
     with RawClient(address, timeout_s=60) as client:
         for partition in range(4):
-            found = sorted(value or b"" for value in read_values(client, topic, partition))
-            wanted = [value(one, number, partition) for one in range(producers) for number in range(rounds)]
-            assert found == sorted(wanted)
+            found = sorted(whole(value, size) for value in read_values(client, topic, partition))
+            assert found == [(one, number, partition) for one in range(producers) for number in range(rounds)]
+
+
+@pytest.mark.parametrize("size", [2_000, 300_000])
+def test_a_request_keeps_its_memory_until_the_other_worker_has_read_it(own_broker: Broker, size: int) -> None:
+    """Three requests for both workers at one of them, while the other one stands still; the first client leaves."""
+    topic = create_topic(own_broker.bootstrap, WORKERS)
+    clients = [RawClient(own_broker.bootstrap) for _ in range(32)]
+    wait_for(lambda: all(holder(own_broker, client.port) for client in clients), what="accepting")
+    here = [client for client in clients if holder(own_broker, client.port) == "worker-0"]
+    assert len(here) >= 3, "the kernel gave nearly all connections to one worker"
+    other = family(own_broker)["worker-1"]
+    other.suspend()
+    try:
+        for number, client in enumerate(here[:3]):
+            sets = {(topic, n): batch(repeated(size, number, 0, n)) for n in range(WORKERS)}
+            client.send(produce_request(sets), 9)
+            wait_for(lambda: unread_bytes(own_broker.port) == 0, what="reading")
+        here[0].close()
+    finally:
+        other.resume()
+    for client in here[1:3]:
+        assert errors_of(client.receive()) == [NONE] * WORKERS
+    for partition in range(WORKERS):
+        found = [whole(value, size) for value in read_values(here[1], topic, partition)]
+        assert found == [(number, 0, partition) for number in range(3)]
+    for client in clients:
+        client.close()
+
+
+def repeated(size: int, producer: int, number: int, partition: int) -> bytes:
+    """A value of about that size, made of nothing but these numbers."""
+    seed = struct.pack(">III", producer, number, partition)
+    return seed * (size // len(seed))
+
+
+def whole(value: bytes | None, size: int) -> tuple[int, int, int]:
+    """The numbers of which ``value`` is made, when all of it is; so a failure prints numbers and not megabytes."""
+    assert value is not None
+    producer, number, partition = struct.unpack_from(">III", value)
+    assert value == repeated(size, producer, number, partition), "other bytes behind the first ones"
+    return producer, number, partition
+
+
+def errors_of(response: Any) -> list[ErrorCode]:
+    """The error code of every partition in a Produce response."""
+    return [ErrorCode(part.error_code) for found in response.responses for part in found.partition_responses]
 
 
 # -- settings of the topic --
@@ -342,7 +342,7 @@ def test_a_topic_cannot_want_more_replicas_in_sync_than_it_has(
 def producer(client: RawClient) -> tuple[int, int]:
     request = init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     answer = client.call(request, 4)
-    while answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+    while answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # Kafka fetches its first block of ids
         time.sleep(0.05)
         answer = client.call(request, 4)
     assert answer.error_code == 0
@@ -414,35 +414,23 @@ def test_transactions_are_refused_until_they_are_served(client: RawClient, addre
 # -- connections that move --
 
 
-def serving_worker(broker: Broker, client: RawClient) -> int:
-    """The index of the worker that holds the client's connection."""
-    port = client.sock.getsockname()[1]
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        for child in psutil.Process(broker.pid).children():
-            if any(one.raddr and one.raddr.port == port for one in child.net_connections("tcp")):
-                return int(child.name().rpartition("-")[2])
-    raise AssertionError("nobody holds the connection")
-
-
 @pytest.mark.parametrize("size", [10, 1_000_000])
 @pytest.mark.parametrize("partition", range(WORKERS))
-def test_a_producer_of_one_partition_ends_at_its_owner(
-    broker: Broker | None, partition: int, size: int
-) -> None:
-    if broker is None:
-        pytest.skip("looks at pkafka's processes")
-    topic = create_topic(broker.bootstrap, WORKERS)
+def test_a_producer_of_one_partition_ends_at_its_owner(own_broker: Broker, partition: int, size: int) -> None:
+    topic = create_topic(own_broker.bootstrap, WORKERS)
+    owner = f"worker-{owner_of(topic, partition, WORKERS)}"
     payload = os.urandom(size)
-    expected: list[bytes] = []
+    count = 0
     for _ in range(5):
-        with RawClient(broker.bootstrap) as client:
+        with RawClient(own_broker.bootstrap) as client:
             for _ in range(3):
-                assert produce_to(client, topic, batch(payload), partition) == (NONE, len(expected))
-                expected.append(payload)
-            assert serving_worker(broker, client) == owner_of(topic, partition, WORKERS)
-    with RawClient(broker.bootstrap) as client:
-        assert read_values(client, topic, partition) == expected
+                assert produce_to(client, topic, batch(payload), partition) == (NONE, count)
+                count += 1
+            wait_for(lambda: holder(own_broker, client.port) == owner)
+    with RawClient(own_broker.bootstrap) as client:
+        found = read_values(client, topic, partition)
+    # Not the values, which fill a page each.
+    assert [value == payload for value in found] == [True] * count
 
 
 def test_large_frames_in_pieces_survive_the_move(address: str) -> None:
@@ -471,16 +459,14 @@ def test_large_frames_in_pieces_survive_the_move(address: str) -> None:
             assert read_values(client, topic, partition) == expected
 
 
-def test_a_connection_that_goes_to_and_fro_soon_stays(broker: Broker | None) -> None:
-    if broker is None:
-        pytest.skip("looks at pkafka's processes")
-    topic = create_topic(broker.bootstrap, 2)
-    with RawClient(broker.bootstrap) as client:
-        moves, before = 0, -1
+def test_a_connection_that_goes_to_and_fro_soon_stays(own_broker: Broker) -> None:
+    topic = create_topic(own_broker.bootstrap, 2)
+    with RawClient(own_broker.bootstrap) as client:
+        moves, before = 0, ""
         for number in range(60):
             assert produce_to(client, topic, batch(b"x"), number % 2)[0] == NONE
             if number % 6 == 5:
-                now = serving_worker(broker, client)
+                now = holder(own_broker, client.port) or before
                 moves += now != before
                 before = now
         assert moves <= 4

@@ -1,0 +1,37 @@
+"""The sockets of this machine, seen from outside."""
+
+import contextlib
+import socket
+from pathlib import Path
+
+import psutil
+
+from pkafka.testing import Broker
+from tests.faults.family import family
+
+
+def free_port() -> int:
+    """A port that nobody listens on; whoever comes first gets it, so listen on port 0 where that is possible."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def holder(broker: Broker, client_port: int) -> str | None:
+    """The name of the child that has the connection which a client made from that port; None when nobody has it."""
+    for name, child in family(broker).items():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if any(one.raddr and one.raddr.port == client_port for one in child.net_connections("tcp")):
+                return name
+    return None
+
+
+def unread_bytes(port: int) -> int:
+    """What was sent to a port of this machine and not read yet, plus the connections that nobody has accepted yet."""
+    count = 0
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        # proc_pid_net(5): number, local address, remote address, state, lengths of the queues to send and to read
+        _number, local, _remote, _state, queues, *_rest = line.split()
+        if int(local.rpartition(":")[2], 16) == port:
+            count += int(queues.rpartition(":")[2], 16)
+    return count
