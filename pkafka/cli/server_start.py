@@ -144,7 +144,9 @@ def _log_to(path: Path | None, warnings: tuple[str, ...]) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    logging.getLogger("kazoo").setLevel(
+        logging.ERROR
+    )  # it tells of every attempt; the control process of changes
     for warning in warnings:
         logging.getLogger("pkafka.config").warning("%s", warning)
 

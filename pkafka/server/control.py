@@ -92,6 +92,7 @@ class Control:
         self._booted = asyncio.Event()
         self._identified = asyncio.Event()
         self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._session = SessionState.CONNECTED
         self._tasks: set[asyncio.Task[Any]] = set()
         self.channels = LocalChannels(self, setup.config.workers)
         self._operations: dict[str, Handler] = {
@@ -285,6 +286,14 @@ class Control:
         self.controller.submit(call)
 
     def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.SUSPENDED:
+            log.warning(
+                "No connection to ZooKeeper (%s): records flow, changes of topics and configurations wait",
+                self.setup.config.zookeeper_connect,
+            )
+        elif state is SessionState.CONNECTED and self._session is SessionState.SUSPENDED:
+            log.info("The connection to ZooKeeper is back, and the session goes on")
+        self._session = state
         if state is SessionState.EXPIRED and not self._ended.done():
             log.warning("The session with the coordination store has expired; beginning a new one")
             self._line.note(lifeline.SESSION, None)
