@@ -183,7 +183,12 @@ def _supervise(
         adopt=adopt,
     )
     mains = {CONTROL: control.main(control_setup)}
-    counts = SharedCounts(workers=config.workers, listeners=[listener.name for listener in listeners])
+    counts = SharedCounts(
+        workers=config.workers,
+        listeners=[listener.name for listener in listeners],
+        rate_samples=config.quota_window_num,
+        rate_window_ms=config.quota_window_size_seconds * 1000,
+    )
     for index in range(config.workers):
         setup = worker.WorkerSetup(
             config=config,

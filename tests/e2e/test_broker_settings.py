@@ -13,7 +13,7 @@ import pytest
 from pkafka.clients.admin.results import NewTopic
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
-from pkafka.protocol.messages import metadata
+from pkafka.protocol.messages import api_versions, metadata
 from pkafka.records.batch import read_header
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
@@ -304,3 +304,33 @@ def test_checkpoints_are_written_at_their_intervals(broker: Broker, talk: Talk, 
     key = TopicPartition(topic, 0)
     assert talk.admin.delete_records({key: 1})[key] == 1
     wait_for(lambda: f"{topic} 0 1" in lines("log-start-offset-checkpoint"))
+
+
+def seconds_for(broker: Broker, connections: int) -> float:
+    """How long it takes until so many new connections are served."""
+    clients = [RawClient(broker.bootstrap) for _ in range(connections)]
+    began = time.monotonic()
+    for client in clients:
+        client.send(api_versions.ApiVersionsRequest(), 0)
+    for client in clients:
+        assert client.receive().error_code == 0
+        client.close()
+    return time.monotonic() - began
+
+
+def test_connections_are_taken_in_at_their_rate(tmp_path: Path) -> None:
+    settings = {
+        "pkafka.workers": 2,
+        "max.connection.creation.rate": 10,
+        "quota.window.num": 2,
+        "quota.window.size.seconds": 1,
+    }
+    with running_broker(tmp_path, settings) as broker:
+        # A burst of one window passes, and perhaps what came when the broker started.
+        assert 0.8 < seconds_for(broker, 25) < 4
+        with talking(broker.bootstrap) as talk:
+            talk.set_broker(name="", max_connection_creation_rate=1_000)
+            wait_for(lambda: seconds_for(broker, 5) < 0.2)
+            assert seconds_for(broker, 25) < 0.8
+            talk.set_broker(name="", **{"listener.name.plaintext.max.connection.creation.rate": 10})
+            wait_for(lambda: seconds_for(broker, 25) > 0.8)

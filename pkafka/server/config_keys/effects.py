@@ -88,6 +88,9 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     + "test_checkpoints_are_written_at_their_intervals",
     "replica.high.watermark.checkpoint.interval.ms": _SETTINGS
     + "test_checkpoints_are_written_at_their_intervals",
+    "max.connection.creation.rate": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
+    "quota.window.num": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
+    "quota.window.size.seconds": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
 }
 """Broker key to the test of its effect."""
 
@@ -181,7 +184,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "log.local.retention.bytes",
         "log.local.retention.ms",
         "log.message.format.version",
-        "max.connection.creation.rate",
         "max.request.partition.size.limit",
         "metadata.log.dir",
         "metadata.log.max.record.bytes.between.snapshots",
@@ -223,8 +225,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "producer.purgatory.purge.interval.requests",
         "queued.max.request.bytes",
         "queued.max.requests",
-        "quota.window.num",
-        "quota.window.size.seconds",
         "remote.fetch.max.wait.ms",
         "remote.log.index.file.cache.total.size.bytes",
         "remote.log.manager.copier.thread.pool.size",

@@ -6,6 +6,7 @@ from ipaddress import IPv4Address
 
 import pytest
 
+from pkafka.clock import ManualClock
 from pkafka.errors import ConfigError
 from pkafka.net.listener import Admission
 from pkafka.server.config import BrokerConfig, socket_buffer_bytes
@@ -85,6 +86,57 @@ def test_a_connection_that_moves_is_counted_once() -> None:
     assert one.admit("CLIENT", HERE) is ADMIT
 
 
+def timed(settings: LimitSettings) -> tuple[ManualClock, list[ConnectionLimits]]:
+    """Two workers that count new connections over two seconds."""
+    clock = ManualClock()
+    counts = SharedCounts(workers=2, listeners=["CLIENT", "BROKER"], rate_samples=2)
+    return clock, [ConnectionLimits(counts, index, settings, clock=clock) for index in range(2)]
+
+
+def test_connections_that_come_too_fast_wait_in_all_workers() -> None:
+    clock, (one, other) = timed(LimitSettings(rate=2))
+    assert [one.admit("CLIENT", HERE), other.admit("CLIENT", HERE)] == [ADMIT, ADMIT]
+    # A third within the second: half a second more brings the rate down.
+    assert one.admit("CLIENT", HERE) is WAIT
+    assert other.admit("CLIENT", HERE) is WAIT
+    clock.advance(ms=499)
+    assert one.admit("CLIENT", HERE) is WAIT
+    clock.advance(ms=1)
+    # Only the one that waited comes in; the other begins to wait.
+    assert one.admit("CLIENT", HERE) is ADMIT
+    assert other.admit("CLIENT", HERE) is WAIT
+    clock.advance(ms=1_000)
+    assert other.admit("CLIENT", HERE) is ADMIT
+    clock.advance(ms=10_000)
+    assert [other.admit("CLIENT", HERE), one.admit("CLIENT", HERE)] == [ADMIT, ADMIT]
+
+
+def test_the_rate_of_a_listener_holds_up_that_listener_alone() -> None:
+    _clock, (one, other) = timed(LimitSettings(rate_by_listener={"CLIENT": 1}))
+    assert one.admit("CLIENT", HERE) is ADMIT
+    assert other.admit("CLIENT", HERE) is WAIT
+    assert [other.admit("BROKER", HERE) for _ in range(9)] == [ADMIT] * 9
+
+
+def test_brokers_are_not_held_up_by_the_rate_of_clients() -> None:
+    _clock, (one, other) = timed(LimitSettings(rate=1, protected_listener="BROKER"))
+    assert [one.admit("BROKER", HERE) for _ in range(9)] == [ADMIT] * 9
+    assert one.admit("CLIENT", HERE) is ADMIT
+    assert other.admit("CLIENT", HERE) is WAIT
+
+
+def test_who_waits_for_a_place_is_counted_once() -> None:
+    clock, (one, _other) = timed(LimitSettings(rate=2, total=1))
+    assert one.admit("CLIENT", HERE) is ADMIT
+    assert [one.admit("CLIENT", THERE) for _ in range(50)] == [WAIT] * 50
+    one.release("CLIENT", HERE)
+    assert one.admit("CLIENT", THERE) is ADMIT
+    one.release("CLIENT", THERE)
+    assert one.admit("CLIENT", THERE) is WAIT
+    clock.advance(ms=500)
+    assert one.admit("CLIENT", THERE) is ADMIT
+
+
 def test_the_successor_of_a_dead_worker_forgets_its_connections() -> None:
     settings = LimitSettings(total=4, per_address=3)
     counts = SharedCounts(workers=2, listeners=["CLIENT"])
@@ -150,15 +202,19 @@ def test_limits_are_read_from_the_configuration() -> None:
                 "max.connections.per.ip": "10",
                 "max.connections.per.ip.overrides": f"{HERE}:5,localhost:7",
                 "listener.name.internal.max.connections": "50",
+                "max.connection.creation.rate": "7",
+                "listener.name.plaintext.max.connection.creation.rate": "9",
             }
         )
     )
     assert settings.total == 100
-    assert settings.by_listener == {"PLAINTEXT": 2**31 - 1, "INTERNAL": 50}
+    # A listener without a limit of its own has the broker's.
+    assert settings.by_listener == {"PLAINTEXT": 100, "INTERNAL": 50}
     assert settings.per_address == 10
     assert settings.by_address[packed(HERE)] == 5
     assert settings.by_address[packed("127.0.0.1")] == 7
     assert settings.protected_listener == "INTERNAL"
+    assert (settings.rate, settings.rate_by_listener) == (7, {"PLAINTEXT": 9, "INTERNAL": 7})
 
 
 def test_the_only_listener_is_not_protected() -> None:
@@ -171,6 +227,7 @@ def test_the_only_listener_is_not_protected() -> None:
         ("max.connections.per.ip.overrides", "no-such-host.invalid:5"),
         ("listener.name.internal.max.connections", "many"),
         ("listener.name.internal.max.connections", "-1"),
+        ("listener.name.internal.max.connection.creation.rate", "-1"),
     ],
 )
 def test_a_wrong_limit_is_named(key: str, value: str) -> None:

@@ -1,0 +1,79 @@
+"""How often something happens, measured and limited as Kafka's metrics do it (Rate over WindowedSum).
+
+Events are counted in samples of a window each. The rate is what the last samples hold over the time since the oldest of
+them began, at least ``samples - 1`` windows: so a burst of that many windows' worth passes before anybody is slowed
+down. The counts lie in memory that processes may share; whoever shares it keeps the others out while it calls.
+"""
+
+from typing import Final
+
+_HEAD: Final = 2  # place of the present sample | number of samples that were begun
+_SAMPLE: Final = 3  # begin in ms | last event in ms | amount
+
+
+class SampledRate:
+    """One measured rate.
+
+    Args:
+        memory: :meth:`cells` signed 64-bit numbers, zeroed at first.
+        samples: quota.window.num.
+        window_ms: quota.window.size.seconds, in milliseconds.
+    """
+
+    def __init__(self, memory: "memoryview[int]", *, samples: int, window_ms: int) -> None:
+        self._memory = memory
+        self._samples = samples
+        self._window_ms = window_ms
+
+    @staticmethod
+    def cells(samples: int) -> int:
+        """How many numbers a rate takes in memory."""
+        # One more than counts: the oldest is kept as long as a part of it lies within the time that is looked at.
+        return _HEAD + _SAMPLE * (samples + 1)
+
+    def record(self, now_ms: int, amount: int = 1) -> None:
+        """Something happened."""
+        memory = self._memory
+        if not memory[1]:
+            self._begin(0, now_ms)
+        elif now_ms - memory[self._cell(memory[0])] >= self._window_ms:
+            self._begin((memory[0] + 1) % (self._samples + 1), now_ms)
+        cell = self._cell(memory[0])
+        memory[cell + 1] = now_ms
+        memory[cell + 2] += amount
+
+    def throttle_ms(self, limit: float, now_ms: int) -> int:
+        """How long to wait, so that the rate comes back to ``limit`` a second; one window at most."""
+        if not self._memory[1]:
+            return 0
+        begun = self._forget_old(now_ms)
+        elapsed_ms = now_ms - min(self._memory[cell] for cell in begun)
+        missing = self._samples - 1 - elapsed_ms // self._window_ms
+        elapsed_ms += max(missing, 0) * self._window_ms
+        amount = sum(self._memory[cell + 2] for cell in begun)
+        # Without dividing: no time has gone by when there is one sample, and it has just begun.
+        if amount * 1000 <= limit * elapsed_ms:
+            return 0
+        if not limit or not elapsed_ms:
+            return self._window_ms
+        excess = amount * 1000 / elapsed_ms - limit
+        return min(int(excess / limit * elapsed_ms + 0.5), self._window_ms)
+
+    def _forget_old(self, now_ms: int) -> list[int]:
+        """Empty the samples without an event in the time that is looked at; returns the cells of all."""
+        memory = self._memory
+        begun = [self._cell(place) for place in range(memory[1])]
+        for cell in begun:
+            if now_ms - memory[cell + 1] >= self._samples * self._window_ms:
+                memory[cell], memory[cell + 1], memory[cell + 2] = now_ms, now_ms, 0
+        return begun
+
+    def _begin(self, place: int, now_ms: int) -> None:
+        memory = self._memory
+        memory[0], memory[1] = place, max(memory[1], place + 1)
+        cell = self._cell(place)
+        memory[cell], memory[cell + 1], memory[cell + 2] = now_ms, now_ms, 0
+
+    @staticmethod
+    def _cell(place: int) -> int:
+        return _HEAD + _SAMPLE * place
