@@ -3,6 +3,7 @@
 import base64
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,7 @@ from pkafka.cli.topic_filter import topic_pattern
 from pkafka.model import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
+    from pkafka.clients.cluster import TopicView
     from pkafka.clients.consumer import Chunk, Consumer
     from pkafka.tools.console import ShownRecord
 
@@ -31,6 +33,8 @@ _POLL_MS: Final = 500
 _CHUNK_RECORDS: Final = 10_000
 _FORMATTERS: Final = ("DefaultMessageFormatter", "LoggingMessageFormatter", "NoOpMessageFormatter")
 _CONNECT_MS: Final = 10_000
+_CREATION_MS: Final = 5_000
+_CREATION_POLL_S: Final = 0.05
 
 
 @command("pk-console-consumer", kafka_failure=0)
@@ -328,14 +332,32 @@ def _partitions(consumer: "Consumer", flags: Mapping[str, object]) -> list[Topic
         if not views:
             raise CommandError(f"no topic matches {flags['include']}")
     else:
-        views = [consumer.partitions_for(str(flags["topic"]))]
-        if views[0].error:
-            raise CommandError(
-                f"topic {flags['topic']}: {views[0].error.message}", hint="create it with pk-topics --create"
-            )
+        views = [_topic(consumer, str(flags["topic"]), flags)]
     found = [TopicPartition(view.name, each.partition) for view in views for each in view.partitions]
     if isinstance(number, int):
         found = [each for each in found if each.partition == number]
         if not found:
             raise CommandError(f"topic {flags['topic']} has no partition {number}")
     return found
+
+
+def _topic(consumer: "Consumer", name: str, flags: Mapping[str, object]) -> "TopicView":
+    """The topic, which the broker may just be creating because it was asked for.
+
+    Raises:
+        CommandError: it is not there and does not come.
+    """
+    silence_ms = flags["timeout_ms"]
+    wait_ms = (
+        _CREATION_MS if not isinstance(silence_ms, int) or silence_ms < 0 else min(silence_ms, _CREATION_MS)
+    )
+    deadline = time.monotonic() + wait_ms / 1_000
+    while True:
+        view = consumer.partitions_for(name)
+        if not view.error:
+            return view
+        if not view.error.retriable or time.monotonic() > deadline:
+            raise CommandError(
+                f"topic {name}: {view.error.message}", hint="create it with pk-topics --create"
+            )
+        time.sleep(_CREATION_POLL_S)

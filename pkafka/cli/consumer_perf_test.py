@@ -124,6 +124,7 @@ def _properties(flags: Mapping[str, object]) -> dict[str, object]:
     values["auto.offset.reset"] = "latest" if flags["from_latest"] else "earliest"
     values["check.crcs"] = False
     values.setdefault("client.id", "perf-consumer-client")
+    values.setdefault("allow.auto.create.topics", "false")  # there would be nothing to measure
     return values
 
 

@@ -203,9 +203,16 @@ class Consumer:
     # -- looking around -----------------------------------------------------------------------------------
 
     def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> TopicView:
-        """A topic as the cluster knows it now; ``error`` of it says whether it exists."""
+        """A topic as the cluster knows it now; ``error`` of it says whether it exists.
+
+        As in Kafka, asking lets the broker create it, unless ``allow.auto.create.topics`` is false; it is there a
+        little later then.
+        """
         with self._alone():
-            return self._cluster.refresh([topic], timeout_ms=timeout_ms).topics[topic]
+            view = self._cluster.refresh(
+                [topic], allow_auto_create=self.config.allow_auto_create_topics, timeout_ms=timeout_ms
+            )
+            return view.topics[topic]
 
     def topics(self, *, timeout_ms: int | None = None) -> dict[str, TopicView]:
         """All topics that this client may see."""
