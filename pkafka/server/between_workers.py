@@ -95,7 +95,7 @@ class LentFiles:
         try:
             payload, _blob, fds = await self._worker.ask(owner, "fetch", [rows, *limits])
         except DescriptorsLost:
-            self._return_all(owner)
+            self.return_all(owner)
             raise
         if peer is None or peer.gone:
             # It answered and died; what it lent before was closed just now.
@@ -108,7 +108,7 @@ class LentFiles:
         files.update(zip(new, fds, strict=True))
         if any(type(answer[5]) is list and answer[5][2] and answer[5][0] not in files for answer in answers):
             # This answer was on its way when everything was returned.
-            self._return_all(owner)
+            self.return_all(owner)
             raise DescriptorsLost(ErrorCode.UNKNOWN_SERVER_ERROR)
         found = [self._found(files, answer) for answer in answers]
         self._close(owner, dropped)
@@ -132,8 +132,8 @@ class LentFiles:
             None if diverging is None else (diverging[0], diverging[1]),
         )
 
-    def _return_all(self, owner: int) -> None:
-        """The owner believes that we have a file which never came: let it lend everything anew."""
+    def return_all(self, owner: int) -> None:
+        """The owner may believe that we have a file which never came: let it lend everything anew."""
         self._close(owner, list(self._borrowed.get(owner, ())))
         peer = self._worker.worker_peers.get(owner)
         if peer is not None:

@@ -194,7 +194,7 @@ def _supervise(
             config=config,
             index=index,
             workers=config.workers,
-            listeners=[(listener.name, listener.sockets[index]) for listener in listeners],
+            listeners=[(listener.name, listener.sockets) for listener in listeners],
             connection_counts=counts,
             limits=limits,
             directories=directories,

@@ -10,6 +10,7 @@ first suspension copies it. A blob given to :meth:`Peer.call` or :meth:`Peer.not
 
 import array
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -39,6 +40,17 @@ _INITIAL_BUFFER_BYTES: Final = 256 * 1024
 _KEPT_BUFFER_BYTES: Final = 4 * 1024 * 1024
 _pack: Final = msgpack.Packer().pack
 """One packer for all frames of a process: each brings a buffer of its own, which packb would make anew every time."""
+_NO_ROOM_PAUSE_S: Final = 0.05
+_NO_ROOM: Final = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EINTR,
+        errno.ENOBUFS,
+        errno.ENOMEM,
+        errno.ETOOMANYREFS,
+    }  # the last: descriptors on their way
+)
+"""What passes by itself; any other error means that nobody is at the other end."""
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(FDS_PER_FRAME_MAX * array.array("i").itemsize)
 
 
@@ -50,13 +62,18 @@ class PeerGone(PkafkaError):
     """The process at the other end ended before it answered."""
 
 
+class PeerLate(PeerGone):
+    """The process at the other end seems to hang. What it was asked for may still happen."""
+
+
 Handler: TypeAlias = (
     "Callable[[Peer, Payload, memoryview, list[int]], Reply | Payload | Awaitable[Reply | Payload]]"
 )
 """Serves one operation. May answer at once (hot paths do) or return an awaitable. A plain payload is an answer too."""
 
 ReplyCallback: TypeAlias = "Callable[[Reply | None, PkafkaError | None], None]"
-"""Gets the reply, or else the reason why there is none."""
+"""Gets the reply, or else the reason why there is none. :class:`PeerLate` is not the last word: the callback is called
+again when the other process has answered after all, or has ended."""
 
 
 class Peer:
@@ -81,6 +98,7 @@ class Peer:
     ) -> None:
         self.name = name
         self.gone = False
+        self.late = False
         self.index = -1
         self._sock = sock
         self._handlers = handlers
@@ -111,10 +129,10 @@ class Peer:
 
         Raises (from the future):
             ApiError: the other side answered with a Kafka error code.
-            PeerGone: it ended first.
+            PeerGone: it ended first, or seems to hang.
         """
         future: asyncio.Future[Reply] = self._loop.create_future()
-        if self.gone:
+        if self.gone or self.late:
             future.set_exception(PeerGone(self.name))
             return future
         self._next_call += 1
@@ -123,11 +141,11 @@ class Peer:
         return future
 
     def call_back(self, operation: str, payload: Payload, blob: Blob, answered: ReplyCallback) -> None:
-        """As :meth:`call`, for hot paths: ``answered`` is called once, from the receiving loop, without a future.
+        """As :meth:`call`, for hot paths: ``answered`` is called from the receiving loop, without a future.
 
         It may be called before this returns, when the other process is gone.
         """
-        if self.gone:
+        if self.gone or self.late:
             answered(None, PeerGone(self.name))
             return
         self._next_call += 1
@@ -152,11 +170,11 @@ class Peer:
             return
         try:
             sent = self._write(prefix, blob, fds)
-        except (BlockingIOError, InterruptedError):
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                self._lose()
+                return
             sent = -1
-        except OSError:
-            self._lose()
-            return
         if sent == len(prefix) + len(blob):
             return
         if sent < len(prefix):
@@ -183,8 +201,13 @@ class Peer:
                 sent = self._write(data, NO_BLOB, fds)
             except (BlockingIOError, InterruptedError):
                 return
-            except OSError:
-                self._lose()
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    # The socket itself may have room, and then would call again and again.
+                    self._loop.remove_writer(self._sock.fileno())
+                    self._loop.call_later(_NO_ROOM_PAUSE_S, self._send_on)
+                else:
+                    self._lose()
                 return
             for fd in fds:
                 socket.close(fd)
@@ -194,6 +217,10 @@ class Peer:
                 self._out[0] = (memoryview(data)[sent:], ())
         self._loop.remove_writer(self._sock.fileno())
 
+    def _send_on(self) -> None:
+        if not self.gone:
+            self._loop.add_writer(self._sock.fileno(), self._on_writable)
+
     # -- receiving --
 
     def _on_readable(self) -> None:
@@ -201,9 +228,9 @@ class Peer:
             count, ancillary, flags, _address = self._sock.recvmsg_into(
                 [self._view[self._end :]], _ANCILLARY_BYTES
             )
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                return
             count, ancillary, flags = 0, [], 0
         descriptors: list[int] = []
         for level, kind, data in ancillary:
@@ -369,6 +396,22 @@ class Peer:
 
     # -- the end --
 
+    def set_late(self, late: bool) -> None:
+        """The other process seems to hang, or moves again. Nobody waits for one that hangs: calls fail, also those
+        that it has been sent."""
+        self.late = late
+        if not late:
+            return
+        for call_id, waiting in list(self._calls.items()):
+            if isinstance(waiting, asyncio.Future):
+                del self._calls[call_id]
+            self._fail(waiting, PeerLate(self.name))
+
+    def _fail(self, waiting: "asyncio.Future[Reply] | ReplyCallback", error: PeerGone) -> None:
+        self._resolve(waiting, None, error)
+        if isinstance(waiting, asyncio.Future) and not waiting.cancelled():
+            waiting.exception()  # nobody may be waiting any more; that is no error
+
     def _lose(self) -> None:
         if self.gone:
             return
@@ -393,6 +436,4 @@ class Peer:
         self._out.clear()
         calls, self._calls = self._calls, {}
         for waiting in calls.values():
-            self._resolve(waiting, None, PeerGone(self.name))
-            if isinstance(waiting, asyncio.Future) and not waiting.cancelled():
-                waiting.exception()  # nobody may be waiting any more; that is no error
+            self._fail(waiting, PeerGone(self.name))

@@ -31,6 +31,7 @@ RELEASED: Final = "released"  # (control) controlled shutdown is done, the worke
 
 # Supervisor -> child.
 PEER: Final = "peer"  # payload: name of another child; descriptor: your end of the channel to it
+LATE: Final = "late"  # (workers) payload: name of another worker, whether it seems to hang
 STOP: Final = "stop"  # end cleanly
 CLOSE: Final = "close"  # (control) everybody else has gone: give the session back and end
 

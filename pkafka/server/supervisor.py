@@ -29,6 +29,8 @@ CLEANER: Final = "cleaner"
 
 SILENCE_MAX_S: Final = 10.0
 """A child whose event loop said nothing for this long hangs, and is killed and replaced."""
+LATE_SHARE: Final = 0.3
+"""After this part of that time it seems to hang: the others are told, and wait for it no longer."""
 POLL_S: Final = 0.5
 BOOT_MAX_S: Final = 600.0
 RESTARTS_MAX: Final = 6
@@ -62,7 +64,14 @@ class Child:
     line: Lifeline
     heard_s: float
     booted: bool = False
+    late: bool = False
+    """The others were told that it seems to hang."""
     stopping: bool = False
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether it serves clients."""
+        return self.name not in (CONTROL, CLEANER)
 
 
 @dataclass(slots=True)
@@ -101,6 +110,7 @@ class Supervisor:
         self._on_ready = on_ready
         self._on_stopped = on_stopped
         self._silence_max_s = silence_max_s
+        self._late_s = max(LATE_SHARE * silence_max_s, 1.5 * lifeline.BEAT_INTERVAL_S)
         self._failed_directories: set[str] = set()
         self._children: dict[str, Child] = {}
         self._born: set[str] = set()
@@ -170,6 +180,8 @@ class Supervisor:
 
     def _listen(self, child: Child) -> None:
         child.heard_s = time.monotonic()
+        if child.late:
+            self._set_late(child, late=False)
         for operation, payload in child.line.read():
             if operation == lifeline.BOOTED:
                 child.booted = True
@@ -184,6 +196,12 @@ class Supervisor:
                 self._waiting_for.discard(child.name)
             elif operation == lifeline.LOG_LEVEL:
                 self._set_log_level(payload)
+
+    def _set_late(self, child: Child, *, late: bool) -> None:
+        child.late = late
+        for other in self._children.values():
+            if other is not child and other.is_worker:
+                other.line.note(lifeline.LATE, [child.name, late])
 
     def _set_log_level(self, change: list[Any]) -> None:
         """Change a logger's level here, for those that are forked from now on, and in every child."""
@@ -238,6 +256,8 @@ class Supervisor:
         other.line.note(lifeline.PEER, one.name, [ends[1].fileno()])
         for end in ends:
             end.close()
+        if other.late and one.is_worker:
+            one.line.note(lifeline.LATE, [other.name, True])
 
     # -- watching --
 
@@ -281,7 +301,11 @@ class Supervisor:
         for child in self._children.values():
             child.heard_s += held_up_s
             limit = self._silence_max_s if child.booted else BOOT_MAX_S
-            if not child.stopping and now - child.heard_s > limit:
+            silent_s = now - child.heard_s
+            if child.is_worker and child.booted and not child.late and silent_s > self._late_s:
+                log.warning("%s (pid %d) has been silent for %.0f s", child.name, child.pid, silent_s)
+                self._set_late(child, late=True)
+            if not child.stopping and silent_s > limit:
                 log.error("%s (pid %d) has been silent for %.0f s; killing it", child.name, child.pid, limit)
                 child.heard_s = now
                 os.kill(child.pid, signal.SIGKILL)

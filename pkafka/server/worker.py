@@ -56,6 +56,8 @@ CONTROL_REQUEST_VERSIONS: Final = {"leader_and_isr": 7, "update_metadata": 8, "s
 
 DRAIN_MAX_S: Final = 1.0
 """A stop waits so long for the answers to requests in hand, of clients and of other workers."""
+SUCCESSOR_MAX_S: Final = 5.0
+"""A process that died is replaced at once. When nobody has come by then, it is the channel that was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class WorkerSetup:
     config: BrokerConfig
     index: int
     workers: int
-    listeners: Sequence[tuple[str, socket.socket]]
+    listeners: Sequence[tuple[str, Sequence[socket.socket]]]
+    """Their names, and the listening socket of each worker."""
     connection_counts: SharedCounts
     limits: LimitSettings
     directories: Sequence[LogDirectory]
@@ -111,7 +114,8 @@ class Worker:
         """The memory in which the other workers read large frames, by worker."""
         self._buffers = ReadBuffers(arena=self.arena)
         self._page_cache = PageCache(self.threads)
-        self._acceptors: list[Acceptor] = []
+        self._acceptors: dict[int, list[Acceptor]] = {}
+        """By the worker whose clients they take: this one, and others while they hang."""
         self._control: Peer | None = None
         self._control_ready = asyncio.Event()
         self._opened = asyncio.Event()
@@ -125,6 +129,7 @@ class Worker:
         self._operations = self._table()
         line_words: dict[str, Handler] = {
             lifeline.PEER: self._meet,
+            lifeline.LATE: self._other_is_late,
             lifeline.STOP: self._stop,
             lifeline.LOG_LEVEL: lambda _peer, change, _blob, _fds: set_log_level(change[0], change[1]),
         }
@@ -191,8 +196,8 @@ class Worker:
 
     async def _end(self) -> None:
         """Answer the requests in hand, then take no more, neither of clients nor of other workers; close the logs."""
-        for acceptor in self._acceptors:
-            acceptor.close()
+        for index in list(self._acceptors):
+            self._stop_accepting(index)
         await self._drain()
         for connection in list(self.connections):
             connection.close()
@@ -270,6 +275,7 @@ class Worker:
             peer.index = int(name.rpartition("-")[2])
             self._bury(self.worker_peers.get(peer.index))
             self.worker_peers[peer.index] = peer
+            self._stop_accepting(peer.index)
             if self.arena is not None:
                 peer.note("arena", fds=[self.arena.descriptor])
 
@@ -286,7 +292,21 @@ class Worker:
             predecessor.close()
             self._lost(predecessor)
 
+    def _other_is_late(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Another process seems to hang, or moves again. While a worker does, others take its new clients."""
+        name, late = payload
+        for index, peer in self.worker_peers.items():
+            if peer.name == name:
+                peer.set_late(late)
+                if not late:
+                    # Whatever it lent in answers that nobody waited for.
+                    self.files.return_all(index)
+                    self._stop_accepting(index)
+                elif self.index in self._acceptors and not self._stopping:
+                    self._accept_for(index)
+
     def _lost(self, peer: Peer) -> None:
+        self.loop.call_later(SUCCESSOR_MAX_S, self._miss, peer)
         if peer is self._control:
             self._control = None
             self._control_ready.clear()
@@ -298,6 +318,18 @@ class Worker:
             self.arenas.pop(peer.index, None)
             self.files.forget_peer(peer.index)
             self._grew_quiet.set()
+
+    def _miss(self, lost: Peer) -> None:
+        """Nobody came in the place of a process: both live, and only the channel between them is lost. One of them
+        ends, since what either had in hand for the other is not known."""
+        if lost.name == CONTROL:
+            is_missing = self._control is None
+        elif lost.name == CLEANER:
+            is_missing = self._cleaner is None
+        else:
+            is_missing = lost.index < self.index and lost.index not in self.worker_peers
+        if is_missing and not self._stopping:
+            self.crash(PeerGone(f"{lost.name} is out of reach"))
 
     async def _greet_control(self, peer: Peer) -> None:
         # Leadership of a log that is not open yet would open it a second time, as a new one.
@@ -324,7 +356,7 @@ class Worker:
         """Call another worker.
 
         Raises (from the future):
-            PeerGone: it died, and its successor is not there yet.
+            PeerGone: it died, and its successor is not there yet; or it seems to hang.
             ApiError: it refused.
         """
         peer = self.worker_peers.get(index)
@@ -416,19 +448,27 @@ class Worker:
 
     def _serve(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """The broker is registered and the first metadata are here: let clients in."""
-        if self._acceptors or self._stopping:
-            return
-        for name, sock in self.setup.listeners:
-            acceptor = Acceptor(
-                sock,
+        if self.index not in self._acceptors and not self._stopping:
+            self._accept_for(self.index)
+
+    # -- clients --
+
+    def _accept_for(self, index: int) -> None:
+        """Take the clients in that the kernel gives to that worker."""
+        self._acceptors[index] = [
+            Acceptor(
+                sockets[index],
                 partial(self._accept, name),
                 admit=partial(self._admit, name),
                 send_buffer_bytes=socket_buffer_bytes(self.config, "socket.send.buffer.bytes"),
                 spare_descriptors=_spare_descriptors(),
             )
-            self._acceptors.append(acceptor)
+            for name, sockets in self.setup.listeners
+        ]
 
-    # -- clients --
+    def _stop_accepting(self, index: int) -> None:
+        for acceptor in self._acceptors.pop(index, ()):
+            acceptor.close()
 
     def _admit(self, listener: str, host: str) -> Admission:
         admission = self._limits.admit(listener, host)
@@ -480,7 +520,7 @@ class Worker:
         assert isinstance(state, ConnectionState)
         state.foreign_streak += 1
         peer = self.worker_peers.get(owner)
-        if peer is None or state.has_session or state.foreign_streak < 4**state.moves:
+        if peer is None or peer.late or state.has_session or state.foreign_streak < 4**state.moves:
             return None
 
         def take(sock: socket.socket, unread: bytes) -> None:

@@ -18,7 +18,7 @@ from pkafka.net.connection import Answer, Detach, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import ProduceRow, decode_produce, encode_produce_response
 from pkafka.records.validation import RecordError, validate
-from pkafka.server.ipc import Blob, Reply
+from pkafka.server.ipc import Blob, PeerLate, Reply
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -159,6 +159,7 @@ class _Gathering:
         "_held",
         "_missing",
         "_parts",
+        "_readers",
         "_waiting",
         "_worker",
         "rows",
@@ -179,6 +180,8 @@ class _Gathering:
         self._parts = parts
         self._held: HeldFrame | None = None
         self._missing = 1  # this worker's own share
+        self._readers = 1
+        """Who may still read the frame; a worker that hangs may do so after the client was answered."""
         self._waiting = False
         self.rows: list[Row] = [_NO_ROW] * len(parts)
 
@@ -187,14 +190,28 @@ class _Gathering:
         parts = [self._parts[number] for number in numbers]
         sets = [data if data is not None else b"" for _topic, _partition, data in parts]
         self._missing += 1
-
-        def answered(reply: Reply | None, _error: PkafkaError | None) -> None:
-            self._take(numbers, None if reply is None else reply[0])
-
         peer = self._worker.worker_peers.get(owner)
         if peer is None:
-            self._take(numbers, None)
+            self._fail(numbers, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
+        self._readers += 1
+        is_answered = False
+
+        def answered(reply: Reply | None, error: PkafkaError | None) -> None:
+            nonlocal is_answered
+            if not isinstance(error, PeerLate):
+                self._has_read()
+            if is_answered:
+                return
+            is_answered = True
+            if reply is not None:
+                self._take(numbers, reply[0])
+            elif isinstance(error, PeerLate):
+                self._fail(numbers, ErrorCode.REQUEST_TIMED_OUT)
+            else:
+                # The owner died with our records in hand: they may or may not be in the log; a retry finds out.
+                self._fail(numbers, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
         places = self._places(sets)
         header = self._header
         facts: list[Any] = [header.api_version, self._acks, header.client_id, transactional_id]
@@ -221,30 +238,29 @@ class _Gathering:
             return None
         return [arena.position_of(data) if isinstance(data, memoryview) and data else 0 for data in sets]
 
-    def _is_complete(self) -> bool:
-        """One more share is there; when it was the last, nobody reads the frame any more."""
-        self._missing -= 1
-        if self._missing:
-            return False
-        if self._held is not None:
+    def _has_read(self) -> None:
+        """One reader less of the frame; the last one gives it back."""
+        self._readers -= 1
+        if not self._readers and self._held is not None:
             self._held.release()
             self._held = None
-        return True
 
-    def _take(self, numbers: Sequence[int], answers: Sequence[Row] | None) -> None:
-        complete = self._is_complete()
-        if answers is None:
-            # The owner died with our records in hand: they may or may not be in the log; a retry finds out.
-            error = ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            answers = [_failed(*self._parts[number][:2], error) for number in numbers]
+    def _fail(self, numbers: Sequence[int], code: ErrorCode) -> None:
+        error = ApiError(code)
+        self._take(numbers, [_failed(*self._parts[number][:2], error) for number in numbers])
+
+    def _take(self, numbers: Sequence[int], answers: Sequence[Row]) -> None:
         for number, answer in zip(numbers, answers, strict=True):
             self.rows[number] = answer
-        if complete and self._waiting and not self._connection.closed:
+        self._missing -= 1
+        if not self._missing and self._waiting and not self._connection.closed:
             self._connection.finish(self._answer())
 
     def wait(self) -> Answer | None:
         """The answer when all rows are there; None when it follows later."""
-        self._waiting = not self._is_complete()
+        self._has_read()
+        self._missing -= 1
+        self._waiting = self._missing > 0
         return None if self._waiting else self._answer()
 
     def _answer(self) -> Answer:

@@ -2,6 +2,7 @@
 
 import array
 import asyncio
+import errno
 import os
 import resource
 import socket
@@ -13,7 +14,7 @@ import msgpack
 import pytest
 
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.server.ipc import FDS_PER_FRAME_MAX, DescriptorsLost, Peer, PeerGone
+from pkafka.server.ipc import FDS_PER_FRAME_MAX, DescriptorsLost, Peer, PeerGone, PeerLate
 
 CALL, REPLY, ERROR, NOTE = range(4)
 
@@ -330,5 +331,69 @@ def test_what_goes_out_is_the_frame_that_is_described(ends: Ends) -> None:
         ]
         peer.close()
         assert isinstance(call.exception(), PeerGone)
+
+    run(test())
+
+
+class Cramped(socket.socket):
+    """A socket for which the system has no memory, for some time."""
+
+    def __init__(self, whole: socket.socket) -> None:
+        super().__init__(fileno=whole.detach())
+        self.refusals = 0
+        self.error = errno.ENOBUFS
+
+    def sendmsg(self, *args: Any) -> int:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(self.error, os.strerror(self.error))
+        return super().sendmsg(*args)
+
+
+@pytest.mark.parametrize("error", [errno.ENOBUFS, errno.ENOMEM, errno.ETOOMANYREFS])
+def test_a_lack_of_memory_delays_frames_and_loses_none(ends: Ends, pipe: tuple[int, int], error: int) -> None:
+    heard: list[tuple[Any, int]] = []
+
+    def hear(_peer: Peer, payload: Any, _blob: memoryview, fds: list[int]) -> None:
+        heard.append((payload, len(fds)))
+        for fd in fds:
+            os.close(fd)
+
+    async def test() -> None:
+        ends.ours = cramped = Cramped(ends.ours)
+        cramped.error = error
+        sender, _receiver = ends.peer(), ends.peer({"say": hear}, other=True)
+        cramped.refusals = 3
+        for number in range(5):
+            sender.note("say", number, fds=[pipe[0]])
+        await until(lambda: len(heard) == 5)
+        assert heard == [(number, 1) for number in range(5)]
+        assert ends.gone == []
+
+    run(test())
+
+
+def test_nobody_waits_for_an_end_that_hangs(ends: Ends) -> None:
+    async def test() -> None:
+        peer = ends.peer()
+        said: list[Any] = []
+        waiting = peer.call("ask")
+        peer.call_back("ask", None, b"", lambda reply, error: said.append(reply or type(error)))
+        peer.set_late(True)
+        with pytest.raises(PeerLate):
+            await waiting
+        assert said == [PeerLate]
+        with pytest.raises(PeerGone):
+            await peer.call("ask")
+        peer.call_back("ask", None, b"", lambda reply, error: said.append(reply or type(error)))
+        assert said == [PeerLate, PeerGone]
+        # It moves again: the first answer is for nobody, the second is the callback's last word.
+        ends.theirs.send(frame(REPLY, 1, "", "one") + frame(REPLY, 2, "", "two"))
+        await until(lambda: len(said) == 3)
+        assert said[2][0] == "two"
+        peer.set_late(False)
+        again = peer.call("ask")
+        ends.theirs.send(frame(REPLY, 3, "", "three"))
+        assert (await again)[0] == "three"
 
     run(test())

@@ -18,8 +18,10 @@ from pkafka.protocol.messages.produce import (
 )
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_records
+from pkafka.server import lifeline
 from pkafka.server.connection_state import ConnectionState
 from pkafka.server.handlers import produce
+from pkafka.server.supervisor import worker_name
 from pkafka.server.worker import Worker
 from pkafka.storage.config import LogConfig
 from tests.unit.server.workers import Family, until, with_family
@@ -176,6 +178,39 @@ def test_a_client_that_goes_or_a_worker_that_dies_keeps_no_slot(tmp_path: Path) 
         worker.worker_peers[1].close()
         await until(lambda: bool(waiting.answers))
         assert worker.arena.free_slots == SLOTS
+
+    with_family(tmp_path, body)
+
+
+def test_a_worker_that_hangs_keeps_the_slot_but_not_the_client(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        await have_arenas(family)
+        mine, theirs = by_owner(family)
+        worker = family.workers[0]
+        assert worker.arena is not None
+        connection = Connection(worker)
+        assert serve(worker, connection, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
+        # Directly: a turn of the loop, which is the other worker's too, and it would have answered.
+        worker.worker_peers[1].set_late(True)
+        assert rows_of(connection.answers[0]) == [
+            ("t", theirs, ErrorCode.REQUEST_TIMED_OUT, -1),
+            ("t", mine, ErrorCode.NONE, 0),
+        ]
+        assert worker.arena.free_slots == SLOTS - 1
+        # It moves again: what it had in hand happens, and changes nothing for the client.
+        await until(lambda: worker.arena is not None and worker.arena.free_slots == SLOTS)
+        assert len(connection.answers) == 1
+        assert family.workers[1].partitions.led["t", theirs].log.log_end_offset == 2
+
+        now = Connection()
+        answer = serve(worker, now, ("t", theirs, GOOD), ("t", mine, GOOD))
+        assert rows_of(answer)[0] == ("t", theirs, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        family.lines[worker].note(lifeline.LATE, [worker_name(1), False])
+        await until(lambda: not worker.worker_peers[1].late)
+        assert serve(worker, now, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
+        await until(lambda: bool(now.answers))
+        assert rows_of(now.answers[0])[0] == ("t", theirs, ErrorCode.NONE, 2)
 
     with_family(tmp_path, body)
 

@@ -267,6 +267,26 @@ def test_silence_is_measured_from_the_end_of_the_boot(world: World) -> None:
     assert sorted(world.alive) == sorted(NAMES)
 
 
+def test_the_others_are_told_of_a_worker_that_is_silent_and_of_its_return(world: World) -> None:
+    for name in NAMES:
+        world.say(name, lifeline.BOOTED)
+    world.now_s += 2
+    for name in (CONTROL, "worker-0", CLEANER):
+        world.say(name, lifeline.BEAT)
+    world.turn()
+    world.turn()
+    assert [world.heard(name) for name in NAMES] == [[], [lifeline.LATE], [], []]
+    world.say("worker-1", lifeline.BEAT)
+    assert [world.heard(name) for name in NAMES] == [[], [lifeline.LATE], [], []]
+    # Nobody waits for new clients of these two.
+    world.now_s += 2
+    for name in WORKERS:
+        world.say(name, lifeline.BEAT)
+    world.turn()
+    assert [world.heard(name) for name in NAMES] == [[], [], [], []]
+    assert world.killed == []
+
+
 def test_the_supervisors_own_pause_is_not_taken_for_its_childrens_silence(world: World) -> None:
     for name in NAMES:
         world.say(name, lifeline.BOOTED)
