@@ -10,6 +10,7 @@ import pytest
 
 from pkafka.testing import Broker, running_broker
 from tests.raw_client import OTHER_BROKER, RawClient
+from tests.talk import Talk, talking
 
 WORKERS = 2
 
@@ -53,6 +54,12 @@ def address(broker: Broker | None) -> str:
 def client(address: str) -> Iterator[RawClient]:
     with RawClient(address) as client:
         yield client
+
+
+@pytest.fixture
+def talk(broker: Broker) -> Iterator[Talk]:
+    with talking(broker.bootstrap) as talk:
+        yield talk
 
 
 @pytest.fixture

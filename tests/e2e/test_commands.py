@@ -3,17 +3,17 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, find_jars, find_java
+from tests.sockets import free_port
+from tests.talk import wait_for
 
 Completed = subprocess.CompletedProcess[str]
 TIMEOUT_S = 60.0
@@ -70,14 +70,6 @@ def pk(tmp_path: Path) -> Iterator[Shell]:
     shell = Shell(tmp_path)
     yield shell
     shell("dev", "down", "--all")
-
-
-def until(condition: Callable[[], object], *, seconds: float = TIMEOUT_S) -> None:
-    """Wait for something that a process does."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def settings(log_dir: Path, *more: str) -> list[str]:
@@ -148,10 +140,7 @@ def test_dev_run_ends_its_broker_when_it_is_interrupted(
         running.send_signal(number)
     running.communicate(timeout=TIMEOUT_S)
     assert running.returncode == status
-    psutil.wait_procs(family, timeout=5)
-    left = [
-        each.cmdline() for each in family if each.is_running() and "pkafka.cli.server_start" in each.cmdline()
-    ]
+    _, left = psutil.wait_procs(family, timeout=TIMEOUT_S)
     assert not left
     assert not list((pk.folder / "tmp").iterdir())
 
@@ -239,7 +228,7 @@ def test_a_daemon_says_when_it_is_ready_logs_to_a_file_and_is_stopped(pk: Shell)
     finally:
         stopped = pk("server_stop", "--node-id", node)
     assert (stopped.returncode, stopped.stdout) == (0, "")
-    until(lambda: pk("server_stop", "--node-id", node).returncode == 1)
+    wait_for(lambda: pk("server_stop", "--node-id", node).returncode == 1, timeout_s=TIMEOUT_S)
     assert pk("server_stop", "--node-id", node).stdout == "No kafka server to stop\n"
     assert "Stopping (signal SIGTERM)" in (pk.folder / "logs" / "server.log").read_text()
     assert (pk.folder / "data" / ".kafka_cleanshutdown").exists()
@@ -256,12 +245,6 @@ def test_a_busy_port_is_one_line_with_the_way_out(pk: Shell) -> None:
 
 
 # -- ZooKeeper ---------------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def test_zookeeper_starts_as_a_daemon_and_serves_a_broker(pk: Shell) -> None:

@@ -1,7 +1,6 @@
 """What bounds clients: numbers of connections, idleness, memory; and reads that wait for the disk."""
 
 import os
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pkafka.coordination.embedded import STORE_FILE, EmbeddedStore
+from pkafka.coordination.znodes import BrokerRegistration
 from pkafka.errors import ErrorCode
-from pkafka.protocol.messages import api_versions, incremental_alter_configs, metadata
+from pkafka.protocol.messages import api_versions, incremental_alter_configs
 from pkafka.testing import Broker, running_broker
 from tests.raw_client import (
     ClosedByBroker,
@@ -24,8 +25,11 @@ from tests.raw_client import (
     produce_to,
     records_of,
 )
+from tests.sockets import holder
+from tests.talk import wait_for
 
 MIB = 1024 * 1024
+IDLE_S = 1.0
 PING = api_versions.ApiVersionsRequest()
 
 
@@ -48,14 +52,15 @@ def is_served(client: RawClient, *, within_s: float = 5.0) -> bool:
 
 def until_served(address: str) -> RawClient:
     """A connection that is served, as soon as the broker lets one in."""
-    deadline = time.monotonic() + 5
-    while True:
-        client = RawClient(address)
-        if is_served(client):
-            return client
-        client.close()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    clients: list[RawClient] = []
+
+    def served() -> bool:
+        close_all(clients)
+        clients[:] = [RawClient(address)]
+        return is_served(clients[0])
+
+    wait_for(served, what="a served connection")
+    return clients[0]
 
 
 def close_all(clients: list[RawClient]) -> None:
@@ -95,11 +100,11 @@ def test_connections_over_the_limit_of_the_broker_wait_for_their_turn(tmp_path: 
         assert all(is_served(client) for client in clients)
         waiting = RawClient(broker.bootstrap)
         waiting.send(PING, 0)
-        waiting.sock.settimeout(0.3)
+        waiting.sock.settimeout(0.3)  # that it waits can only be seen by waiting
         with pytest.raises(TimeoutError):
             waiting.receive()
         clients[0].close()
-        waiting.sock.settimeout(5)
+        waiting.sock.settimeout(15)
         assert waiting.sock.recv(4)  # the answer to the request that it sent while it waited
         close_all([*clients, waiting])
 
@@ -112,7 +117,9 @@ def test_the_connections_of_a_dead_worker_do_not_count(tmp_path: Path) -> None:
             child for child in psutil.Process(broker.pid).children() if child.num_fds() and has_clients(child)
         ]
         workers[0].kill()
-        gone = [client for client in clients if client.is_closed(within_s=0.2)]
+        workers[0].wait(15)
+        # With the process its connections have ended; the others' are looked at for a moment.
+        gone = [client for client in clients if client.is_closed(within_s=0.1)]
         assert gone
         again = [until_served(broker.bootstrap) for _ in gone]
         close_all([*clients, *again])
@@ -122,24 +129,20 @@ def has_clients(process: psutil.Process) -> bool:
     return any(one.status == psutil.CONN_ESTABLISHED for one in process.net_connections("tcp"))
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 def test_listeners_have_their_own_limits_and_the_brokers_one_goes_first(tmp_path: Path) -> None:
-    port = free_port()
     overrides = {
+        "broker.id": 0,
         "pkafka.workers": 2,
-        "listeners": f"CLIENT://127.0.0.1:0,INTERNAL://127.0.0.1:{port}",
+        "listeners": "CLIENT://127.0.0.1:0,INTERNAL://127.0.0.1:0",
         "listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT",
         "inter.broker.listener.name": "INTERNAL",
         "max.connections": 5,
         "listener.name.client.max.connections": 3,
     }
     with running_broker(tmp_path / "broker", overrides) as broker:
-        internal = f"127.0.0.1:{port}"
+        with EmbeddedStore(broker.log_dir / STORE_FILE, read_only=True) as store:
+            registration = BrokerRegistration.decode(store.get(BrokerRegistration.path(0))[0])
+        [internal] = [f"{at.host}:{at.port}" for at in registration.endpoints if at.listener == "INTERNAL"]
         clients = [RawClient(broker.bootstrap) for _ in range(3)]
         assert all(is_served(client) for client in clients)
         late = RawClient(broker.bootstrap)
@@ -169,14 +172,15 @@ def test_limits_can_be_changed_while_the_broker_runs(tmp_path: Path) -> None:
         )
         [answer] = clients[0].call(change, 0).responses
         assert answer.error_code == 0, answer.error_message
-        deadline = time.monotonic() + 5
-        while is_served(one := RawClient(broker.bootstrap)):
-            one.close()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+
+        def refused() -> bool:
+            with RawClient(broker.bootstrap) as one:
+                return not is_served(one)
+
+        wait_for(refused, what="the new limit")
         # Those that exist stay.
         assert all(is_served(client) for client in clients)
-        close_all([*clients, one])
+        close_all(clients)
 
 
 # -- idle --
@@ -184,7 +188,7 @@ def test_limits_can_be_changed_while_the_broker_runs(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    settings = {"pkafka.workers": 2, "connections.max.idle.ms": 500}
+    settings = {"pkafka.workers": 2, "connections.max.idle.ms": int(IDLE_S * 1000)}
     with running_broker(tmp_path_factory.mktemp("idle") / "broker", settings) as broker:
         yield broker
 
@@ -192,11 +196,11 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def test_an_idle_connection_is_closed_and_a_busy_one_is_not(impatient: Broker) -> None:
     idle, busy = RawClient(impatient.bootstrap), RawClient(impatient.bootstrap)
     assert is_served(idle)
-    began = time.monotonic()
-    while time.monotonic() - began < 1.2:
+    until = time.monotonic() + 2 * IDLE_S
+    while time.monotonic() < until:
         assert is_served(busy)
         time.sleep(0.05)
-    assert idle.is_closed(within_s=0.5)
+    assert idle.is_closed(within_s=15)
     close_all([idle, busy])
 
 
@@ -204,7 +208,7 @@ def test_a_client_that_stops_within_a_request_is_closed(impatient: Broker) -> No
     clients = [RawClient(impatient.bootstrap) for _ in range(3)]
     for cut, client in zip((1, 4, 9), clients, strict=True):
         client.send_bytes(client.encoded(PING, 0)[:cut])
-    assert all(client.is_closed(within_s=3) for client in clients)
+    assert all(client.is_closed(within_s=15) for client in clients)
     close_all(clients)
 
 
@@ -226,8 +230,8 @@ def test_a_client_that_does_not_read_its_answers_is_closed(impatient: Broker) ->
     client = RawClient(impatient.bootstrap, receive_buffer_bytes=4096)
     one = client.encoded(fetch_request({(topic, 0): 0}, partition_max_bytes=50 * MIB), 12)
     client.send_bytes(one * 3)
-    time.sleep(1.5)
-    client.sock.settimeout(5)
+    # Whoever reads too soon gets more and is no longer idle.
+    wait_for(lambda: holder(impatient, client.port) is None, what="closing")
     total = 0
     try:
         while chunk := client.sock.recv(65536):
@@ -241,29 +245,38 @@ def test_a_client_that_does_not_read_its_answers_is_closed(impatient: Broker) ->
 def test_a_long_poll_is_not_idle(impatient: Broker) -> None:
     topic = create_topic(impatient.bootstrap)
     with RawClient(impatient.bootstrap) as client:
-        began = time.monotonic()
-        assert not records_of(fetch_from(client, topic, 0, max_wait_ms=1_500))
-        assert time.monotonic() - began >= 1.5
+        assert not records_of(fetch_from(client, topic, 0, max_wait_ms=int(2 * IDLE_S * 1000)))
 
 
 # -- memory --
 
 
 def proportional_bytes(broker: Broker) -> int:
-    """PSS of all processes: what they use, shared pages counted once."""
+    """Anonymous memory of all processes, shared pages counted once; others share files' pages, and come and go."""
     total = 0
     for process in [psutil.Process(broker.pid), *psutil.Process(broker.pid).children(recursive=True)]:
         for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+            if line.startswith(("Pss_Anon:", "Pss_Shmem:")):
                 total += int(line.split()[1]) * 1024
     return total
+
+
+def fastest_answer_s(address: str) -> float:
+    """The shortest of many: what the broker needs when nobody else has the processors."""
+    with RawClient(address) as client:
+        times = []
+        for _ in range(50):
+            began = time.perf_counter()
+            assert is_served(client)
+            times.append(time.perf_counter() - began)
+        return min(times)
 
 
 def test_a_thousand_idle_connections_cost_little_and_slow_nobody(tmp_path: Path) -> None:
     with broker_with(tmp_path) as broker:
         warm = [RawClient(broker.bootstrap) for _ in range(20)]
         assert all(is_served(client) for client in warm)
-        before = proportional_bytes(broker)
+        before, answered_in_s = proportional_bytes(broker), fastest_answer_s(broker.bootstrap)
         clients = []
         for _ in range(25):
             # No more at once than wait in a listener's queue (socket.listen.backlog.size).
@@ -272,10 +285,7 @@ def test_a_thousand_idle_connections_cost_little_and_slow_nobody(tmp_path: Path)
             clients += new
         assert len(clients) == 1_000
         assert proportional_bytes(broker) - before < 4 * MIB
-        with RawClient(broker.bootstrap) as fresh:
-            began = time.monotonic()
-            assert fresh.call(metadata.MetadataRequest(topics=[]), 9).brokers
-            assert time.monotonic() - began < 1
+        assert fastest_answer_s(broker.bootstrap) < 5 * answered_in_s
         close_all([*warm, *clients])
 
 
