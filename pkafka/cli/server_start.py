@@ -1,5 +1,7 @@
 """pk-server-start: run a broker in the foreground, or as a daemon."""
 
+import contextlib
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -114,6 +116,7 @@ def _run(config: "BrokerConfig", *, adopt: bool, ready_file: Path | None, starte
 
 
 def _welcome(config: "BrokerConfig", facts: Mapping[str, Any], address: str) -> None:
+    activate = how_to_find_the_commands()
     store = config.zookeeper_connect or "embedded (no ZooKeeper needed)"
     lines = [
         f"pkafka broker {facts['broker_id']} is ready on {address}",
@@ -122,6 +125,7 @@ def _welcome(config: "BrokerConfig", facts: Mapping[str, Any], address: str) -> 
         f"  workers     {config.workers}",
         "",
         "Try next, in another shell:",
+        *([f"  {activate}"] if activate else []),
         f"  pk-topics --bootstrap-server {address} --create --topic hello",
         f"  echo 'hello, world' | pk-console-producer --bootstrap-server {address} --topic hello",
         f"  pk-console-consumer --bootstrap-server {address} --topic hello --from-beginning",
@@ -129,6 +133,16 @@ def _welcome(config: "BrokerConfig", facts: Mapping[str, Any], address: str) -> 
         "Stop with Ctrl-C or pk-server-stop.",
     ]
     output.line("\n".join(lines))
+
+
+def how_to_find_the_commands() -> str | None:
+    """The command that brings the pk-* commands onto the path of a shell; None where they are on it."""
+    here = Path(sys.executable).parent
+    if shutil.which("pk-topics") or not (here / "activate").is_file():
+        return None
+    with contextlib.suppress(ValueError):
+        return f". {(here / 'activate').relative_to(Path.cwd())}"
+    return f". {here / 'activate'}"
 
 
 def _log_to(path: Path | None, warnings: tuple[str, ...]) -> None:
