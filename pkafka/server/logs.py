@@ -95,6 +95,9 @@ class WorkerLogs:
         """The broker's settings changed: every topic that does not override them follows."""
         self._defaults = self._worker.config.log_config()
         self._configure({partition.topic for partition in self._worker.partitions})
+        self._environment.producer_expiration_ms = self._worker.config.producer_id_expiration_ms
+        for one in self._worker.partitions.logs():
+            one.producer_expiration_ms = self._environment.producer_expiration_ms
 
     def _configure(self, topics: Collection[str]) -> None:
         configs: dict[str, LogConfig] = {}

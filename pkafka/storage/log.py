@@ -82,7 +82,7 @@ class Log(LogReader):
         self.last_flush_ms = clock.now_ms()
         self.failure: StorageError | None = None
         self._snapshots = parts.snapshots
-        self._producer_expiration_ms = parts.producer_expiration_ms
+        self.producer_expiration_ms = parts.producer_expiration_ms
         self._files = files
         self._clock = clock
         self._open_files = open_files
@@ -415,7 +415,7 @@ class Log(LogReader):
             log_start_offset=self.log_start_offset,
             end_offset=end_offset,
             now_ms=self._clock.now_ms,
-            expiration_ms=self._producer_expiration_ms,
+            expiration_ms=self.producer_expiration_ms,
         )
 
     def delete_old_segments(self, now_ms: Millis) -> list[DeletedFiles]:
@@ -524,7 +524,7 @@ class Log(LogReader):
 
     def expire_producers(self, now_ms: Millis) -> int:
         """Forget producers that were silent for ``producer.id.expiration.ms``; says how many."""
-        return self.producers.expire(now_ms, self._producer_expiration_ms)
+        return self.producers.expire(now_ms, self.producer_expiration_ms)
 
     @property
     def is_closed(self) -> bool:

@@ -306,6 +306,22 @@ def test_checkpoints_are_written_at_their_intervals(broker: Broker, talk: Talk, 
     wait_for(lambda: f"{topic} 0 1" in lines("log-start-offset-checkpoint"))
 
 
+def test_producers_are_forgotten_after_their_expiration(
+    talk: Talk, topic: str, inherit: Callable[..., None]
+) -> None:
+    producer_id, epoch = talk.new_producer()
+    now = time.time_ns() // 1_000_000
+    data = bytes(
+        build_batch([(now, None, b"x", ())], producer_id=producer_id, producer_epoch=epoch, base_sequence=0)
+    )
+    talk.create(topic)
+    assert talk.produce(topic, data) == 0
+    time.sleep(0.3)
+    assert talk.produce(topic, data) == 0, "the same batch of the same producer is a repetition"
+    inherit(producer_id_expiration_ms=1)
+    wait_for(lambda: talk.produce(topic, data) == 1, what="nobody knows the producer any more")
+
+
 def seconds_for(broker: Broker, connections: int) -> float:
     """How long it takes until so many new connections are served."""
     clients = [RawClient(broker.bootstrap) for _ in range(connections)]

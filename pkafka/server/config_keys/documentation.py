@@ -118,6 +118,8 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "producer.id.expiration.ms": "How long the sequence numbers of a silent idempotent producer are remembered.",
     "queued.max.request.bytes": "The most bytes of requests that wait to be processed; -1: no limit.",
     "queued.max.requests": "The most requests that wait to be processed before reading stops.",
+    "quota.window.num": "Over how many windows a rate is measured, the present one included.",
+    "quota.window.size.seconds": "How long such a window is; nobody is slowed down for longer at a time.",
     "replica.fetch.backoff.ms": "Pause of a follower after a failed fetch.",
     "replica.fetch.max.bytes": "The most bytes that a follower asks for per partition.",
     "replica.fetch.min.bytes": "The fewest bytes that a leader gathers before it answers a follower.",

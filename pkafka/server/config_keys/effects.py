@@ -91,6 +91,9 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "max.connection.creation.rate": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
     "quota.window.num": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
     "quota.window.size.seconds": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
+    "producer.id.expiration.ms": _SETTINGS + "test_producers_are_forgotten_after_their_expiration",
+    "producer.id.expiration.check.interval.ms": _SETTINGS
+    + "test_producers_are_forgotten_after_their_expiration",
 }
 """Broker key to the test of its effect."""
 
@@ -220,8 +223,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "password.encoder.old.secret",
         "password.encoder.secret",
         "principal.builder.class",
-        "producer.id.expiration.check.interval.ms",
-        "producer.id.expiration.ms",
         "producer.purgatory.purge.interval.requests",
         "queued.max.request.bytes",
         "queued.max.requests",
