@@ -23,6 +23,11 @@ class AncientRecord(NamedTuple):
     crc_is_valid: bool
     payload: bytes
 
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes it takes in the file."""
+        return _HEAD.size + len(self.payload)
+
 
 def iter_records(data: bytes | bytearray | memoryview) -> Iterator[AncientRecord]:
     """The records from the start of a segment, up to a partial or impossible one."""

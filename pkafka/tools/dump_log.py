@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.errors import ApiError, PkafkaError
+from pkafka.records.ancient import AncientRecord, iter_records
 from pkafka.records.batch import BatchHeader, crc_is_valid, read_header
 from pkafka.records.checksum import crc32c
 from pkafka.records.control import ControlType, decode_end_marker, decode_key
@@ -31,7 +32,8 @@ _SNAPSHOT_HEAD: Final = Struct(">hIi")
 _SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+_BEFORE_0_8: Final = ".kafka"
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", _BEFORE_0_8)
 
 
 class DumpError(PkafkaError):
@@ -94,13 +96,20 @@ class ProducerRow(NamedTuple):
     current_txn_first_offset: int
 
 
+class AncientRow(NamedTuple):
+    """One record from before 0.8; its offset is its position, counted from the first segment of the log."""
+
+    offset: int
+    record: AncientRecord
+
+
 class NoteRow(NamedTuple):
     """A line of text between the rows."""
 
     text: str
 
 
-Row: TypeAlias = BatchRow | RecordRow | OffsetRow | TimeRow | AbortedRow | ProducerRow | NoteRow
+Row: TypeAlias = BatchRow | RecordRow | OffsetRow | TimeRow | AbortedRow | ProducerRow | AncientRow | NoteRow
 
 
 @dataclass
@@ -132,6 +141,7 @@ class Dump:
             ".timeindex": self._time_index,
             ".txnindex": self._aborted,
             ".snapshot": self._snapshot,
+            _BEFORE_0_8: self._ancient,
         }
         return readers[path.suffix](path)
 
@@ -167,6 +177,21 @@ class Dump:
             if trailing > 0 and len(view) < self.bytes_max:
                 self.problems.append(f"{path}: {trailing} invalid bytes at the end")
                 yield NoteRow(f"Found {trailing} invalid bytes at the end of {path.name}")
+
+    def _ancient(self, path: Path) -> Iterator[Row]:
+        base = base_offset_of(path)
+        yield NoteRow(f"Log starting offset: {base}")
+        with _mapped(path) as whole:
+            view = whole[: self.bytes_max]
+            end = 0
+            for record in iter_records(view):
+                end = record.position + record.size_bytes
+                if not record.crc_is_valid:
+                    self.problems.append(f"{path}: the record at position {record.position} is not valid")
+                yield AncientRow(base + record.position, record)
+            if end < len(view) < self.bytes_max:
+                self.problems.append(f"{path}: {len(view) - end} invalid bytes at the end")
+                yield NoteRow(f"Found {len(view) - end} invalid bytes at the end of {path.name}")
 
     # -- indexes ------------------------------------------------------------------------------------------
 
@@ -309,6 +334,10 @@ def text_of(row: Row, *, content: bool, metadata: bool = True) -> str:
             )
         case ProducerRow():
             return _producer_text(row)
+        case AncientRow(offset, record):
+            text = f"offset: {offset} position: {record.position} version: {record.version} "
+            text += f"payloadSize: {len(record.payload)} crc: {record.crc} isvalid: {str(record.crc_is_valid).lower()}"
+            return f"{text} payload: {record.payload.decode(errors='replace')}" if content else text
         case NoteRow(text):
             return text
 
@@ -343,6 +372,16 @@ def document_of(row: Row) -> dict[str, object]:
                 "key": _shown(record.key),
                 "value": _shown(record.value),
                 "headers": [{"name": name, "value": _shown(value)} for name, value in record.headers],
+            }
+        case AncientRow(offset, old):
+            return {
+                "kind": "ancient",
+                "offset": offset,
+                "position": old.position,
+                "version": old.version,
+                "crc": old.crc,
+                "valid": old.crc_is_valid,
+                "value": _shown(old.payload),
             }
         case _:
             kind = type(row).__name__.removesuffix("Row").lower()

@@ -2,13 +2,15 @@
 
 import struct
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from pkafka.cli import dump_log as command
+from pkafka.records.ancient import encode_record
 from pkafka.records.builder import build_batch
 from pkafka.records.checksum import crc32c
-from pkafka.tools.dump_log import Dump, DumpError, text_of
+from pkafka.tools.dump_log import Dump, DumpError, document_of, text_of
 
 NAME = "00000000000000000005"
 
@@ -104,6 +106,28 @@ def test_aborted_transactions_and_snapshots(tmp_path: Path) -> None:
     dump = Dump()
     assert not lines(dump, snapshot)
     assert "corrupt" in dump.problems[0]
+
+
+def test_segments_from_before_0_8(tmp_path: Path) -> None:
+    old = tmp_path / f"{0:017}100.kafka"
+    good = encode_record(b"hello") + encode_record(b"you")
+    old.write_bytes(good)
+    dump = Dump()
+    assert lines(dump, old, content=True) == [
+        "Log starting offset: 100",
+        f"offset: 100 position: 0 version: 0 payloadSize: 5 crc: {crc32(b'hello')} isvalid: true payload: hello",
+        f"offset: 114 position: 14 version: 0 payloadSize: 3 crc: {crc32(b'you')} isvalid: true payload: you",
+    ]
+    assert lines(dump, old)[1].endswith("isvalid: true")
+    assert [document_of(row).get("value") for row in dump.rows(old)] == [None, "hello", "you"]
+    assert not dump.problems
+    old.write_bytes(good[:-1] + b"!" + bytes(5))
+    assert lines(dump, old)[-1] == f"Found 5 invalid bytes at the end of {old.name}"
+    assert [problem.partition(": ")[2] for problem in dump.problems] == [
+        "the record at position 14 is not valid",
+        "5 invalid bytes at the end",
+    ]
+    assert command.main.run(["--files", str(old)]) == 1
 
 
 def test_files_that_cannot_be_dumped(tmp_path: Path) -> None:
