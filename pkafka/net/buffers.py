@@ -1,7 +1,7 @@
 """What connections read into: one buffer for all of them, and buffers of their own for frames that come in pieces.
 
-Not thread-safe; one set belongs to one event loop. Large frames lie in an :class:`Arena`, memory that other processes
-can map: what is read there need not be copied to be handed on.
+Not thread-safe; one set belongs to one event loop. Both lie in an :class:`Arena`, memory that other processes can map,
+while it has room: what is read there need not be copied to be handed on, or to be kept until its turn comes.
 """
 
 import ctypes
@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 SHARED_BYTES: Final = 1024 * 1024
 SLOT_BYTES: Final = 2 * 1024 * 1024
 SLOTS: Final = 16
+SLOTS_KEPT_FOR_FRAMES: Final = 4
 _SMALL_BYTES: Final = 32 * 1024
 _POOL_MAX: Final = 4
 """Where there is no arena, so many buffers of the size of a slot stay allocated for the next large frames."""
@@ -72,18 +73,60 @@ def map_arena(descriptor: int) -> memoryview:
     return memoryview(mmap.mmap(descriptor, os.fstat(descriptor).st_size))
 
 
+class Lease:
+    """Memory of an arena that was read into, kept until the last of those who need it lets go of it.
+
+    Args:
+        slot: the memory.
+        give_back: puts it back.
+    """
+
+    __slots__ = ("_give_back", "_holders", "slot")
+
+    def __init__(self, slot: memoryview, give_back: Callable[[memoryview], object]) -> None:
+        self.slot = slot
+        self._give_back = give_back
+        self._holders = 1
+
+    def hold(self) -> None:
+        """One more needs it."""
+        self._holders += 1
+
+    def release(self) -> None:
+        """One of them does not need it any more."""
+        self._holders -= 1
+        if not self._holders:
+            self._give_back(self.slot)
+
+
 class ReadBuffers:
     """The read buffers of one process.
 
     Args:
-        arena: where large frames are put, as long as it has room.
+        arena: where large frames are put, and what all connections read into, as long as it has room.
     """
 
     def __init__(self, shared_bytes: int = SHARED_BYTES, *, arena: Arena | None = None) -> None:
-        self.shared = memoryview(bytearray(shared_bytes))
-        """What all connections read into, in turn."""
         self.arena = arena
+        self._shared_bytes = shared_bytes
+        slot = arena.take() if arena is not None else None
+        self._shared_slot = slot
+        self.shared = memoryview(bytearray(shared_bytes)) if slot is None else slot[:shared_bytes]
+        """What all connections read into, in turn."""
         self._pool: list[mmap.mmap] = []
+
+    def lend_shared(self) -> Lease | None:
+        """Leave the shared buffer, as it is, to the connection that has just read into it; the others get another.
+
+        None when there is no memory for that: what was read has to be copied before the next read.
+        """
+        if self._shared_slot is None or self.arena is None or self.arena.free_slots <= SLOTS_KEPT_FOR_FRAMES:
+            return None
+        lease = Lease(self._shared_slot, self.give_back)
+        self._shared_slot = slot = self.arena.take()
+        assert slot is not None
+        self.shared = slot[: self._shared_bytes]
+        return lease
 
     def take(self, size: int) -> FrameBytes:
         """A writable buffer of at least ``size`` bytes, its content undefined.
@@ -109,25 +152,6 @@ class ReadBuffers:
             self.arena.give_back(buffer)
         elif isinstance(buffer, mmap.mmap) and len(buffer) == SLOT_BYTES and len(self._pool) < _POOL_MAX:
             self._pool.append(buffer)
-
-
-class HeldFrame:
-    """The frame that a connection's handler has in hand, when it lies in an arena: to be kept beyond the handler.
-
-    Args:
-        slot: where it lies.
-        give_back: puts the slot back.
-    """
-
-    __slots__ = ("_give_back", "slot")
-
-    def __init__(self, slot: memoryview, give_back: Callable[[memoryview], object]) -> None:
-        self.slot = slot
-        self._give_back = give_back
-
-    def release(self) -> None:
-        """Nobody reads the frame any more."""
-        self._give_back(self.slot)
 
 
 def _address_of(data: memoryview) -> int:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from pkafka.net.buffers import FrameBytes, HeldFrame, ReadBuffers
+from pkafka.net.buffers import FrameBytes, Lease, ReadBuffers
 from pkafka.net.page_cache import PageCache
 
 log = logging.getLogger(__name__)
@@ -89,6 +89,7 @@ class ServerConnection:
         "_handle",
         "_in_hand",
         "_in_memory",
+        "_lease",
         "_loop",
         "_muted",
         "_out",
@@ -139,7 +140,9 @@ class ServerConnection:
         self.last_active = self._loop.time()
         self._frame: FrameBytes | None = None
         self._in_hand: FrameBytes | None = None
-        """The buffer of the frame that is being served; given back afterwards, unless its handler holds it."""
+        """The memory that is being served, the shared buffer or the frame's own."""
+        self._lease: Lease | None = None
+        """Keeps the memory that is being served, or that the backlog lies in, once somebody needs it for longer."""
         self._frame_have = 0
         self._frame_size = 0
         self._backlog: memoryview | None = None
@@ -182,6 +185,7 @@ class ServerConnection:
             return
         self.last_active = self._loop.time()
         if self._frame is None:
+            self._in_hand = view
             self._consume(view[:count])
         else:
             self._frame_have += count
@@ -207,23 +211,28 @@ class ServerConnection:
         self._frame = None
         self._in_hand = frame
         self._consume(memoryview(frame)[:size])
-        if self._in_hand is frame:
-            self._in_hand = None
-            self._buffers.give_back(frame)
 
-    def hold_frame(self) -> HeldFrame | None:
-        """For a handler: keep the memory of the frame in hand until ``release``; None when it has none of its own.
+    def hold_frame(self) -> Lease | None:
+        """For a handler: keep the memory of the frame in hand until ``release``; None when it has to be copied.
 
-        Only frames in memory that other processes can map are held; holding others would gain nothing.
+        Only memory that other processes can map is held; holding other would gain nothing.
         """
-        frame = self._in_hand
-        if not isinstance(frame, memoryview):
-            return None
-        self._in_hand = None
-        return HeldFrame(frame, self._buffers.give_back)
+        lease = self._borrow()
+        if lease is not None:
+            lease.hold()
+        return lease
+
+    def _borrow(self) -> Lease | None:
+        memory = self._in_hand
+        if self._lease is None and isinstance(memory, memoryview):
+            if memory is self._buffers.shared:
+                self._lease = self._buffers.lend_shared()
+            else:
+                self._lease = Lease(memory, self._buffers.give_back)
+        return self._lease
 
     def _consume(self, data: memoryview) -> None:
-        """Serve every whole frame in ``data``; keep what is left."""
+        """Serve every whole frame in ``data``, which lies in ``_in_hand``; keep what is left."""
         self._serving = True
         answers: list[Part] = []
         position = self._serve(data, answers)
@@ -234,15 +243,23 @@ class ServerConnection:
             self._muted = True
             if not self._out:
                 self.close()
-            return
-        if self.closed:
-            return
-        if not self._muted:
+        elif not self.closed and not self._muted:
             if position < len(data):
                 self._keep_partial(data[position:])
             if self._out:
                 # The client does not read its answers: serve it no further until it does.
                 self._muted = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """The memory in hand is served; it may be read into again, unless the backlog or a handler still needs it."""
+        memory, self._in_hand = self._in_hand, None
+        if self._lease is None:
+            if memory is not None and memory is not self._buffers.shared:
+                self._buffers.give_back(memory)
+        elif self._backlog is None:
+            lease, self._lease = self._lease, None
+            lease.release()
 
     def _serve(self, data: memoryview, answers: list[Part]) -> int:
         """Serve frames; the answers of the last ones are left in ``answers``. Returns where the rest begins."""
@@ -297,7 +314,11 @@ class ServerConnection:
     def _mute(self, rest: memoryview) -> None:
         """Read no more for now; ``rest`` was read already."""
         self._muted = True
-        self._backlog = memoryview(bytes(rest)) if rest else None
+        if rest:
+            # Copied only where it would be read over; what is served from the backlog already would not. May be written
+            # to when its turn comes, as what is served at once.
+            must_copy = self._in_hand is not None and self._borrow() is None
+            self._backlog = memoryview(bytearray(rest)) if must_copy else rest
 
     def _keep_partial(self, rest: memoryview) -> None:
         """``rest`` begins a frame, perhaps in the middle of its length."""
@@ -488,8 +509,8 @@ class ServerConnection:
         """
         return self.last_active < time_s and not self._busy
 
-    def feed(self, unread: bytes) -> None:
-        """Serve bytes that another process had read from this connection before it handed it over."""
+    def feed(self, unread: bytearray) -> None:
+        """Serve bytes that another process had read from this connection before it handed it over; ours now."""
         if unread and not self.closed:
             self._consume(memoryview(unread))
 
@@ -504,6 +525,8 @@ class ServerConnection:
         if self._frame is not None:
             self._buffers.give_back(self._frame)
         self._frame = self._backlog = None
+        if not self._serving:
+            self._let_go()
         self._closed_callback(self)
         self._hurry()
 
@@ -516,6 +539,7 @@ class ServerConnection:
             return
         self._closing = self._muted = True
         self._backlog = None
+        self._let_go()
         self._hurry()
 
     def close(self) -> None:

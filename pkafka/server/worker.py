@@ -533,7 +533,7 @@ class Worker:
     def _adopt(self, _peer: Peer, payload: Payload, blob: memoryview, fds: list[int]) -> None:
         sock = socket.socket(fileno=fds[0])
         sock.setblocking(False)
-        unread = bytes(blob)
+        unread = bytearray(blob)
         self._limits.count(payload[0], payload[1])
         connection = self._accept(payload[0], sock, payload[1])
         connection.state = ConnectionState(moves=payload[2])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
 from pkafka.model import INTERNAL_TOPICS
-from pkafka.net.buffers import HeldFrame
+from pkafka.net.buffers import Lease
 from pkafka.net.connection import Answer, Detach, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import ProduceRow, decode_produce, encode_produce_response
@@ -178,7 +178,7 @@ class _Gathering:
         self._header = header
         self._acks = acks
         self._parts = parts
-        self._held: HeldFrame | None = None
+        self._held: Lease | None = None
         self._missing = 1  # this worker's own share
         self._readers = 1
         """Who may still read the frame; a worker that hangs may do so after the client was answered."""

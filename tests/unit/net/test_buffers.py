@@ -4,7 +4,7 @@ import mmap
 
 import pytest
 
-from pkafka.net.buffers import SLOTS, Arena, ReadBuffers, map_arena
+from pkafka.net.buffers import SLOTS, SLOTS_KEPT_FOR_FRAMES, Arena, Lease, ReadBuffers, map_arena
 
 
 @pytest.mark.parametrize("size", [1, 4, 32 * 1024, 32 * 1024 + 1, 2 * 1024 * 1024, 2 * 1024 * 1024 + 1])
@@ -39,12 +39,12 @@ def test_large_frames_lie_in_the_arena_while_it_has_room() -> None:
     arena = Arena.create()
     assert arena is not None
     buffers = ReadBuffers(arena=arena)
-    taken = [buffers.take(1_000_000) for _ in range(SLOTS + 1)]
-    assert arena.free_slots == 0
+    taken = [buffers.take(1_000_000) for _ in range(SLOTS)]
+    assert arena.free_slots == 0  # one is what all connections read into
     assert isinstance(taken[-1], mmap.mmap)
     for one in taken:
         buffers.give_back(one)
-    assert arena.free_slots == SLOTS
+    assert arena.free_slots == SLOTS - 1
     assert buffers.take(1_000_000) is taken[-2]  # the one given back last, whose pages are there already
 
 
@@ -65,3 +65,34 @@ def test_a_buffer_of_another_kind_is_not_taken_for_a_slot() -> None:
     assert arena is not None
     assert not arena.give_back(memoryview(bytearray(10)))
     assert arena.free_slots == SLOTS
+
+
+def test_the_shared_buffer_is_left_to_one_connection_while_slots_are_left() -> None:
+    arena = Arena.create()
+    assert arena is not None
+    buffers = ReadBuffers(arena=arena)
+    read = buffers.shared
+    read[:5] = b"hello"
+    lease = buffers.lend_shared()
+    assert lease is not None
+    buffers.shared[:5] = b"other"
+    assert bytes(read[:5]) == b"hello"
+    leases = [lease, *iter(buffers.lend_shared, None)]
+    assert arena.free_slots == SLOTS_KEPT_FOR_FRAMES
+    for one in leases:
+        one.release()
+    assert arena.free_slots == SLOTS - 1
+
+
+def test_what_several_need_goes_back_when_the_last_lets_go() -> None:
+    given_back: list[memoryview] = []
+    lease = Lease(memoryview(bytearray(10)), given_back.append)
+    lease.hold()
+    lease.release()
+    assert not given_back
+    lease.release()
+    assert given_back == [lease.slot]
+
+
+def test_without_an_arena_the_shared_buffer_is_not_lent() -> None:
+    assert ReadBuffers().lend_shared() is None

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from pkafka.net.buffers import ReadBuffers
+from pkafka.net.buffers import Arena, Lease, ReadBuffers
 from pkafka.net.connection import Answer, Detach, FileRange, ServerConnection
 from pkafka.net.page_cache import PageCache
 
@@ -30,7 +30,12 @@ Handle = Callable[[ServerConnection, bytes], Answer | Detach | None]
 class Client:
     """A client, the connection that serves it, and what its handler was given."""
 
-    def __init__(self, handle: Handle | None = None, page_cache: PageCache | None = None) -> None:
+    def __init__(
+        self,
+        handle: Handle | None = None,
+        page_cache: PageCache | None = None,
+        buffers: ReadBuffers | None = None,
+    ) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
@@ -39,7 +44,7 @@ class Client:
         self.closed = 0
         self.finished = 0
         self._handle = handle
-        self.buffers = ReadBuffers()
+        self.buffers = buffers or ReadBuffers()
         self.connection = ServerConnection(
             theirs,
             listener="PLAINTEXT",
@@ -508,6 +513,69 @@ def test_a_client_may_go_while_its_file_is_read(run: Run, numbers: int) -> None:
     run(test)
 
 
+# -- memory that other processes map --
+
+
+def test_a_frame_in_hand_and_those_behind_it_stay_where_they_were_read(run: Run) -> None:
+    async def test() -> None:
+        arena = Arena.create()
+        assert arena is not None
+        leases: list[Lease] = []
+        served: list[tuple[int, bytes]] = []
+
+        def handle(connection: ServerConnection, _frame: bytes) -> Answer | None:
+            lease = connection.hold_frame()
+            assert lease is not None
+            leases.append(lease)
+            return None
+
+        client = Client(handle, buffers=ReadBuffers(arena=arena))
+        inner = client.connection._handle
+
+        def note(connection: ServerConnection, view: memoryview) -> Answer | Detach | None:
+            served.append((arena.position_of(view), bytes(view)))
+            return inner(connection, view)
+
+        client.connection._handle = note
+        other = Client(buffers=client.buffers)
+        free = arena.free_slots
+        await client.send(framed(b"one", b"two", b"three") + b"\0")
+        await turns()
+        await other.send(framed(b"read over the same memory, were it not lent"))
+        assert await other.receive(4)
+        for body in (b"one", b"two", b"three"):
+            await turns()
+            assert served[-1] == (served[0][0] + body_offset(body), body)
+            assert arena.free_slots == free - 1
+            client.connection.finish((framed(body),))
+            leases[-1].release()
+        await turns()
+        assert await client.receive(21) == framed(b"one", b"two", b"three")[:21]
+        assert arena.free_slots == free
+        client.end()
+        other.end()
+
+    def body_offset(body: bytes) -> int:
+        return {b"one": 0, b"two": 7, b"three": 14}[body]
+
+    run(test)
+
+
+def test_a_client_that_goes_leaves_no_memory_behind(run: Run) -> None:
+    async def test() -> None:
+        arena = Arena.create()
+        assert arena is not None
+        client = Client(lambda _connection, _frame: None, buffers=ReadBuffers(arena=arena))
+        free = arena.free_slots
+        await client.send(framed(b"in hand", b"behind it"))
+        await turns()
+        assert arena.free_slots == free - 1
+        client.end()
+        assert arena.free_slots == free
+
+    run(test)
+
+
 # -- moving --
 
 
@@ -539,7 +607,7 @@ def test_a_connection_moves_with_its_unread_bytes_and_after_its_answers(run: Run
             closed=lambda _connection: None,
             frame_bytes_max=FRAME_BYTES_MAX,
         )
-        second.feed(unread)
+        second.feed(bytearray(unread))
         await client.send(framed(b"c" * 1000)[500:])
         expected = framed(b"move", b"b", b"c" * 1000)
         assert await client.receive(len(expected)) == expected

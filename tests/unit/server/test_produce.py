@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pkafka.errors import ErrorCode
-from pkafka.net.buffers import SLOTS, HeldFrame
+from pkafka.net.buffers import SLOTS, Lease
 from pkafka.protocol.headers import RequestHeader, decode_response, encode_request
 from pkafka.protocol.messages.produce import (
     PartitionProduceData,
@@ -27,6 +27,7 @@ from pkafka.storage.config import LogConfig
 from tests.unit.server.workers import Family, until, with_family
 
 VERSION = 9
+FREE = SLOTS - 1  # one is what all connections read into
 GOOD = bytes(build_batch([(1, None, b"one", ()), (1, None, b"two", ())]))
 TRANSACTIONAL = bytes(
     build_batch([(1, None, b"x", ())], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
@@ -52,10 +53,10 @@ class Connection:
     def finish(self, answer: Any) -> None:
         self.answers.append(answer)
 
-    def hold_frame(self) -> HeldFrame | None:
+    def hold_frame(self) -> Lease | None:
         if self.slot is None or self.arena is None:
             return None
-        return HeldFrame(self.slot, self.arena.give_back)
+        return Lease(self.slot, self.arena.give_back)
 
 
 def serve(worker: Worker, connection: Connection, *places: tuple[str, int, bytes], acks: int = -1) -> Any:
@@ -143,9 +144,9 @@ def test_another_worker_reads_a_frame_where_it_lies_and_it_stays_there_until_the
         assert worker.arena is not None
         places = [("t", mine, GOOD), ("t", theirs, GOOD), ("t", theirs, GOOD)]
         assert serve(worker, connection, *places) is None
-        assert worker.arena.free_slots == SLOTS - 1
+        assert worker.arena.free_slots == FREE - 1
         await until(lambda: bool(connection.answers))
-        assert worker.arena.free_slots == SLOTS
+        assert worker.arena.free_slots == FREE
         assert rows_of(connection.answers[0]) == [
             ("t", mine, ErrorCode.NONE, 0),
             ("t", theirs, ErrorCode.NONE, 0),
@@ -170,14 +171,14 @@ def test_a_client_that_goes_or_a_worker_that_dies_keeps_no_slot(tmp_path: Path) 
         assert serve(worker, gone, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
         gone.close()
         # Its records are still being read: the slot must not be used for another frame.
-        assert worker.arena.free_slots == SLOTS - 1
-        await until(lambda: worker.arena is not None and worker.arena.free_slots == SLOTS)
+        assert worker.arena.free_slots == FREE - 1
+        await until(lambda: worker.arena is not None and worker.arena.free_slots == FREE)
         assert gone.answers == []
         waiting = Connection(worker)
         assert serve(worker, waiting, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
         worker.worker_peers[1].close()
         await until(lambda: bool(waiting.answers))
-        assert worker.arena.free_slots == SLOTS
+        assert worker.arena.free_slots == FREE
 
     with_family(tmp_path, body)
 
@@ -197,9 +198,9 @@ def test_a_worker_that_hangs_keeps_the_slot_but_not_the_client(tmp_path: Path) -
             ("t", theirs, ErrorCode.REQUEST_TIMED_OUT, -1),
             ("t", mine, ErrorCode.NONE, 0),
         ]
-        assert worker.arena.free_slots == SLOTS - 1
+        assert worker.arena.free_slots == FREE - 1
         # It moves again: what it had in hand happens, and changes nothing for the client.
-        await until(lambda: worker.arena is not None and worker.arena.free_slots == SLOTS)
+        await until(lambda: worker.arena is not None and worker.arena.free_slots == FREE)
         assert len(connection.answers) == 1
         assert family.workers[1].partitions.led["t", theirs].log.log_end_offset == 2
 
@@ -222,7 +223,7 @@ def test_a_frame_that_the_worker_serves_alone_is_not_held(tmp_path: Path) -> Non
         worker, connection = family.workers[0], Connection(family.workers[0])
         assert worker.arena is not None
         assert serve(worker, connection, ("t", mine, GOOD), ("t", mine, GOOD)) is not None
-        assert worker.arena.free_slots == SLOTS - 1  # the connection itself gives it back
+        assert worker.arena.free_slots == FREE - 1  # the connection itself gives it back
 
     with_family(tmp_path, body)
 
