@@ -31,10 +31,11 @@ def kill(broker: Broker, name: str) -> psutil.Process:
     """kill -9 of one process of the broker, which is dead when this returns."""
     victim = family(broker)[name]
     victim.kill()
+    eventually(lambda: not is_alive(victim))
     return victim
 
 
-def replaced(broker: Broker, victim: psutil.Process, name: str, *, timeout_s: float = 5.0) -> psutil.Process:
+def replaced(broker: Broker, victim: psutil.Process, name: str, *, timeout_s: float = 15.0) -> psutil.Process:
     """The process that took the place of ``victim``."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -43,6 +44,11 @@ def replaced(broker: Broker, victim: psutil.Process, name: str, *, timeout_s: fl
             return successor
         assert time.monotonic() < deadline, f"{name} was not replaced within {timeout_s:.1f} s"
         time.sleep(0.005)
+
+
+def begun_to_stop(broker: Broker) -> None:
+    """Wait until the supervisor has taken notice of a signal: another one of the same kind would be lost before."""
+    eventually(lambda: "Stopping (signal" in broker.log_tail())
 
 
 def exit_code(broker: Broker, *, timeout_s: float = 15.0) -> int:

@@ -44,7 +44,7 @@ def progress(writers: list[Writer | LibrdkafkaWriter]) -> None:
         ]
 
     before = counts()
-    eventually(lambda: all(now > then for now, then in zip(counts(), before, strict=True)), timeout_s=20)
+    eventually(lambda: all(now > then for now, then in zip(counts(), before, strict=True)), timeout_s=60)
 
 
 def finish(writers: list[Writer | LibrdkafkaWriter]) -> None:

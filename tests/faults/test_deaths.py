@@ -10,12 +10,11 @@ import pytest
 from pkafka.errors import ErrorCode
 from pkafka.server.partitions import owner_of
 from pkafka.testing import Broker
-from tests.faults.conftest import MakeBroker
-from tests.faults.family import family, is_alive, kill, replaced
+from tests.faults.conftest import MakeBroker, MeasuredBroker
+from tests.faults.family import begun_to_stop, exit_code, family, is_alive, kill, replaced
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
 
 NAMES = ["cleaner", "control", "worker-0", "worker-1"]
-BACK_WITHIN_S = 2.0
 
 
 def make_topic(broker: Broker, topic: str, partitions: int = 4) -> None:
@@ -27,15 +26,15 @@ def test_processes_are_told_apart_by_name(broker: Broker) -> None:
     assert sorted(family(broker)) == NAMES
 
 
-def test_a_dead_worker_is_back_with_all_its_partitions(broker: Broker) -> None:
+def test_a_dead_worker_is_back_with_all_its_partitions(broker: MeasuredBroker) -> None:
     make_topic(broker, "t", 8)
     for partition in range(8):
         produce_when_possible(broker.bootstrap, "t", partition, [b"before"])
-    victim = kill(broker, "worker-0")
     began = time.monotonic()
+    victim = kill(broker, "worker-0")
     for partition in range(8):
         assert produce_when_possible(broker.bootstrap, "t", partition, [b"after"]) == 1
-    assert time.monotonic() - began < BACK_WITHIN_S
+    assert time.monotonic() - began < broker.soon_s
     replaced(broker, victim, "worker-0")
     for partition in range(8):
         assert values_of(read_all(broker.bootstrap, "t", partition)) == [b"before", b"after"]
@@ -53,7 +52,9 @@ def test_clients_of_the_other_worker_notice_nothing(broker: Broker) -> None:
             assert wire.produce("t", kept, [b"%d" % number]) == (ErrorCode.NONE, number)
 
 
-def test_without_control_records_flow_and_admin_requests_wait_for_its_successor(broker: Broker) -> None:
+def test_without_control_records_flow_and_admin_requests_wait_for_its_successor(
+    broker: MeasuredBroker,
+) -> None:
     make_topic(broker, "t", 2)
     with Wire(broker.bootstrap) as wire:
         for partition in range(2):
@@ -64,7 +65,7 @@ def test_without_control_records_flow_and_admin_requests_wait_for_its_successor(
                 assert wire.produce("t", partition, [b"b"]) == (ErrorCode.NONE, number)
         began = time.monotonic()
         assert wire.create_topic("later", 2) == ErrorCode.NONE
-        assert time.monotonic() - began < BACK_WITHIN_S
+        assert time.monotonic() - began < broker.soon_s
         replaced(broker, victim, "control")
         for partition in range(2):
             assert wire.produce("later", partition, [b"x"]) == (ErrorCode.NONE, 0)
@@ -102,7 +103,7 @@ def test_the_cleaner_is_replaced_and_does_what_was_left(make_broker: MakeBroker)
     broker.start()
     make_topic(broker, "t", 2)
     with Wire(broker.bootstrap) as wire:
-        assert wire.create_topic("gone", 1, configs={"file.delete.delay.ms": "1500"}) == ErrorCode.NONE
+        assert wire.create_topic("gone", 1, configs={"file.delete.delay.ms": "3000"}) == ErrorCode.NONE
     victim = family(broker)["cleaner"]
     checkpoint = broker.log_dir / "replication-offset-checkpoint"
     eventually(lambda: "t 1 0" in checkpoint.read_text())
@@ -124,7 +125,7 @@ def delete_topic(broker: Broker, topic: str) -> None:
         assert wire.receive(DeleteTopicsResponse, 4).responses[0].error_code == 0
 
 
-def test_children_end_with_the_supervisor_and_the_next_start_works_at_once(broker: Broker) -> None:
+def test_children_end_with_the_supervisor_and_the_next_start_works_at_once(broker: MeasuredBroker) -> None:
     make_topic(broker, "t", 4)
     for partition in range(4):
         produce_when_possible(broker.bootstrap, "t", partition, [b"x"])
@@ -132,7 +133,7 @@ def test_children_end_with_the_supervisor_and_the_next_start_works_at_once(broke
     os.kill(broker.pid, signal.SIGKILL)
     began = time.monotonic()
     eventually(lambda: not any(is_alive(child) for child in children))
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < broker.soon_s
     broker.kill()
     broker.start()
     for partition in range(4):
@@ -148,8 +149,8 @@ def test_a_stopped_worker_is_killed_and_replaced(make_broker: MakeBroker) -> Non
     victim = family(broker)["worker-0"]
     victim.suspend()
     began = time.monotonic()
-    replaced(broker, victim, "worker-0", timeout_s=10)
-    assert 1.0 < time.monotonic() - began < 5.0
+    replaced(broker, victim, "worker-0")
+    assert 0.5 < time.monotonic() - began < 2 + broker.soon_s
     for partition in range(2):
         assert produce_when_possible(broker.bootstrap, "t", partition, [b"y"]) == 1
     assert "silent" in broker.log_tail()
@@ -167,14 +168,14 @@ def test_the_supervisor_may_be_suspended_for_longer_than_its_children_may_be_sil
     time.sleep(3)
     for process in everybody:
         process.resume()
-    time.sleep(1)
+    time.sleep(1)  # two turns of the supervisor: a mistake would show in the first
     assert {name: child.pid for name, child in family(broker).items()} == before
 
 
 def test_too_many_deaths_stop_the_broker(broker: Broker) -> None:
     code = None
     supervisor = psutil.Process(broker.pid)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while code is None and time.monotonic() < deadline:
         for name, child in family(broker).items():
             if name == "cleaner":
@@ -193,15 +194,16 @@ def poll(process: psutil.Process) -> int | None:
 
 
 @pytest.mark.parametrize("name", ["control", "worker-0"])
-def test_a_death_during_the_stop_does_not_delay_it(broker: Broker, name: str) -> None:
+def test_a_death_during_the_stop_does_not_delay_it(broker: MeasuredBroker, name: str) -> None:
     make_topic(broker, "t", 2)
     victim = family(broker)[name]
     victim.suspend()
     os.kill(broker.pid, signal.SIGTERM)
-    time.sleep(0.2)
-    victim.kill()
+    begun_to_stop(broker)
     began = time.monotonic()
-    assert broker.stop() == 1
-    assert time.monotonic() - began < 3
+    victim.kill()
+    assert exit_code(broker) == 1
+    assert time.monotonic() - began < broker.soon_s
+    assert "Second signal" not in broker.log_tail()
     broker.start()
     produce_when_possible(broker.bootstrap, "t", 0, [b"x"])

@@ -15,8 +15,8 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.testing import Broker, BrokerStartError
-from tests.faults.conftest import MakeBroker
-from tests.faults.family import connect_to, exit_code, family, is_alive
+from tests.faults.conftest import MakeBroker, MeasuredBroker
+from tests.faults.family import begun_to_stop, connect_to, exit_code, family, is_alive
 from tests.faults.load import LibrdkafkaWriter, Writer
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
 
@@ -73,17 +73,17 @@ def test_ctrl_c_reaches_every_process_and_is_obeyed_once(make_broker: MakeBroker
     assert (broker.log_dir / CLEAN_MARK).exists()
 
 
-def test_a_second_signal_ends_it_at_once_and_the_next_start_recovers(broker: Broker) -> None:
+def test_a_second_signal_ends_it_at_once_and_the_next_start_recovers(broker: MeasuredBroker) -> None:
     write(broker)
     supervisor = psutil.Process(broker.pid)
     family(broker)["worker-0"].suspend()  # so that a clean stop takes its time
     supervisor.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    begun_to_stop(broker)
     assert is_alive(supervisor)
     began = time.monotonic()
     supervisor.send_signal(signal.SIGTERM)
     assert exit_code(broker) == 1
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < broker.soon_s
     assert not (broker.log_dir / CLEAN_MARK).exists()
     broker.start()
     for partition in range(4):
@@ -100,7 +100,7 @@ def test_a_stop_while_starting(make_broker: MakeBroker) -> None:
         eventually(lambda: psutil.Process(process.pid).children(), timeout_s=20)  # noqa: B023
         time.sleep(pause_s)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(15) in (0, 1)
+        assert process.wait(30) in (0, 1)
     broker.start()
     for partition in range(4):
         assert values_of(read_all(broker.bootstrap, "t", partition)) == [b"one", b"two"]
@@ -147,13 +147,17 @@ def test_the_children_hold_that_lock(broker: Broker) -> None:
 
 def test_starting_again_and_again_right_after_kill_9(broker: Broker) -> None:
     write(broker)
-    for number in range(3):
+    end = 2
+    for _ in range(3):
         process = psutil.Process(broker.pid)
         process.kill()
         # Without waiting for the children, who hold the port and the logs.
         again = start_process(broker)
         try:
-            assert produce_when_possible(broker.bootstrap, "t", 0, [b"x"], timeout_s=15) == 2 + number
+            # One whose answer was lost with the old children has been sent again.
+            offset = produce_when_possible(broker.bootstrap, "t", 0, [b"x"], timeout_s=15)
+            assert offset in (end, end + 1)
+            end = offset + 1
         finally:
             again.kill()
             again.wait()

@@ -33,8 +33,13 @@ def chroot(zookeeper: ZooKeeper) -> str:
 
 
 @pytest.fixture
-def on_zookeeper(make_broker: MakeBroker, chroot: str) -> Broker:
-    broker = make_broker(**{"zookeeper.connect": chroot, "zookeeper.session.timeout.ms": SESSION_MS})
+def session_ms() -> int:
+    return SESSION_MS
+
+
+@pytest.fixture
+def on_zookeeper(make_broker: MakeBroker, chroot: str, session_ms: int) -> Broker:
+    broker = make_broker(**{"zookeeper.connect": chroot, "zookeeper.session.timeout.ms": session_ms})
     broker.start()
     with Wire(broker.bootstrap) as wire:
         assert wire.create_topic("t", 2) == ErrorCode.NONE
@@ -54,6 +59,7 @@ def registered(on_zookeeper: Broker, chroot: str) -> Iterator[Observer]:
     store.close()
 
 
+@pytest.mark.parametrize("session_ms", [10_000], ids=["long session"])
 def test_control_resumes_the_session_of_its_predecessor(on_zookeeper: Broker, registered: Observer) -> None:
     before = registered()
     for number in range(3):
@@ -75,13 +81,13 @@ def test_a_lost_session_means_a_new_epoch_and_no_interruption(
     victim = family(on_zookeeper)["control"]
     victim.suspend()
     try:
-        eventually(lambda: registered() == (0, 0), timeout_s=10)
+        eventually(lambda: registered() == (0, 0), timeout_s=20)
         with Wire(on_zookeeper.bootstrap) as wire:
             for partition in range(2):
                 assert wire.produce("t", partition, [b"x"]) == (ErrorCode.NONE, 0)
     finally:
         victim.resume()
-    eventually(lambda: registered() > (0, 0), timeout_s=10)
+    eventually(lambda: registered() > (0, 0), timeout_s=20)
     session, epoch = registered()
     assert session != before[0]
     assert epoch > before[1]
@@ -179,7 +185,7 @@ def test_a_stop_while_it_waits_for_zookeeper_at_start(make_broker: MakeBroker) -
             os.kill(broker.pid, signal.SIGTERM)
             starting.join(20)
         assert not starting.is_alive()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10  # a silent server is waited for 18 s
 
 
 def test_a_zookeeper_that_is_not_there_is_one_line(make_broker: MakeBroker) -> None:

@@ -212,7 +212,7 @@ class Wire:
         return ErrorCode(answer.error_code), answer.offset
 
 
-def eventually(attempt: Callable[[], T | None], *, timeout_s: float = 10.0, pause_s: float = 0.02) -> T:
+def eventually(attempt: Callable[[], T | None], *, timeout_s: float = 20.0, pause_s: float = 0.02) -> T:
     """The first truthy answer of ``attempt``; OSErrors count as not yet.
 
     Raises:
@@ -233,12 +233,15 @@ def eventually(attempt: Callable[[], T | None], *, timeout_s: float = 10.0, paus
 
 
 def produce_when_possible(
-    address: str, topic: str, partition: int, values: Sequence[bytes], *, timeout_s: float = 10.0
+    address: str, topic: str, partition: int, values: Sequence[bytes], *, timeout_s: float = 20.0
 ) -> int:
-    """Produce over new connections until it is taken; the base offset."""
+    """Produce over new connections until it is taken; the base offset.
+
+    A connection that a dead worker's successor will take up is waited for: what was sent over it may be written yet.
+    """
 
     def attempt() -> tuple[int] | None:
-        with Wire(address, timeout_s=2.0) as wire:
+        with Wire(address, timeout_s=timeout_s) as wire:
             error, base_offset = wire.produce(topic, partition, values)
             return (base_offset,) if not error else None
 
