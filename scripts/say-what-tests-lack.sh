@@ -1,5 +1,5 @@
 #!/bin/sh
-# Names, one line each, the programs that tests against Apache Kafka need and this machine lacks. Those tests are skipped then.
+# Names, one line each, the programs that some tests need and this machine lacks. Those tests are skipped then.
 install_with() {
     if command -v apt-get >/dev/null 2>&1; then
         echo "sudo apt-get install -y $1"
@@ -19,4 +19,5 @@ command -v javac >/dev/null 2>&1 || ! command -v java >/dev/null 2>&1 ||
 [ -e .oracle ] || command -v mvn >/dev/null 2>&1 ||
     lacking mvn "with Apache Kafka, whose jars it fetches," maven maven maven
 command -v kcat >/dev/null 2>&1 || lacking kcat "with kcat" kcat kcat kcat
+command -v strace >/dev/null 2>&1 || [ "$(uname)" != Linux ] || lacking strace "of failing and slow disks" strace strace strace
 exit 0

@@ -49,6 +49,7 @@ class Cleaner:
         self._loop = asyncio.get_running_loop()
         self._offsets: dict[str, dict[str, dict[str, dict[TopicPartition, int]]]] = {}
         """Directory -> checkpoint file -> worker -> offsets: a file is written from what all workers said last."""
+        self._peers: dict[str, Peer] = {}
         self._pending: set[str] = set()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unlink")
         self._ended: asyncio.Future[int] = self._loop.create_future()
@@ -79,7 +80,7 @@ class Cleaner:
             await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
 
     def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
-        Peer(name, socket.socket(fileno=fds[0]), self._operations)
+        self._peers[name] = Peer(name, socket.socket(fileno=fds[0]), self._operations)
 
     def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         if not self._ended.done():
@@ -109,6 +110,9 @@ class Cleaner:
             WRITERS[name](directory, merged)
         except (StorageError, OSError) as error:
             log.error("Cannot write %s in %s: %s", name, directory.path, error)
+            # As in Kafka: a disk that refuses this would refuse records too.
+            for worker in workers:
+                self._peers[worker].note("log_dir_failed", str(directory.path))
 
     def _unlink_later(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """Unlink files and directory trees after a delay: [[paths], delay in milliseconds]."""

@@ -37,13 +37,17 @@ class Stage:
         )
         self.cleaner = Cleaner(CleanerSetup(self.directories, workers=2), birth)
         self._life = asyncio.create_task(self.cleaner.run())
+        self.failed: list[str] = []
+        """What workers heard of failed directories."""
         self.workers = [self.introduce(f"worker-{index}") for index in range(2)]
 
     def introduce(self, name: str) -> Peer:
         ours, theirs = socket.socketpair()
         self._line.note(lifeline.PEER, name, b"", [theirs.fileno()])
         theirs.close()
-        return Peer("cleaner", ours, {})
+        return Peer(
+            "cleaner", ours, {"log_dir_failed": lambda _peer, path, _blob, _fds: self.failed.append(path)}
+        )
 
     async def end(self) -> int:
         self._line.note(lifeline.STOP)
@@ -123,7 +127,7 @@ def test_each_directory_and_each_kind_has_its_own_file(tmp_path: Path) -> None:
     on_stage(homes, play)
 
 
-def test_a_disk_that_refuses_does_not_end_the_cleaner(
+def test_a_disk_that_refuses_does_not_end_the_cleaner_and_the_workers_hear_of_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     homes = [tmp_path / "bad", tmp_path / "good"]
@@ -133,6 +137,9 @@ def test_a_disk_that_refuses_does_not_end_the_cleaner(
         for worker in stage.workers:
             await worker.call("checkpoint", {**rows(homes[0], t=1), **rows(homes[1], t=2)})
         assert stage.directories[1].recovery_points() == {TopicPartition("t", 0): 2}
+        while len(stage.failed) < 2:  # noqa: ASYNC110 - the workers are served by this loop
+            await asyncio.sleep(0)
+        assert stage.failed == [str(homes[0])] * 2
 
     on_stage(homes, play)
     assert "Cannot write" in caplog.text

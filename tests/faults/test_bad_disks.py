@@ -1,0 +1,200 @@
+"""Disks that refuse single reads, writes and flushes, that write a part, and that are slow."""
+
+import resource
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.server.partitions import owner_of
+from pkafka.testing import Broker
+from tests.faults.conftest import MakeBroker
+from tests.faults.family import exit_code, family
+from tests.faults.injection import injected
+from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
+
+CLEAN_MARK = ".kafka_cleanshutdown"
+KIB = 1024
+LOST = "lost"
+"""A topic in the directory that fails."""
+
+
+def owner(broker: Broker, topic: str) -> psutil.Process:
+    return family(broker)[f"worker-{owner_of(topic, 0, 2)}"]
+
+
+def active_log(directory: Path, topic: str) -> Path:
+    return max((directory / f"{topic}-0").glob("*.log"))
+
+
+class TwoDisks:
+    """A broker of two log directories, with topics in both of them."""
+
+    def __init__(self, make_broker: MakeBroker, **configs: str) -> None:
+        home = make_broker("home").directory
+        self.good, self.bad = home / "good", home / "bad"
+        self.broker = make_broker("home", **{"log.dirs": f"{self.good},{self.bad}"})
+        self.broker.start()
+        self.topics = ["a", "b", "c", "d", "e", "f"]
+        for topic in self.topics:
+            with Wire(self.broker.bootstrap) as wire:
+                assert wire.create_topic(topic, 1, configs=configs) == ErrorCode.NONE
+            produce_when_possible(self.broker.bootstrap, topic, 0, [b"first"])
+        self.lost = [topic for topic in self.topics if (self.bad / f"{topic}-0").exists()]
+        self.kept = [topic for topic in self.topics if topic not in self.lost]
+        assert len(self.lost) == len(self.kept) == 3
+
+    @property
+    def victim(self) -> str:
+        return self.lost[0]
+
+    def worker(self) -> psutil.Process:
+        return owner(self.broker, self.victim)
+
+    def assert_one_is_lost(self) -> None:
+        """The replicas of the bad directory are offline, on all workers; the others go on."""
+        with Wire(self.broker.bootstrap) as wire:
+            for topic in self.lost:
+                eventually(
+                    lambda: wire.produce(topic, 0, [b"no"])[0] == ErrorCode.KAFKA_STORAGE_ERROR  # noqa: B023
+                )
+                assert wire.fetch(topic, 0, 0)[0] == ErrorCode.KAFKA_STORAGE_ERROR
+            for topic in self.kept:
+                assert wire.produce(topic, 0, [b"on"])[0] == ErrorCode.NONE
+
+    def restart(self) -> None:
+        assert self.broker.stop() == 0
+        assert not (self.bad / CLEAN_MARK).exists()
+        assert (self.good / CLEAN_MARK).exists()
+        self.broker.start()
+
+
+def test_a_write_error_takes_the_directory_offline_and_loses_nothing(make_broker: MakeBroker) -> None:
+    disks = TwoDisks(make_broker)
+    log = active_log(disks.bad, disks.victim)
+    with Wire(disks.broker.bootstrap) as wire:
+        with injected(disks.worker(), "pwrite64", "error=EIO", [log]):
+            assert wire.produce(disks.victim, 0, [b"refused"])[0] == ErrorCode.KAFKA_STORAGE_ERROR
+        # The next write would succeed; nobody tries.
+        disks.assert_one_is_lost()
+    disks.restart()
+    for topic in disks.lost:
+        assert produce_when_possible(disks.broker.bootstrap, topic, 0, [b"second"]) == 1
+        assert values_of(read_all(disks.broker.bootstrap, topic, 0)) == [b"first", b"second"]
+
+
+def test_what_a_failed_flush_left_is_never_called_flushed(make_broker: MakeBroker) -> None:
+    disks = TwoDisks(make_broker, **{"segment.bytes": "20000"})
+    written = [b"first"]
+    # One error is all that the system gives: the next fsync of the same file would succeed, its pages lost.
+    with Wire(disks.broker.bootstrap) as wire, injected(disks.worker(), "fsync", "error=EIO:when=1"):
+        for number in range(30):
+            value = b"%d" % number + b"." * 2000
+            error, _offset = wire.produce(disks.victim, 0, [value])
+            if error:
+                assert error == ErrorCode.KAFKA_STORAGE_ERROR
+                break
+            written.append(value)
+        disks.assert_one_is_lost()
+    assert len(list((disks.bad / f"{disks.victim}-0").glob("*.log"))) > 1
+    assert disks.broker.stop() == 0
+    checkpoint = disks.bad / "recovery-point-offset-checkpoint"
+    assert not checkpoint.exists() or f"{disks.victim} 0 0" in checkpoint.read_text()
+    disks.broker.start()
+    produce_when_possible(disks.broker.bootstrap, disks.victim, 0, [b"on"])
+    assert values_of(read_all(disks.broker.bootstrap, disks.victim, 0)) == [*written, b"on"]
+
+
+def test_what_is_to_be_flushed_at_once_is_not_acknowledged_without(make_broker: MakeBroker) -> None:
+    disks = TwoDisks(make_broker, **{"flush.messages": "1"})
+    log = active_log(disks.bad, disks.victim)
+    with Wire(disks.broker.bootstrap) as wire:
+        with injected(disks.worker(), "fsync", "error=EIO:when=1", [log]):
+            assert wire.produce(disks.victim, 0, [b"refused"])[0] == ErrorCode.KAFKA_STORAGE_ERROR
+        disks.assert_one_is_lost()
+    disks.restart()
+    produce_when_possible(disks.broker.bootstrap, disks.victim, 0, [b"second"])
+    assert values_of(read_all(disks.broker.bootstrap, disks.victim, 0))[0] == b"first"
+
+
+@pytest.mark.parametrize("stop", ["clean", "kill -9"])
+def test_a_write_that_the_disk_took_a_part_of(make_broker: MakeBroker, stop: str) -> None:
+    disks = TwoDisks(make_broker)
+    worker = disks.worker()
+    log = active_log(disks.bad, disks.victim)
+    large = b"x" * (800 * KIB)
+    with Wire(disks.broker.bootstrap) as wire:
+        for number in range(1, 4):
+            assert wire.produce(disks.victim, 0, [large]) == (ErrorCode.NONE, number)
+        size = log.stat().st_size
+        before = resource.prlimit(worker.pid, resource.RLIMIT_FSIZE)
+        # As a disk that fills in the middle of a write: a part is written, and the rest is an error.
+        resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (size + 300 * KIB, before[1]))
+        assert wire.produce(disks.victim, 0, [large])[0] == ErrorCode.KAFKA_STORAGE_ERROR
+        resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, before)
+        assert log.stat().st_size == size + 300 * KIB
+        disks.assert_one_is_lost()
+    if stop == "clean":
+        disks.restart()
+    else:
+        disks.broker.kill()
+        disks.broker.start()
+    assert produce_when_possible(disks.broker.bootstrap, disks.victim, 0, [b"on"]) == 4
+    assert values_of(read_all(disks.broker.bootstrap, disks.victim, 0)) == [b"first", *[large] * 3, b"on"]
+
+
+def test_an_error_of_reading_takes_the_directory_offline(make_broker: MakeBroker) -> None:
+    disks = TwoDisks(make_broker)
+    log = active_log(disks.bad, disks.victim)
+    with Wire(disks.broker.bootstrap) as wire:
+        assert wire.produce(disks.victim, 0, [b"second", b"third"]) == (ErrorCode.NONE, 1)
+        with injected(disks.worker(), "pread64,preadv,preadv2", "error=EIO", [log]):
+            # In the middle of a batch: where it begins has to be looked up.
+            assert wire.fetch(disks.victim, 0, 2)[0] == ErrorCode.KAFKA_STORAGE_ERROR
+        disks.assert_one_is_lost()
+    disks.restart()
+    produce_when_possible(disks.broker.bootstrap, disks.victim, 0, [b"fourth"])
+    found = values_of(read_all(disks.broker.bootstrap, disks.victim, 0))
+    assert found == [b"first", b"second", b"third", b"fourth"]
+
+
+def test_a_client_whose_records_cannot_be_sent_loses_its_connection_and_nobody_else_does(
+    make_broker: MakeBroker,
+) -> None:
+    disks = TwoDisks(make_broker)
+    log = active_log(disks.bad, disks.victim)
+    worker = disks.worker()
+    with Wire(disks.broker.bootstrap) as other, injected(worker, "sendfile", "error=EIO", [log]):
+        # The length of the answer is out already when the file refuses to give its bytes.
+        with Wire(disks.broker.bootstrap) as wire, pytest.raises(ConnectionError):
+            wire.fetch(disks.victim, 0, 0)
+        assert other.produce(disks.victim, 0, [b"second"]) == (ErrorCode.NONE, 1)
+    assert values_of(read_all(disks.broker.bootstrap, disks.victim, 0)) == [b"first", b"second"]
+    assert worker.is_running()
+    assert disks.broker.stop() == 0
+
+
+def test_a_checkpoint_that_cannot_be_written_takes_the_directory_offline(make_broker: MakeBroker) -> None:
+    disks = TwoDisks(make_broker)
+    cleaner = family(disks.broker)["cleaner"]
+    temporary = disks.bad / "replication-offset-checkpoint.tmp"
+    with injected(cleaner, "fsync", "error=EIO:when=1", [temporary]):
+        disks.assert_one_is_lost()
+    disks.restart()
+    for topic in disks.lost:
+        assert produce_when_possible(disks.broker.bootstrap, topic, 0, [b"second"]) > 0
+
+
+def test_the_broker_stops_when_its_only_disk_refuses(make_broker: MakeBroker) -> None:
+    broker = make_broker()
+    broker.start()
+    with Wire(broker.bootstrap) as wire:
+        assert wire.create_topic("t", 1) == ErrorCode.NONE
+        produce_when_possible(broker.bootstrap, "t", 0, [b"first"])
+        with injected(owner(broker, "t"), "pwrite64", "error=EIO", [active_log(broker.log_dir, "t")]):
+            assert wire.produce("t", 0, [b"refused"])[0] == ErrorCode.KAFKA_STORAGE_ERROR
+            assert exit_code(broker) == 1
+    assert "Every log directory has failed" in broker.log_file.read_text()
+    broker.start()
+    assert produce_when_possible(broker.bootstrap, "t", 0, [b"second"]) == 1
