@@ -21,6 +21,7 @@ from pkafka.server.adoption import AdoptionRefused, find_topics
 from pkafka.server.config import BrokerConfig, socket_buffer_bytes
 from pkafka.server.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.identity import IdentityConflict, check_directories
+from pkafka.server.policies import Policies
 from pkafka.server.supervisor import CLEANER, CONTROL, Supervisor, worker_name
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log_directory import LogDirectory
@@ -65,6 +66,7 @@ def run_broker(
     raise_open_file_limit()
     try:
         limits = LimitSettings.of(config)
+        Policies.check(config)
     except ConfigError as error:
         raise StartRefused(str(error)) from None
     # First of all: this waits for the children of a broker that was killed, who still hold its ports.

@@ -22,6 +22,7 @@ from pkafka.server.dynamic_config import (
     unreadable_passwords,
     usable_broker_configs,
 )
+from pkafka.server.policies import ConfigChangeFacts
 
 
 class ResourceChanges(NamedTuple):
@@ -125,6 +126,7 @@ async def _change_topic(
     def change(stored: dict[str, str]) -> Configs:
         configs = mode.apply(stored, resource.changes, topic_keys(), "topic")
         check_topic_change(name, broker, configs)
+        context.policies.check_config_change(_facts(resource))
         return configs
 
     await _write(context, TOPICS, name, change, validate_only=validate_only)
@@ -142,6 +144,7 @@ async def _change_broker(
         usable, _ = usable_broker_configs(stored, per_broker=per_broker)
         configs = mode.apply(usable, resource.changes, broker_keys(), "broker")
         check_broker_change(layers, configs, per_broker=per_broker)
+        context.policies.check_config_change(_facts(resource))
         if not mode.keeps_the_rest:
             return configs
         named = {change.name for change in resource.changes}
@@ -150,6 +153,12 @@ async def _change_broker(
 
     name = str(context.broker_id) if per_broker else ALL_BROKERS
     await _write(context, BROKERS, name, change, validate_only=validate_only)
+
+
+def _facts(resource: ResourceChanges) -> ConfigChangeFacts:
+    # What the request says, and not what comes of it, as in the reference.
+    configs = {change.name: change.value for change in resource.changes}
+    return ConfigChangeFacts(ResourceType(resource.type), resource.name, configs)
 
 
 def _change_loggers(context: ConfigContext, resource: ResourceChanges, *, validate_only: bool) -> None:

@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 from pkafka.model import BrokerId
 from pkafka.server.config_repository import ConfigRepository
+from pkafka.server.policies import Policies
 
 T = TypeVar("T")
 
@@ -43,6 +44,11 @@ class ConfigContext(Protocol):
 
     @property
     def loggers(self) -> Loggers: ...
+
+    @property
+    def policies(self) -> Policies:
+        """What the operator allows; ask on the thread of the store."""
+        ...
 
     async def run(self, function: Callable[..., T], *args: object) -> T:
         """Call ``function`` on the thread that may use the store and give back what it returns or raises."""

@@ -35,6 +35,7 @@ from pkafka.server.identity import Identity, establish_identity
 from pkafka.server.ipc import Handler, Payload, Peer
 from pkafka.server.lifeline import ChildExit
 from pkafka.server.metadata import MetadataCache
+from pkafka.server.policies import Policies
 from pkafka.server.producer_ids import ProducerIds, skip_used_ids
 from pkafka.server.registration import DuplicateBrokerIdError, Registration
 from pkafka.server.supervisor import Birth
@@ -74,6 +75,7 @@ class Control:
         self.clock: Clock = SystemClock()
         self.metadata = MetadataCache()
         self.loggers = ProcessLoggers(carry=lambda *change: self._line.note(lifeline.LOG_LEVEL, change))
+        self.policies = Policies()
         self.broker_id: BrokerId = setup.config.broker_id
         self.cluster_id = ""
         self.store: Store
@@ -136,6 +138,7 @@ class Control:
 
     async def _boot(self) -> None:
         config = self.setup.config
+        self.policies = Policies.of(config)
         self.store = await self._connect()
         self._line.note(lifeline.SESSION, [self.store.session_id, self.store.session_password])
         self.store.on_session(self._on_session)
@@ -316,6 +319,7 @@ class Control:
         except (StoreError, StorageError) as error:
             log.error("The coordination store could not be told that the broker stops: %s", error)
             code = ChildExit.CRASHED
+        self.policies.close()
         if not self._ended.done():
             self._ended.set_result(code)
 

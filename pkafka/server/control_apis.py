@@ -23,6 +23,7 @@ from pkafka.server.handlers import (
     init_producer_id,
 )
 from pkafka.server.metadata import MetadataCache
+from pkafka.server.policies import Policies
 from pkafka.server.producer_ids import ProducerIds
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ class ControlRequestContext:
     @property
     def loggers(self) -> ProcessLoggers:
         return self._control.loggers
+
+    @property
+    def policies(self) -> Policies:
+        return self._control.policies
 
     @property
     def metadata(self) -> MetadataCache:

@@ -14,6 +14,7 @@ from pkafka.server.config import BrokerConfig
 from pkafka.server.config_repository import ConfigRepository
 from pkafka.server.controller.controller import Controller
 from pkafka.server.metadata import MetadataCache
+from pkafka.server.policies import Policies
 
 if TYPE_CHECKING:
     from pkafka.server.producer_ids import ProducerIds
@@ -60,6 +61,11 @@ class ControlContext(Protocol):
 
     @property
     def clock(self) -> Clock: ...
+
+    @property
+    def policies(self) -> Policies:
+        """What the operator allows; ask on the controller thread."""
+        ...
 
     async def run(self, function: Callable[..., T], *args: object) -> T:
         """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""

@@ -17,7 +17,7 @@ from pkafka.protocol.messages import api_versions, metadata
 from pkafka.records.batch import read_header
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
-from pkafka.testing import Broker, running_broker
+from pkafka.testing import Broker, BrokerStartError, running_broker
 from tests.raw_client import RawClient, fetch_from, records_of
 from tests.talk import Talk, talking, wait_for
 
@@ -350,3 +350,41 @@ def test_connections_are_taken_in_at_their_rate(tmp_path: Path) -> None:
             assert seconds_for(broker, 25) < 0.8
             talk.set_broker(name="", **{"listener.name.plaintext.max.connection.creation.rate": 10})
             wait_for(lambda: seconds_for(broker, 25) > 0.8)
+
+
+def test_policies_of_the_operator(tmp_path: Path, topic: str) -> None:
+    (tmp_path / "house_rules.py").write_text(
+        "from pkafka.server.policies import AlterConfigPolicy, CreateTopicPolicy, PolicyViolation\n"
+        "class Topics(CreateTopicPolicy):\n"
+        "    def validate(self, request):\n"
+        "        if request.partitions > 2:\n"
+        "            raise PolicyViolation('two are enough')\n"
+        "class Settings(AlterConfigPolicy):\n"
+        "    def validate(self, request):\n"
+        "        if request.configs.get('retention.ms') == '-1':\n"
+        "            raise PolicyViolation('nothing is for ever')\n"
+    )
+    settings = {
+        "pkafka.workers": 1,
+        "create.topic.policy.class.name": "house_rules.Topics",
+        "alter.config.policy.class.name": "house_rules.Settings",
+    }
+    broker = Broker(tmp_path / "broker", settings, environment={"PYTHONPATH": str(tmp_path)})
+    broker.start()
+    try:
+        with talking(broker.bootstrap) as talk:
+            assert refusal(lambda: talk.create(topic, partitions=3)) is ErrorCode.POLICY_VIOLATION
+            talk.create(topic, partitions=2)
+            assert refusal(lambda: talk.set_topic(topic, retention_ms=-1)) is ErrorCode.POLICY_VIOLATION
+            talk.set_topic(topic, retention_ms=5)
+    finally:
+        broker.stop()
+
+
+def test_a_policy_that_is_not_there_is_no_policy_to_start_without(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, {"create.topic.policy.class.name": "com.example.Policy"})
+    with pytest.raises(BrokerStartError) as refused:
+        broker.start()
+    assert refused.value.reason.startswith(
+        "create.topic.policy.class.name=com.example.Policy: Class com.example.Policy could not be found"
+    )

@@ -9,6 +9,7 @@ from pkafka.coordination.embedded import EmbeddedStore
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_repository import ConfigRepository
 from pkafka.server.dynamic_config import Configs
+from pkafka.server.policies import Policies
 
 T = TypeVar("T")
 
@@ -51,6 +52,7 @@ class FakeControl:
         self.broker_id = broker_id
         self.metadata = FakeTopics(*topics)
         self.loggers = FakeLoggers(loggers or {"root": "INFO"})
+        self.policies = Policies()
         self.clock = ManualClock()
         self.store = EmbeddedStore(directory / "store.sqlite", clock=self.clock)
         self.heard: list[tuple[str, str, Configs]] = []

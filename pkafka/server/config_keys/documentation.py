@@ -6,6 +6,9 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "advertised.listeners": (
         "The addresses that clients and other brokers are told to connect to; those of listeners when not set."
     ),
+    "alter.config.policy.class.name": (
+        "A class of Python (package.module.Class) that may refuse changes of settings; see pkafka.server.policies."
+    ),
     "authorizer.class.name": "The class that decides who may do what; pkafka has none yet, so a value is refused.",
     "auto.create.topics.enable": "Create a topic when a client asks for the metadata of one that does not exist.",
     "auto.leader.rebalance.enable": (
@@ -29,6 +32,9 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "controlled.shutdown.retry.backoff.ms": "Pause between two tries of the controlled shutdown.",
     "controller.socket.timeout.ms": "How long the controller waits for a broker's answer.",
     "default.replication.factor": "Replicas of a topic whose creator does not say.",
+    "create.topic.policy.class.name": (
+        "A class of Python (package.module.Class) that may refuse new topics; see pkafka.server.policies."
+    ),
     "delete.topic.enable": "Allow topics to be deleted.",
     "fetch.max.bytes": "The most bytes in one answer to a fetch, first batch excepted.",
     "group.initial.rebalance.delay.ms": "How long a new group waits for more members before its first rebalance.",

@@ -94,12 +94,13 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "producer.id.expiration.ms": _SETTINGS + "test_producers_are_forgotten_after_their_expiration",
     "producer.id.expiration.check.interval.ms": _SETTINGS
     + "test_producers_are_forgotten_after_their_expiration",
+    "create.topic.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
+    "alter.config.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
 }
 """Broker key to the test of its effect."""
 
 BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
     {
-        "alter.config.policy.class.name",
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
         "auto.include.jmx.reporter",
@@ -126,7 +127,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "controller.quota.window.num",
         "controller.quota.window.size.seconds",
         "controller.socket.timeout.ms",
-        "create.topic.policy.class.name",
         "delegation.token.expiry.check.interval.ms",
         "delegation.token.expiry.time.ms",
         "delegation.token.master.key",

@@ -30,6 +30,7 @@ from pkafka.server.config_description import describe_topic
 from pkafka.server.control_context import ControlContext
 from pkafka.server.controller.placement import place_replicas
 from pkafka.server.dynamic_config import check_new_topic_configs
+from pkafka.server.policies import NewTopicFacts
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +129,7 @@ async def _create(ctx: ControlContext, topic: CreatableTopic, *, validate_only: 
     def write() -> TopicId:
         topics.check_new_topic(ctx.store, topic.name, assignments)
         check_new_topic_configs(ctx.config, configs)
+        ctx.policies.check_new_topic(_facts(topic, assignments, configs))
         if validate_only:
             return NO_TOPIC_ID
         topic_id = topics.create_topic(ctx.store, topic.name, assignments, configs)
@@ -137,6 +139,15 @@ async def _create(ctx: ControlContext, topic: CreatableTopic, *, validate_only: 
 
     topic_id = await ctx.run(write)
     return _Created(topic_id, len(assignments), len(next(iter(assignments.values()))), configs)
+
+
+def _facts(
+    topic: CreatableTopic, assignments: topics.Assignments, configs: Mapping[str, str]
+) -> NewTopicFacts:
+    if topic.assignments:
+        return NewTopicFacts(topic.name, None, None, assignments, configs)
+    replicas = len(next(iter(assignments.values())))
+    return NewTopicFacts(topic.name, len(assignments), replicas, None, configs)
 
 
 def _assignments(ctx: ControlContext, topic: CreatableTopic) -> dict[int, tuple[BrokerId, ...]]:

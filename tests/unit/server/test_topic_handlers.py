@@ -28,6 +28,7 @@ from pkafka.server.config_repository import ConfigRepository
 from pkafka.server.controller import nodes
 from pkafka.server.handlers import create_partitions, create_topics, delete_topics
 from pkafka.server.metadata import MetadataCache
+from pkafka.server.policies import CreateTopicPolicy, NewTopicFacts, Policies, PolicyViolation
 from tests.unit.server.controller.world import InlineControl, World
 
 Row = tuple[str | None, int, str | None]
@@ -345,3 +346,41 @@ def test_a_metadata_cache_that_starts_later_gets_the_same_picture(control: Any) 
         name: topic.partitions for name, topic in control.metadata.topics.items()
     }
     assert late.brokers == control.metadata.brokers
+
+
+class _Asked(CreateTopicPolicy):
+    def __init__(self) -> None:
+        self.seen: list[NewTopicFacts] = []
+
+    def validate(self, request: NewTopicFacts) -> None:
+        self.seen.append(request)
+        if "x" in request.topic:
+            raise PolicyViolation("no x, please")
+
+
+def test_a_policy_decides_about_new_topics(world: World) -> None:
+    control, policy = _control(world), _Asked()
+    control.policies = Policies(policy)
+    results = _create(
+        control,
+        _topic("a", 2, configs={"retention.ms": "5"}),
+        _topic("b", assigned={0: [0]}),
+        _topic("x"),
+        _topic("bad", configs={"retention.ms": "five"}),
+    )
+    assert [one.error_code for one in results] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.INVALID_CONFIG,
+    ]
+    assert results[2].error_message == "no x, please"
+    assert policy.seen == [
+        NewTopicFacts("a", 2, 1, None, {"retention.ms": "5"}),
+        NewTopicFacts("b", None, None, {0: (0,)}, {}),
+        NewTopicFacts("x", 1, 1, None, {}),
+    ]
+    assert _create(control, _topic("xx"), validate_only=True)[0].error_code == ErrorCode.POLICY_VIOLATION
+    outcome = asyncio.run(create_topics.auto_create(control, ["auto", "autox"]))
+    assert outcome == {"auto": ErrorCode.LEADER_NOT_AVAILABLE, "autox": ErrorCode.POLICY_VIOLATION}
+    assert world.controllers[0].context.assignments.keys() == {"a", "b", "auto"}

@@ -34,6 +34,7 @@ from pkafka.server.controller import nodes
 from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.controller.controller import Controller
 from pkafka.server.metadata import BrokerInfo, Endpoint, MetadataCache
+from pkafka.server.policies import Policies
 
 OnResponse = Callable[[ControlResponse], None] | None
 _MARK = "/settled"
@@ -260,6 +261,7 @@ class InlineControl:
         self.controller = world.controllers[broker_id]
         self.config = BrokerConfig({"broker.id": str(broker_id), **world.settings})
         self.listener_name = "PLAINTEXT"
+        self.policies = Policies()
         for name, part in parts.items():
             setattr(self, name, part)
 
