@@ -36,6 +36,7 @@ _PARTITION_FILTERS = (
     "unavailable_partitions",
 )
 _REPLICATION_FACTOR_MAX = 32_767
+_TEXT_FORMS = (None, OutputFormat.TEXT, OutputFormat.TABLE)
 _TOPIC_COLUMNS = ("name", "id", "partition_count", "replication_factor", "configs")
 _PARTITION_COLUMNS = ("name", "partition", "leader", "replicas", "isr")
 
@@ -384,8 +385,9 @@ def _create(admin: "Admin", common: Common, flags: Flags) -> None:
         raise CommandError("The partitions must be greater than 0")
     assignment = parse_replica_assignment(flags.replica_assignment) if flags.replica_assignment else None
     lines = []
-    if "." in name or "_" in name:
-        lines.append(
+    if ("." in name or "_" in name) and common.output in _TEXT_FORMS:
+        # Before the outcome, as Kafka's tool: it explains a collision.
+        line(
             "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could "
             "collide. To avoid issues it is best to use either, but not both."
         )
@@ -453,7 +455,7 @@ def _delete(admin: "Admin", common: Common, flags: Flags) -> None:
 def _show_change(
     common: Common, lines: Sequence[str], rows: Sequence[Mapping[str, object]], *, dry_run: bool
 ) -> None:
-    if common.output in (None, OutputFormat.TEXT, OutputFormat.TABLE):
+    if common.output in _TEXT_FORMS:
         for each in lines:
             line(each)
     else:
@@ -499,10 +501,9 @@ def parse_replica_assignment(text: str) -> list[tuple[int, ...]]:
             brokers = tuple(int(broker.strip()) for broker in part.split(":"))
         except ValueError:
             raise CommandError(f"the replica assignment {part!r} is not a list of broker ids") from None
-        if len(set(brokers)) != len(brokers):
-            raise CommandError(
-                f"Partition replica lists may not contain duplicate entries: {_joined(brokers)}"
-            )
+        twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
+        if twice:
+            raise CommandError(f"Partition replica lists may not contain duplicate entries: {_joined(twice)}")
         if index and len(brokers) != len(partitions[0]):
             raise CommandError(f"Partition {index} has different replication factor: {list(brokers)}")
         partitions.append(brokers)

@@ -50,6 +50,15 @@ class SideBySide:
             assert ours == theirs.stdout
         return ours
 
+    def fail_alike(self, names: tuple[str, str], *args: object) -> str:
+        """Run both makes, insist on failure and the same standard output, and return it."""
+        module, java_class = names
+        server = ("--bootstrap-server", self.bootstrap)
+        ours = pk(module, *server, *args, code=1)
+        theirs = self._tool(java_class, *server, *[str(arg) for arg in args])
+        assert (theirs.returncode, theirs.stdout) == (1, ours)
+        return ours
+
     def create(self, topic: str, *args: object) -> None:
         """Create a topic with pk-topics."""
         pk("topics", "--bootstrap-server", self.bootstrap, "--create", "--topic", topic, *args)
@@ -79,6 +88,26 @@ def test_topics(side: SideBySide, topic: str) -> None:
     assert refused == f"Error while executing topic command : Topic '{topic}' already exists.\n"
     pk("topics", "--bootstrap-server", side.bootstrap, "--delete", "--topic", topic)
     assert topic not in side.same(TOPICS, "--list")
+
+
+def test_topics_that_cannot_be(side: SideBySide, topic: str) -> None:
+    dotted, dashed = f"{topic}.x", f"{topic}_x"
+    side.create(dotted, "--partitions", 2)
+    collision = side.fail_alike(TOPICS, "--create", "--topic", dashed)
+    assert collision.startswith("WARNING: Due to limitations in metric names")
+    assert f"Topic '{dashed}' collides with existing topics: {dotted}" in collision
+    for name in (dotted, "bad name", "..", "x" * 250):
+        side.fail_alike(TOPICS, "--create", "--topic", name)
+    for wish in (
+        ("--partitions", 0),
+        ("--replication-factor", 9),
+        ("--replica-assignment", "0:0:1:1"),
+        ("--config", "no.such.key=1"),
+        ("--config", "retention.ms=soon"),
+    ):
+        side.fail_alike(TOPICS, "--create", "--topic", topic, *wish)
+    for count in (1, 2):
+        side.fail_alike(TOPICS, "--alter", "--topic", dotted, "--partitions", count)
 
 
 def test_configs(side: SideBySide, topic: str) -> None:
