@@ -6,7 +6,7 @@ offset of a compressed one is that of its last record.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -16,6 +16,8 @@ from pkafka.records.checksum import crc32c
 from pkafka.storage.files import Files
 
 _V2: Final = Struct(">qiibIhiqqqhii")
+_V2_LENGTH_MIN: Final = BATCH_OVERHEAD - LOG_OVERHEAD
+_CHECKED_POSITION: Final = 21
 _V0_MESSAGE_BYTES_MIN: Final = 14
 _PREFIX: Final = Struct(">qi")
 _PREFIX_BYTES: Final = 17  # offset, size, and the magic that all formats have at byte 16
@@ -27,8 +29,8 @@ _DELTA: Final = Struct(">i")
 SEARCH_CHUNK_BYTES: Final = 8 << 10
 SCAN_CHUNK_BYTES: Final = 1 << 20
 _MAGIC_MAX: Final = 2
-_CONTROL: Final = 0x20
-_TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+TRANSACTIONAL: Final = 0x10
 
 
 class StoredBatch(NamedTuple):
@@ -51,12 +53,12 @@ class StoredBatch(NamedTuple):
     @property
     def is_control(self) -> bool:
         """Whether it is a marker; the old formats have none."""
-        return bool(self.magic == _MAGIC_MAX and self.attributes & _CONTROL)
+        return bool(self.magic == _MAGIC_MAX and self.attributes & CONTROL)
 
     @property
     def is_transactional(self) -> bool:
         """Whether it is part of a transaction."""
-        return bool(self.magic == _MAGIC_MAX and self.attributes & _TRANSACTIONAL)
+        return bool(self.magic == _MAGIC_MAX and self.attributes & TRANSACTIONAL)
 
 
 class DamagedBatchError(ApiError):
@@ -135,62 +137,78 @@ def scan(
             first = _PREFIX.unpack_from(chunk, 0)[1] + LOG_OVERHEAD
             if got < first <= end - position:
                 chunk = memoryview(files.pread(descriptor, first, position))
-        used = 0
-        for batch in scan_buffer(chunk, position, check=check):
-            yield batch
-            used += batch.size
+        used = yield from scan_buffer(chunk, position, check=check)
         if used == 0:
             raise DamagedBatchError(position, "a torn batch")
         position += used
 
 
-def scan_buffer(data: memoryview, position: int = 0, *, check: bool) -> Iterator[StoredBatch]:
+def scan_buffer(data: memoryview, position: int = 0, *, check: bool) -> Generator[StoredBatch, None, int]:
     """All whole batches in ``data``, which begins at ``position`` of its file; a partial last one is left out.
+
+    Returns:
+        The bytes of all of them, as the generator's own value.
 
     Raises:
         DamagedBatchError: a batch is impossible or, with ``check``, its checksum is wrong.
     """
+    # A start after a kill spends its time here: one unpack a batch, and tuples made without the call of a class.
+    unpack, new, checksum = _V2.unpack_from, tuple.__new__, crc32c
     at, end = 0, len(data)
     while end - at >= _PREFIX_BYTES:
-        length = _PREFIX.unpack_from(data, at)[1]
-        size = length + LOG_OVERHEAD
         magic = data[at + 16]
-        if magic > _MAGIC_MAX:
-            raise DamagedBatchError(position + at, f"magic {magic}")
-        if length < (_V0_MESSAGE_BYTES_MIN if magic < _MAGIC_MAX else BATCH_OVERHEAD - LOG_OVERHEAD):
-            raise DamagedBatchError(position + at, f"a batch of {length} bytes")
-        if size > end - at:
-            return
-        whole = data[at : at + size]
-        yield (
-            _modern(whole, position + at, check) if magic == _MAGIC_MAX else _old(whole, position + at, check)
+        if magic != _MAGIC_MAX or end - at < BATCH_OVERHEAD:
+            size = _size_of_other(data, at, position, magic)
+            if size > end - at:
+                return at
+            yield _old(data[at : at + size], position + at, check)
+            at += size
+            continue
+        base, length, epoch, _, crc, attributes, delta, _, timestamp, pid, pid_epoch, sequence, count = (
+            unpack(data, at)
         )
-        at += size
+        following = at + length + LOG_OVERHEAD
+        if length < _V2_LENGTH_MIN:
+            raise DamagedBatchError(position + at, f"a batch of {length} bytes")
+        if following > end:
+            return at
+        whole = data[at:following]
+        if check and checksum(whole[_CHECKED_POSITION:]) != crc:
+            raise DamagedBatchError(position + at, "a wrong checksum")
+        if delta < 0 or count < 0 or base < 0:
+            raise DamagedBatchError(
+                position + at, f"offset {base}, last offset delta {delta} and {count} records"
+            )
+        yield new(
+            StoredBatch,
+            (
+                position + at,
+                following - at,
+                magic,
+                base,
+                base + delta,
+                epoch,
+                timestamp,
+                attributes,
+                pid,
+                pid_epoch,
+                sequence,
+                delta,
+                whole,
+            ),
+        )
+        at = following
+    return at
 
 
-def _modern(data: memoryview, position: int, check: bool) -> StoredBatch:
-    base, length, epoch, magic, crc, attributes, delta, _, timestamp, pid, pid_epoch, sequence, count = (
-        _V2.unpack_from(data)
-    )
-    if check and crc32c(data[21:]) != crc:
-        raise DamagedBatchError(position, "a wrong checksum")
-    if delta < 0 or count < 0 or base < 0:
-        raise DamagedBatchError(position, f"offset {base}, last offset delta {delta} and {count} records")
-    return StoredBatch(
-        position,
-        length + LOG_OVERHEAD,
-        magic,
-        base,
-        base + delta,
-        epoch,
-        timestamp,
-        attributes,
-        pid,
-        pid_epoch,
-        sequence,
-        delta,
-        data,
-    )
+def _size_of_other(data: memoryview, at: int, position: int, magic: int) -> int:
+    """The size of what is no whole modern batch: an old message, or too short for its header."""
+    if magic > _MAGIC_MAX:
+        raise DamagedBatchError(position + at, f"magic {magic}")
+    length: int = _PREFIX.unpack_from(data, at)[1]
+    if length < (_V0_MESSAGE_BYTES_MIN if magic < _MAGIC_MAX else _V2_LENGTH_MIN):
+        raise DamagedBatchError(position + at, f"a batch of {length} bytes")
+    return length + LOG_OVERHEAD
 
 
 def _old(data: memoryview, position: int, check: bool) -> StoredBatch:

@@ -28,7 +28,17 @@ class IndexFile:
         files: the file port.
     """
 
-    __slots__ = ("_descriptor", "_entry", "_files", "_map", "base_offset", "entries", "entries_max", "path")
+    __slots__ = (
+        "_descriptor",
+        "_entry",
+        "_files",
+        "_held",
+        "_map",
+        "base_offset",
+        "entries",
+        "entries_max",
+        "path",
+    )
 
     def __init__(self, path: Path, base_offset: int, entry: Struct, files: Files) -> None:
         self.path = path
@@ -39,6 +49,7 @@ class IndexFile:
         self._files = files
         self._descriptor = _CLOSED
         self._map: mmap.mmap | None = None
+        self._held: bytearray | None = None
 
     def create(self, bytes_max: int) -> None:
         """Make the file anew, empty, with room for ``bytes_max`` rounded down to whole entries.
@@ -86,6 +97,9 @@ class IndexFile:
         self._unmap()
         self._open()
         try:
+            if self._held is not None:
+                held, self._held = self._held, None
+                write_all(self._files, self._descriptor, held, self.entries * self._entry.size - len(held))
             self._files.truncate(self._descriptor, self.entries * self._entry.size)
         finally:
             self.close()
@@ -113,7 +127,15 @@ class IndexFile:
         """The bytes of the entries."""
         return self.entries * self._entry.size
 
+    def hold_entries(self) -> None:
+        """Keep what is appended in memory until :meth:`trim` writes it at once: a rebuild reads nothing meanwhile."""
+        self._held = bytearray()
+
     def _append(self, packed: bytes) -> None:
+        if self._held is not None:
+            self._held += packed
+            self.entries += 1
+            return
         if self._descriptor == _CLOSED:
             self._open()
         write_all(self._files, self._descriptor, packed, self.entries * self._entry.size)

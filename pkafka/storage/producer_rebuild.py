@@ -12,7 +12,7 @@ from pkafka.model import Millis, Offset
 from pkafka.records.control import ControlType, EndTransactionMarker, decode_end_marker
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import read_batches
-from pkafka.storage.batch_scan import StoredBatch
+from pkafka.storage.batch_scan import CONTROL, TRANSACTIONAL, StoredBatch
 from pkafka.storage.files import Files
 from pkafka.storage.producer_snapshot import SNAPSHOT_SUFFIX, read_snapshot, write_snapshot
 from pkafka.storage.producer_state import (
@@ -43,35 +43,32 @@ def replay(producers: Producers, batch: StoredBatch) -> CompletedTransaction | N
     Returns:
         The transaction that it completed. The caller indexes it and calls ``producers.complete``.
     """
-    if batch.producer_id < 0:
+    _, _, _, base, last, _, timestamp, attributes, producer_id, epoch, sequence, delta, _ = batch
+    if producer_id < 0:
         return None
-    entry = producers.get(batch.producer_id)
+    entry = producers.get(producer_id)
     completed = None
-    if batch.is_control:
+    if attributes & CONTROL:
         marker = read_marker(batch.data)
         if marker is None:
             return None
         completed = entry.end_transaction(
-            producer_epoch=batch.producer_epoch,
+            producer_epoch=epoch,
             coordinator_epoch=marker.coordinator_epoch,
             is_aborted=marker.control_type is ControlType.ABORT,
-            offset=batch.base_offset,
-            timestamp=batch.max_timestamp,
+            offset=base,
+            timestamp=timestamp,
             check=False,
         )
     else:
-        noted = ProducerBatch(
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-            advance_sequence(batch.base_sequence, batch.last_offset_delta),
-            batch.base_offset,
-            batch.last_offset,
-            batch.max_timestamp,
-            batch.is_transactional,
+        last_sequence = advance_sequence(sequence, delta)
+        is_transactional = bool(attributes & TRANSACTIONAL)
+        noted: ProducerBatch = tuple.__new__(
+            ProducerBatch,
+            (producer_id, epoch, sequence, last_sequence, base, last, timestamp, is_transactional),
         )
         if entry.add(noted):
-            producers.begin(batch.producer_id, batch.base_offset)
+            producers.begin(producer_id, base)
     producers.put(entry)
     return completed
 

@@ -16,6 +16,7 @@ NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
+_new_tuple: Final = tuple.__new__
 
 
 class BatchMetadata(NamedTuple):
@@ -133,23 +134,24 @@ class ProducerEntry:
         Raises:
             ApiError: INVALID_TXN_STATE for a batch outside the producer's own open transaction.
         """
-        if self.transaction_first_offset != NO_OFFSET and not batch.is_transactional:
+        (_, epoch, first_sequence, last_sequence, base_offset, last_offset, timestamp, is_transactional) = (
+            batch
+        )
+        if self.transaction_first_offset != NO_OFFSET and not is_transactional:
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"Expected transactional write from producer {self.producer_id} at offset {batch.base_offset}",
+                f"Expected transactional write from producer {self.producer_id} at offset {base_offset}",
             )
-        self._take_epoch(batch.producer_epoch)
-        remembered = BatchMetadata(
-            batch.first_sequence,
-            batch.last_sequence,
-            batch.last_offset,
-            batch.last_offset - batch.base_offset,
-            batch.timestamp,
+        if epoch != self.producer_epoch:
+            self._take_epoch(epoch)
+        # Made without the call of their class, like the batches of batch_scan.
+        remembered: BatchMetadata = _new_tuple(
+            BatchMetadata, (first_sequence, last_sequence, last_offset, last_offset - base_offset, timestamp)
         )
         self.batches = (*self.batches[1 - BATCHES_REMEMBERED :], remembered)
-        self.last_timestamp = batch.timestamp
-        if batch.is_transactional and self.transaction_first_offset == NO_OFFSET:
-            self.transaction_first_offset = batch.base_offset
+        self.last_timestamp = timestamp
+        if is_transactional and self.transaction_first_offset == NO_OFFSET:
+            self.transaction_first_offset = base_offset
             return True
         return False
 

@@ -19,7 +19,7 @@ from typing import Final
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import StorageError
 from pkafka.model import Offset, TopicId, TopicPartition
-from pkafka.storage.batch_scan import DamagedBatchError
+from pkafka.storage.batch_scan import DamagedBatchError, StoredBatch
 from pkafka.storage.config import LogConfig
 from pkafka.storage.files import Files, OsFiles, disk_failure
 from pkafka.storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
@@ -163,9 +163,10 @@ class _Loader:
         self._open_segments()
         self._snapshots = ProducerSnapshots(self._directory, self._files, self._names())
         self._snapshots.remove_strays(self._segments.base_offsets)
-        if not self._was_clean and not self._directory.name.endswith(DELETED_DIRECTORY_SUFFIX):
-            self._recover_unflushed()
         try:
+            self._check_indexes()
+            if not self._was_clean and not self._directory.name.endswith(DELETED_DIRECTORY_SUFFIX):
+                self._recover_unflushed()
             start, end = self._settle()
         except DamagedBatchError as error:
             # Even a clean mark, or a recovery point, does not make damage readable: look at every byte.
@@ -284,6 +285,9 @@ class _Loader:
                 self._unlink(name, "it is an index without a log")
             elif name.endswith(LOG_SUFFIX):
                 self._segments.add(self._open(base))
+
+    def _check_indexes(self) -> None:
+        known = set(self._names())
         for segment in self._segments:
             if segment.offset_index.path.name not in known and segment.size:
                 _LOGGER.warning("%s: no offset index, scanning %s", self._directory.name, segment.path.name)
@@ -313,38 +317,32 @@ class _Loader:
                 return
 
     def _recover(self, segment: Segment) -> int:
-        """Scan a whole segment: checksums, indexes, epochs, producers. Returns how many bytes were cut."""
+        """Scan a whole segment: checksums, indexes, epochs, producers. Returns how many bytes were cut.
+
+        Raises:
+            DamagedBatchError: in a segment before this one, which was thought to be on the disk.
+        """
         producers = Producers()
         has_new_epochs = overflows = False
         position, previous = 0, segment.base_offset - 1
         end_max = self._end_max(segment)
+        self._replay_before(segment, producers)
+        segment.start_rebuild()
         try:
-            self._replay_before(segment, producers)
-            segment.start_rebuild()
             for batch in segment.scan(0, check=True):
-                overflows = batch.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-                if batch.last_offset <= previous or (overflows and batch.last_offset >= end_max):
-                    overflows = False
-                    problem = f"offset {batch.last_offset} does not belong here"
-                    raise DamagedBatchError(batch.position, problem)
-                if overflows:
+                start, size, _, base, last, epoch, timestamp, _, producer_id, _, _, _, _ = batch
+                if last <= previous or (last >= end_max and last - segment.base_offset > RELATIVE_OFFSET_MAX):
+                    raise DamagedBatchError(start, f"offset {last} does not belong here")
+                if last - segment.base_offset > RELATIVE_OFFSET_MAX:
+                    overflows = True
                     break
-                previous = batch.last_offset
-                segment.index_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
-                if batch.leader_epoch > self._epochs.latest:
-                    has_new_epochs = self._epochs.assign(batch.leader_epoch, batch.base_offset, save=False)
-                completed = replay(producers, batch)
-                if completed is not None:
-                    if completed.is_aborted:
-                        aborted = AbortedTransaction(
-                            completed.producer_id,
-                            completed.first_offset,
-                            completed.last_offset,
-                            producers.stable_offset_after(completed),
-                        )
-                        segment.transaction_index.append(aborted)
-                    producers.complete(completed)
-                position = batch.position + batch.size
+                segment.index_batch(start, size, last, timestamp)
+                if epoch > self._epochs.latest:
+                    has_new_epochs = self._epochs.assign(epoch, base, save=False)
+                if producer_id >= 0:
+                    _replay_and_index(producers, batch, segment)
+                previous = last
+                position = start + size
         except DamagedBatchError as error:
             _LOGGER.warning("%s: %s: %s; cutting there", self._directory.name, segment.path.name, error)
         if has_new_epochs:
@@ -355,6 +353,8 @@ class _Loader:
         if cut:
             segment.cut_at(position)
         segment.end_rebuild()
+        # Who comes next (the following segment, the log itself) need not read this one again.
+        self._snapshots.take(producers, previous + 1, durable=False)
         return cut
 
     def _end_max(self, segment: Segment) -> Offset:
@@ -448,6 +448,22 @@ class _Loader:
             now_ms=self._environment.clock.now_ms(),
             suffix=suffix,
         )
+
+
+def _replay_and_index(producers: Producers, batch: StoredBatch, segment: Segment) -> None:
+    completed = replay(producers, batch)
+    if completed is None:
+        return
+    if completed.is_aborted:
+        segment.transaction_index.append(
+            AbortedTransaction(
+                completed.producer_id,
+                completed.first_offset,
+                completed.last_offset,
+                producers.stable_offset_after(completed),
+            )
+        )
+    producers.complete(completed)
 
 
 def _scanned_end(segment: Segment) -> Offset:

@@ -468,6 +468,8 @@ class Segment:
         """Empty all indexes; :meth:`index_batch` for every batch and :meth:`end_rebuild` follow."""
         self.offset_index.create(max(self._config.segment_index_bytes, 12))
         self.time_index.create(max(self._config.segment_index_bytes, 12))
+        self.offset_index.hold_entries()
+        self.time_index.hold_entries()
         self.transaction_index.reset()
         self._index_loaded = True
         self._max_timestamp = NO_TIMESTAMP

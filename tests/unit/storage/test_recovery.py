@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.records.conversion import down_convert
+from pkafka.storage.batch_scan import StoredBatch
 from pkafka.storage.log import Log
+from pkafka.storage.segment import Segment
 from tests.unit.storage.makers import NOW, SMALL, TP, World, append, batch, everything, stored
 
 WIDE = replace(SMALL, segment_bytes=1 << 20)
@@ -262,6 +265,40 @@ def test_damaged_snapshots_cost_a_replay_not_the_state(world: World, damage: str
             path.write_bytes(b"junk")
     log = world.open(clean=clean)
     assert log.producers.entries[3].last_sequence == 39
+
+
+def test_damage_below_the_recovery_point_is_found_when_the_producers_need_it(world: World) -> None:
+    log = written(world, 40)
+    segments = log.segments
+    world.crash(log)
+    for snapshot in world.paths(".snapshot"):
+        snapshot.unlink()
+    data = bytearray(segments[1].path.read_bytes())
+    data[8:12] = bytes(4)  # a length of zero
+    segments[1].path.write_bytes(data)
+    log = recovered(world, recovery_point=segments[2].base_offset)
+    assert log.log_end_offset == segments[1].base_offset
+    assert log.producers.entries[3].last_sequence == log.log_end_offset - 1
+
+
+def test_recovery_replays_each_segment_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it knows of the producers at the end of a segment is the beginning of the next, as in Kafka."""
+    log = written(world, 40)
+    world.crash(log)
+    for snapshot in world.paths(".snapshot"):
+        snapshot.unlink()
+    scans: list[int] = []
+    whole = Segment.scan
+
+    def counted(self: Segment, position: int, *, check: bool) -> Iterator[StoredBatch]:
+        for each in whole(self, position, check=check):
+            scans.append(each.base_offset)
+            yield each
+
+    monkeypatch.setattr(Segment, "scan", counted)
+    log = recovered(world)
+    assert log.producers.entries[3].last_sequence == 39
+    assert len(scans) < 40 + 2 * len(log.segments)
 
 
 def test_snapshots_without_a_segment_go_except_the_newest(world: World) -> None:

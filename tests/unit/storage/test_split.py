@@ -176,6 +176,7 @@ class KilledFiles(OsFiles):
 
     def __init__(self, changes: int) -> None:
         self.left = changes
+        self.opened: set[int] = set()
 
     def _change(self) -> None:
         if self.left == 0:
@@ -185,7 +186,13 @@ class KilledFiles(OsFiles):
     def open(self, path: Path, flags: int) -> int:
         if flags & (os.O_CREAT | os.O_TRUNC):
             self._change()
-        return super().open(path, flags)
+        descriptor = super().open(path, flags)
+        self.opened.add(descriptor)
+        return descriptor
+
+    def close(self, descriptor: int) -> None:
+        self.opened.remove(descriptor)
+        os.close(descriptor)
 
     def pwrite(self, descriptor: int, data: bytes | bytearray | memoryview, position: int) -> int:  # type: ignore[override]
         self._change()
@@ -212,12 +219,14 @@ class KilledFiles(OsFiles):
 
 def killed_after(world: World, changes: int) -> bool:
     """Open the log with a kill on the way; says whether it came to that."""
-    dying = World(world.root, world.config, KilledFiles(changes))
+    files = KilledFiles(changes)
     try:
-        log = dying.open()
+        World(world.root, world.config, files).open()
     except Killed:
         return True
-    dying.crash(log)
+    finally:
+        for descriptor in files.opened:
+            os.close(descriptor)
     return False
 
 
