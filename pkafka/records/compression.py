@@ -20,6 +20,8 @@ _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZSTD_LEVEL: Final = 3
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE_MAGIC: Final = b"\x2a\x4d\x18"
+_ZSTD_SKIPPABLE_NIBBLE: Final = 5  # the first byte of sixteen magic numbers, 0x50 to 0x5f
 _ZSTD_WINDOW_LOG_MAX: Final = 27  # the largest that Kafka's clients (libzstd's default) read
 _EXPANSION_GUESS: Final = 16
 
@@ -145,8 +147,16 @@ def _inflate_zstd(view: memoryview, size: int) -> bytes:
 
 
 def _check_zstd_frame(view: memoryview) -> int | None:
-    """Refuse windows that no client would read; the content size that the first frame declares, None without."""
+    """Refuse windows that no client would read; the content size that the first frame declares, None without.
+
+    Skippable frames (anybody's metadata, RFC 8878 section 3.1.2) may come before it, and even nothing else.
+    """
     header = bytes(view[:18])
+    while header[1:4] == _ZSTD_SKIPPABLE_MAGIC and header[0] >> 4 == _ZSTD_SKIPPABLE_NIBBLE:
+        view = view[8 + int.from_bytes(header[4:8], "little") :]
+        header = bytes(view[:18])
+        if not header:
+            return None
     if header[:4] != _ZSTD_MAGIC or len(header) < 6:
         raise corrupt("not a zstd frame")
     descriptor = header[4]

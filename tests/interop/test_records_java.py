@@ -366,6 +366,9 @@ def with_payload(payload: bytes, codec: int, count: int) -> bytearray:
     return batch
 
 
+_SKIPPABLE = (0x184D2A53).to_bytes(4, "little") + (5).to_bytes(4, "little") + b"about"
+
+
 def foreign_payloads() -> dict[str, tuple[Codec, bytes, int]]:
     """Streams of other compressors, which real clients send."""
     rows: list[RecordFields] = [(NOW, b"k", b"value %d" % (index % 7) * 30, ()) for index in range(900)]
@@ -389,6 +392,9 @@ def foreign_payloads() -> dict[str, tuple[Codec, bytes, int]]:
             bytes(cramjam.zstd.compress(body[:1000])) + bytes(cramjam.zstd.compress(body[1000:])),
             900,
         ),
+        "zstd behind a skippable frame": (Codec.ZSTD, _SKIPPABLE + bytes(cramjam.zstd.compress(body)), 900),
+        "zstd before a skippable frame": (Codec.ZSTD, bytes(cramjam.zstd.compress(body)) + _SKIPPABLE, 900),
+        "zstd skippable frame cut off": (Codec.ZSTD, _SKIPPABLE[:-1], 900),
         "zstd cut off": (Codec.ZSTD, bytes(cramjam.zstd.compress(body))[:-9], 900),
         "zstd garbage": (Codec.ZSTD, b"\x28\xb5\x2f\xfd" + b"\xff" * 40, 900),
         "gzip under the bits of zstd": (Codec.ZSTD, gzip.compress(body), 900),
@@ -406,6 +412,11 @@ def test_foreign_streams_are_taken_where_java_takes_them(oracle: Oracle, name: s
     else:
         # Java's answer to a damaged stream depends on where it notices, UNKNOWN_SERVER_ERROR among them.
         assert ours == "error CORRUPT_MESSAGE"
+
+
+def test_a_zstd_stream_without_records_is_refused_by_both(oracle: Oracle) -> None:
+    data = with_payload(_SKIPPABLE, Codec.ZSTD, 900)
+    assert asked(oracle, data, ProduceRules()) == judged(data, ProduceRules()) == "error INVALID_RECORD"
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

@@ -156,6 +156,26 @@ def test_a_zstd_window_that_no_client_reads_is_refused() -> None:
     )
 
 
+def skippable(nibble: int, data: bytes) -> bytes:
+    return (0x184D2A50 + nibble).to_bytes(4, "little") + len(data).to_bytes(4, "little") + data
+
+
+def test_skippable_zstd_frames_are_passed_over_wherever_they_are() -> None:
+    packed = bytes(cramjam.zstd.compress(b"a" * 99_000))
+    for stream in (
+        skippable(0, b"about") + packed,
+        skippable(1, b"") + skippable(15, b"x" * 70_000) + packed,
+        packed + skippable(3, b"about"),
+    ):
+        assert decompress(Codec.ZSTD, stream, bytes_max=MIB) == b"a" * 99_000
+        refused(Codec.ZSTD, stream, 98_999)
+        refused(Codec.ZSTD, stream[:-1])
+    assert decompress(Codec.ZSTD, skippable(0, b"nothing else"), bytes_max=MIB) == b""
+    refused(Codec.ZSTD, skippable(0, b"about") + zstd_bomb(), 4 * MIB)
+    refused(Codec.ZSTD, skippable(0, b"about") + b"rubbish")
+    refused(Codec.ZSTD, skippable(0, b"about")[:6])
+
+
 def test_zstd_frames_and_gzip_members_in_a_row_are_one_stream() -> None:
     two = bytes(cramjam.zstd.compress(b"a" * 99)) + bytes(cramjam.zstd.compress(b"b" * 200_000))
     assert decompress(Codec.ZSTD, two, bytes_max=MIB) == b"a" * 99 + b"b" * 200_000
