@@ -2,8 +2,9 @@
 
 It knows sockets and the event loop, but no message. Requests are answered one at a time and in order, as Kafka does by
 muting the channel: while an answer is outstanding or waits for the client to read, nothing more is read from this
-client. A request that its handler answers at once costs no task and no future; many small pipelined requests share
-one read and one write.
+client. Only where a handler says so (:class:`LaterAnswer`) are the requests behind one served while it waits; answers
+go out in order all the same. A request that its handler answers at once costs no task and no future; many small
+pipelined requests share one read and one write.
 
 Memory: a connection that is idle holds no buffer. Bytes are read into one buffer shared by all connections of the
 process; only an incomplete frame moves to a buffer of its own, whose pages exist as its bytes arrive (a length prefix
@@ -27,6 +28,9 @@ log = logging.getLogger(__name__)
 
 _REQUESTS_PER_TURN_MAX: Final = 256
 """A client that pipelines lets others have a turn after so many requests."""
+_LATER_ANSWERS_MAX: Final = 16
+_LATER_FRAME_BYTES_MAX: Final = 1024 * 1024
+"""A client has so many requests served at a time, and none behind a larger one."""
 _ANSWER_BYTES_PER_WRITE_MAX: Final = 256 * 1024
 """Answers are gathered into one write up to about this size."""
 _SENDFILE_CHUNK_BYTES: Final = 2 * 1024 * 1024
@@ -57,9 +61,41 @@ class Detach:
         self.take = take
 
 
-FrameHandler: TypeAlias = "Callable[[ServerConnection, memoryview], Answer | Detach | None]"
-"""Serves a frame. An answer (possibly empty) is sent at once; None means that ``finish`` will be called later. The
-view is valid until the handler returns."""
+Note: TypeAlias = tuple[int, int, int]
+"""What the owner of a connection notes of a request that is answered later."""
+
+
+class LaterAnswer:
+    """A handler's word that the answer to the frame in hand comes later, and that those behind it need not wait for it.
+
+    Args:
+        connection: where the frame came from.
+    """
+
+    __slots__ = ("_connection", "answer", "note")
+
+    def __init__(self, connection: "ServerConnection") -> None:
+        self._connection = connection
+        self.answer: Answer | None = None
+        self.note: Note | None = None
+
+    def finish(self, answer: Answer) -> None:
+        """Send the answer as soon as all before it are sent."""
+        self.answer = answer
+        self._connection.send_due()
+
+
+class AfterOthers:
+    """A handler's word that this frame is to be served when the frames before it are answered, and not before."""
+
+
+AFTER_OTHERS: Final = AfterOthers()
+
+_NO_ANSWER_YET: Final = (LaterAnswer, AfterOthers, Detach)
+Outcome: TypeAlias = Answer | LaterAnswer | AfterOthers | Detach | None
+FrameHandler: TypeAlias = "Callable[[ServerConnection, memoryview], Outcome]"
+"""Serves a frame. An answer (possibly empty) is sent at once; None means that ``finish`` will be called later, and
+that nothing else is served before. The view is valid until the handler returns."""
 
 
 class ServerConnection:
@@ -70,7 +106,7 @@ class ServerConnection:
         listener: name of the listener it came in by.
         buffers: the process's read buffers.
         handle: serves one frame.
-        finished: called when a request that was not answered at once is answered.
+        finished: called with the owner's note when a request that was not answered at once is answered.
         closed: called once when the connection ends.
         frame_bytes_max: socket.request.max.bytes; a larger or negative length closes the connection.
         page_cache: asked before a file range is sent, so that the loop does not wait for the disk; None sends at once.
@@ -82,6 +118,7 @@ class ServerConnection:
         "_busy",
         "_closed_callback",
         "_closing",
+        "_due",
         "_finished",
         "_frame",
         "_frame_have",
@@ -115,7 +152,7 @@ class ServerConnection:
         peer_host: str,
         buffers: ReadBuffers,
         handle: FrameHandler,
-        finished: "Callable[[ServerConnection], None]",
+        finished: "Callable[[Note], None]",
         closed: "Callable[[ServerConnection], None]",
         frame_bytes_max: int,
         page_cache: PageCache | None = None,
@@ -126,8 +163,8 @@ class ServerConnection:
         self.frame_bytes_max = frame_bytes_max
         self.closed = False
         self.state: object = None
-        self.pending: tuple[int, int, int] | None = None
-        """What its owner notes of the request that is answered later."""
+        self.pending: Note | None = None
+        """What its owner notes of the request in hand that ``finish`` will answer."""
         self.hurry: Callable[[], None] | None = None
         """Set by a handler that may wait long before it answers. Called once when there is nothing to wait for any
         more: the client is gone, or the connection is about to be closed. It then answers with what there is."""
@@ -153,6 +190,8 @@ class ServerConnection:
         self._serving = False
         self._closing = False
         """To be closed as soon as the answers so far are sent."""
+        self._due: deque[LaterAnswer] = deque()
+        """The answers that come later, and those that have to wait for them, in the order of their requests."""
         self._out: deque[Part] = deque()
         self._in_memory = 0
         """So many bytes of the first part of ``_out`` are known to be in the page cache."""
@@ -239,9 +278,11 @@ class ServerConnection:
         self._serving = False
         if answers:
             self._send(answers)
+        if self._due:
+            self._send_due()
         if self._closing:
             self._muted = True
-            if not self._out:
+            if not self._out and not self._due:
                 self.close()
         elif not self.closed and not self._muted:
             if position < len(data):
@@ -277,13 +318,11 @@ class ServerConnection:
             answer = handle(self, data[position + 4 : after])
             if self._closing:
                 break
-            if answer is None:
-                self._busy = True
-                self._mute(data[after:])
-                break
-            if isinstance(answer, Detach):
-                self._detach(answer, data[position:], answers)
-                break
+            if self._due or answer is None or isinstance(answer, _NO_ANSWER_YET):
+                if not self._set_aside(answer, data, position, after, answers):
+                    break
+                position = after
+                continue
             position = after
             served += 1
             for part in answer:
@@ -301,6 +340,29 @@ class ServerConnection:
                     break
                 weight = 0
         return position
+
+    def _set_aside(
+        self, outcome: Outcome, data: memoryview, position: int, after: int, answers: list[Part]
+    ) -> bool:
+        """What the handler said of the frame at ``position`` cannot be sent at once. Whether the next one is served."""
+        if outcome is None:
+            self._busy = True
+            self._mute(data[after:])
+            return False
+        if isinstance(outcome, Detach):
+            self._detach(outcome, data[position:], answers)
+            return False
+        if isinstance(outcome, AfterOthers):
+            self._mute(data[position:])
+            return False
+        if not isinstance(outcome, LaterAnswer):
+            answer, outcome = outcome, LaterAnswer(self)
+            outcome.answer = answer
+        self._due.append(outcome)
+        if len(self._due) < _LATER_ANSWERS_MAX and after - position <= _LATER_FRAME_BYTES_MAX:
+            return True
+        self._mute(data[after:])
+        return False
 
     def _refuse_size(self, size: int) -> None:
         log.warning(
@@ -336,12 +398,36 @@ class ServerConnection:
             return
         self._busy = False
         self.hurry = None
-        self._finished(self)
+        note, self.pending = self.pending, None
+        if note is not None:
+            self._finished(note)
         self._send(answer)
         self._go_on()
 
+    @property
+    def has_answers_due(self) -> bool:
+        """Whether requests are being served whose answers come later."""
+        return bool(self._due)
+
+    def send_due(self) -> None:
+        """An answer that was to come later is there: send what does not have to wait for others any more."""
+        if not self.closed and not self._serving:
+            self._send_due()
+            self._go_on()
+
+    def _send_due(self) -> None:
+        due = self._due
+        parts: list[Part] = []
+        while due and due[0].answer is not None:
+            later = due.popleft()
+            assert later.answer is not None
+            parts += later.answer
+            if later.note is not None:
+                self._finished(later.note)
+        self._send(parts)
+
     def _go_on(self) -> None:
-        if self.closed or self._out or self._busy:
+        if self.closed or self._out or self._busy or self._due:
             return
         if self._closing:
             self.close()
@@ -507,7 +593,7 @@ class ServerConnection:
 
         A client that does not read its answers is idle.
         """
-        return self.last_active < time_s and not self._busy
+        return self.last_active < time_s and not self._busy and not self._due
 
     def feed(self, unread: bytearray) -> None:
         """Serve bytes that another process had read from this connection before it handed it over; ours now."""
@@ -525,6 +611,7 @@ class ServerConnection:
         if self._frame is not None:
             self._buffers.give_back(self._frame)
         self._frame = self._backlog = None
+        self._due.clear()
         if not self._serving:
             self._let_go()
         self._closed_callback(self)
@@ -534,7 +621,7 @@ class ServerConnection:
         """Serve no more requests; close as soon as the one in hand, if any, is answered and its answer is sent."""
         if self.closed:
             return
-        if not self._busy and not self._out:
+        if not self._busy and not self._out and not self._due:
             self.close()
             return
         self._closing = self._muted = True

@@ -11,7 +11,15 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pkafka.errors import ApiError, ProtocolError
-from pkafka.net.connection import Answer, Detach, ServerConnection
+from pkafka.net.connection import (
+    AFTER_OTHERS,
+    Answer,
+    Detach,
+    LaterAnswer,
+    Note,
+    Outcome,
+    ServerConnection,
+)
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.codec import decode, encode
 from pkafka.protocol.headers import RequestHeader, decode_request_header
@@ -28,9 +36,7 @@ _PLAIN_HEADER = struct.Struct(">ii")
 _FLEXIBLE_HEADER = struct.Struct(">iib")
 _START = struct.Struct(">hhi")
 
-FrameApi: TypeAlias = (
-    "Callable[[Worker, ServerConnection, RequestHeader, memoryview, int], Answer | Detach | None]"
-)
+FrameApi: TypeAlias = "Callable[[Worker, ServerConnection, RequestHeader, memoryview, int], Outcome]"
 """Serves the bytes of a request itself (the hot paths)."""
 MessageApi: TypeAlias = "Callable[[RequestContext, Any, int], Message | bytes | Awaitable[Message | bytes]]"
 """Serves a decoded request: context, request, version -> response (or its encoded body)."""
@@ -88,15 +94,20 @@ class Dispatcher:
         """Every API key that is served, with its versions: what ApiVersions answers."""
         return self._versions
 
-    def handle(self, connection: ServerConnection, data: memoryview) -> Answer | Detach | None:
+    def handle(self, connection: ServerConnection, data: memoryview) -> Outcome:
         """Serve one frame (the connection's handler)."""
         began_ns = perf_counter_ns()
         try:
             header, position = decode_request_header(data)
+            if header.api_key != ApiKey.PRODUCE and connection.has_answers_due:
+                # Records on their way to other workers may follow each other; all else must find them in the log.
+                return AFTER_OTHERS
             answer = self._serve(connection, header, data, position)
             if answer is None:
                 # Whoever finishes it later finds here what it was.
                 connection.pending = (header.api_key, header.api_version, began_ns)
+            elif isinstance(answer, LaterAnswer):
+                answer.note = (header.api_key, header.api_version, began_ns)
             elif not isinstance(answer, Detach):
                 took_ns = perf_counter_ns() - began_ns
                 self._worker.metrics.request(header.api_key, header.api_version, took_ns)
@@ -111,16 +122,14 @@ class Dispatcher:
             connection.close()
         return ()
 
-    def finished(self, connection: ServerConnection) -> None:
+    def finished(self, note: Note) -> None:
         """A request that was answered later is answered now (the connection's callback)."""
-        pending, connection.pending = connection.pending, None
-        if pending is not None:
-            api_key, api_version, began_ns = pending
-            self._worker.metrics.request(api_key, api_version, perf_counter_ns() - began_ns)
+        api_key, api_version, began_ns = note
+        self._worker.metrics.request(api_key, api_version, perf_counter_ns() - began_ns)
 
     def _serve(
         self, connection: ServerConnection, header: RequestHeader, data: memoryview, position: int
-    ) -> Answer | Detach | None:
+    ) -> Outcome:
         allowed = self._versions.get(header.api_key)
         if allowed is None:
             raise ProtocolError(f"API key {header.api_key} is not served")
@@ -139,7 +148,7 @@ class Dispatcher:
 
     def _unsupported_version(
         self, connection: ServerConnection, header: RequestHeader, allowed: range
-    ) -> Answer | Detach | None:
+    ) -> Outcome:
         if header.api_key != ApiKey.API_VERSIONS:
             raise ProtocolError(
                 f"{ApiKey(header.api_key).name} version {header.api_version} is not one of"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
 from pkafka.model import INTERNAL_TOPICS
 from pkafka.net.buffers import Lease
-from pkafka.net.connection import Answer, Detach, ServerConnection
+from pkafka.net.connection import Answer, Detach, LaterAnswer, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import ProduceRow, decode_produce, encode_produce_response
 from pkafka.records.validation import RecordError, validate
@@ -35,8 +35,8 @@ _NO_ROW: Final[Row] = ("", -1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, [], N
 
 def handle(
     worker: "Worker", connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
-) -> Answer | Detach | None:
-    """Serve one frame; None when other workers' answers have to be waited for."""
+) -> Answer | LaterAnswer | Detach:
+    """Serve one frame; a later answer when other workers' have to be waited for."""
     version = header.api_version
     transactional_id, acks, _timeout_ms, parts = decode_produce(frame, position, version)
     if len(parts) == 1:
@@ -46,7 +46,7 @@ def handle(
             row = append(worker, topic, partition, data, version, acks, header.client_id, transactional_id)
             return _answer(worker, connection, header, acks, [row])
     foreign = worker.foreign_owner([(topic, partition) for topic, partition, _data in parts])
-    if foreign is not None:
+    if foreign is not None and not connection.has_answers_due:
         detach = worker.hand_over(connection, foreign)
         if detach is not None:
             return detach
@@ -149,12 +149,11 @@ def _answer(
     return (worker.frame(header, encode_produce_response(header.api_version, rows, 0)),)
 
 
-class _Gathering:
+class _Gathering(LaterAnswer):
     """The rows of a request of which other workers own a part, until all of them have answered."""
 
     __slots__ = (
         "_acks",
-        "_connection",
         "_header",
         "_held",
         "_missing",
@@ -173,8 +172,8 @@ class _Gathering:
         acks: int,
         parts: Sequence[ProduceRow],
     ) -> None:
+        super().__init__(connection)
         self._worker = worker
-        self._connection = connection
         self._header = header
         self._acks = acks
         self._parts = parts
@@ -254,14 +253,14 @@ class _Gathering:
             self.rows[number] = answer
         self._missing -= 1
         if not self._missing and self._waiting and not self._connection.closed:
-            self._connection.finish(self._answer())
+            self.finish(self._answer())
 
-    def wait(self) -> Answer | None:
-        """The answer when all rows are there; None when it follows later."""
+    def wait(self) -> Answer | LaterAnswer:
+        """The answer when all rows are there, else itself."""
         self._has_read()
         self._missing -= 1
         self._waiting = self._missing > 0
-        return None if self._waiting else self._answer()
+        return self if self._waiting else self._answer()
 
     def _answer(self) -> Answer:
         return _answer(self._worker, self._connection, self._header, self._acks, self.rows)

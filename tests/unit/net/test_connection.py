@@ -14,7 +14,16 @@ import psutil
 import pytest
 
 from pkafka.net.buffers import Arena, Lease, ReadBuffers
-from pkafka.net.connection import Answer, Detach, FileRange, ServerConnection
+from pkafka.net.connection import (
+    AFTER_OTHERS,
+    Answer,
+    Detach,
+    FileRange,
+    LaterAnswer,
+    Note,
+    Outcome,
+    ServerConnection,
+)
 from pkafka.net.page_cache import PageCache
 
 FRAME_BYTES_MAX = 8 * 1024 * 1024
@@ -24,7 +33,7 @@ def framed(*bodies: bytes) -> bytes:
     return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
 
 
-Handle = Callable[[ServerConnection, bytes], Answer | Detach | None]
+Handle = Callable[[ServerConnection, bytes], Outcome]
 
 
 class Client:
@@ -57,14 +66,15 @@ class Client:
             page_cache=page_cache,
         )
 
-    def _serve(self, connection: ServerConnection, view: memoryview) -> Answer | Detach | None:
+    def _serve(self, connection: ServerConnection, view: memoryview) -> Outcome:
         frame = bytes(view)
         self.requests.append(frame)
         if self._handle is None:
             return (framed(frame),)
+        connection.pending = (0, 0, 0)
         return self._handle(connection, frame)
 
-    def _count_finished(self, _connection: ServerConnection) -> None:
+    def _count_finished(self, _note: Note) -> None:
         self.finished += 1
 
     def _count_closed(self, _connection: ServerConnection) -> None:
@@ -513,6 +523,116 @@ def test_a_client_may_go_while_its_file_is_read(run: Run, numbers: int) -> None:
     run(test)
 
 
+# -- answers that come later --
+
+
+def test_requests_are_served_behind_one_whose_answer_comes_later_and_answered_in_order(run: Run) -> None:
+    async def test() -> None:
+        later: dict[bytes, LaterAnswer] = {}
+
+        def handle(connection: ServerConnection, frame: bytes) -> Outcome:
+            if frame.startswith(b"later"):
+                later[frame] = LaterAnswer(connection)
+                later[frame].note = (0, 0, 0)
+                return later[frame]
+            return (framed(frame),)
+
+        client = Client(handle)
+        await client.send(framed(b"first", b"later 1", b"now", b"later 2", b"last"))
+        assert await client.receive(9) == framed(b"first")
+        await turns()
+        assert client.requests == [b"first", b"later 1", b"now", b"later 2", b"last"]
+        later[b"later 2"].finish((framed(b"two"),))
+        await turns()
+        assert client.finished == 0
+        assert not client.connection.is_idle_since(asyncio.get_running_loop().time() + 1)
+        later[b"later 1"].finish((framed(b"one"),))
+        expected = framed(b"one", b"now", b"two", b"last")
+        assert await client.receive(len(expected)) == expected
+        assert client.finished == 2
+        assert not client.connection.has_answers_due
+        client.end()
+
+    run(test)
+
+
+def test_a_request_that_has_to_find_all_before_it_done_waits(run: Run) -> None:
+    async def test() -> None:
+        later: list[LaterAnswer] = []
+
+        def handle(connection: ServerConnection, frame: bytes) -> Outcome:
+            if frame == b"later":
+                later.append(LaterAnswer(connection))
+                return later[-1]
+            return AFTER_OTHERS if connection.has_answers_due else (framed(frame),)
+
+        client = Client(handle)
+        await client.send(framed(b"later", b"waits") + framed(b"x" * 100_000)[:50_000])
+        await turns()
+        assert client.requests == [b"later", b"waits"]
+        await client.send(framed(b"x" * 100_000)[50_000:])
+        await turns()
+        later[0].finish((framed(b"done"),))
+        expected = framed(b"done", b"waits", b"x" * 100_000)
+        assert await client.receive(len(expected)) == expected
+        assert client.requests[2:] == [b"waits", b"x" * 100_000]
+        client.end()
+
+    run(test)
+
+
+def test_few_requests_of_a_client_are_served_at_a_time(run: Run) -> None:
+    async def test() -> None:
+        later: list[LaterAnswer] = []
+
+        def handle(connection: ServerConnection, _frame: bytes) -> Outcome:
+            later.append(LaterAnswer(connection))
+            return later[-1]
+
+        client = Client(handle)
+        await client.send(framed(*[b"x"] * 40))
+        served = 0
+        while served < 40:
+            await turns()
+            assert served < len(later) <= served + 16
+            for one in later[served:]:
+                served += 1
+                one.finish((framed(b"y"),))
+        assert await client.receive(200) == framed(*[b"y"] * 40)
+        client.end()
+
+    run(test)
+
+
+def test_a_connection_that_is_to_close_sends_the_answers_due_first(run: Run) -> None:
+    async def test() -> None:
+        later: list[LaterAnswer] = []
+
+        def handle(connection: ServerConnection, frame: bytes) -> Outcome:
+            if frame == b"bad":
+                connection.close()
+                return ()
+            later.append(LaterAnswer(connection))
+            return later[-1]
+
+        for ends_by in (b"bad", None):
+            client = Client(handle)
+            await client.send(framed(b"later", ends_by or b"later"))
+            await turns()
+            if ends_by is None:
+                client.connection.drain()
+            assert not client.connection.closed
+            for one in later:
+                one.finish((framed(b"done"),))
+            expected = framed(*[b"done"] * len(later))
+            later.clear()
+            assert await client.receive(len(expected) + 1) == expected
+            assert client.connection.closed
+            client.end()
+
+    run(test)
+
+
 # -- memory that other processes map --
 
 
@@ -532,7 +652,7 @@ def test_a_frame_in_hand_and_those_behind_it_stay_where_they_were_read(run: Run)
         client = Client(handle, buffers=ReadBuffers(arena=arena))
         inner = client.connection._handle
 
-        def note(connection: ServerConnection, view: memoryview) -> Answer | Detach | None:
+        def note(connection: ServerConnection, view: memoryview) -> Outcome:
             served.append((arena.position_of(view), bytes(view)))
             return inner(connection, view)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.net.connection import Answer, Detach
+from pkafka.net.connection import AFTER_OTHERS, Answer, Detach, LaterAnswer, Outcome
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.messages import api_versions, create_topics, list_offsets, metadata, produce
@@ -82,6 +82,7 @@ class Connection:
     def __init__(self) -> None:
         self.closed = False
         self.pending: Any = None
+        self.has_answers_due = False
         self.answers: list[bytes] = []
 
     def close(self) -> None:
@@ -105,10 +106,10 @@ class Bench:
         )
         self.worker.dispatcher = self.dispatcher
 
-    def serve(self, body: bytes) -> Answer | Detach | None:
+    def serve(self, body: bytes) -> Outcome:
         return self.dispatcher.handle(self.connection, memoryview(body))  # type: ignore[arg-type]
 
-    def ask(self, message: Message, version: int) -> Answer | Detach | None:
+    def ask(self, message: Message, version: int) -> Outcome:
         assert message.__api_key__ is not None
         return self.serve(encode_request(message.__api_key__, version, 9, "me", message)[4:])
 
@@ -122,7 +123,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture
 NAMED = api_versions.ApiVersionsRequest(client_software_name="x", client_software_version="1")
 
 
-def whole(answer: Answer | Detach | None) -> bytes:
+def whole(answer: Outcome) -> bytes:
     assert answer is not None
     assert not isinstance(answer, Detach)
     data = b"".join(answer)  # type: ignore[arg-type]
@@ -178,7 +179,7 @@ def test_another_unsupported_version_closes_the_connection() -> None:
     assert bench.connection.closed
 
 
-def serve_metadata(outcome: Any) -> tuple[Bench, Answer | Detach | None]:
+def serve_metadata(outcome: Any) -> tuple[Bench, Outcome]:
     def handle(context: RequestContext, request: Message, version: int) -> Any:
         assert isinstance(request, metadata.MetadataRequest)
         assert (context.listener_name, context.header.client_id, version) == ("PLAINTEXT", "me", 9)
@@ -211,11 +212,32 @@ def test_an_answer_later_is_finished_and_counted_then() -> None:
     bench, answer = serve_metadata(later())
     assert answer is None
     assert bench.worker.metrics.requests == []
-    bench.dispatcher.finished(bench.connection)  # type: ignore[arg-type]
+    bench.dispatcher.finished(bench.connection.pending)
     assert bench.worker.metrics.requests == [(ApiKey.METADATA, 9)]
     bench.worker.run_spawned()
     [data] = bench.connection.answers
     assert b"later" in data
+
+
+def test_only_produce_is_served_while_answers_are_due() -> None:
+    bench, _answer = serve_metadata(b"body")
+    bench.connection.has_answers_due = True
+    assert bench.ask(metadata.MetadataRequest(), 9) is AFTER_OTHERS
+    bench.connection.has_answers_due = False
+    assert bench.ask(metadata.MetadataRequest(), 9) is not AFTER_OTHERS
+
+
+def test_an_answer_behind_which_others_are_served_is_counted_when_it_is_there() -> None:
+    connection = Connection()
+    later = LaterAnswer(connection)  # type: ignore[arg-type]
+    bench = Bench(frame_apis={ApiKey.PRODUCE: lambda *_: later})
+    assert (
+        bench.serve(encode_request(ApiKey.PRODUCE, 9, 1, "me", produce.ProduceRequest(acks=1))[4:]) is later
+    )
+    assert bench.worker.metrics.requests == []
+    assert later.note is not None
+    bench.dispatcher.finished(later.note)
+    assert bench.worker.metrics.requests == [(ApiKey.PRODUCE, 9)]
 
 
 def test_an_api_error_without_a_place_in_the_answer_closes_the_connection() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.net.buffers import SLOTS, Lease
+from pkafka.net.connection import LaterAnswer
 from pkafka.protocol.headers import RequestHeader, decode_response, encode_request
 from pkafka.protocol.messages.produce import (
     PartitionProduceData,
@@ -46,12 +47,17 @@ class Connection:
         self.closed = False
         self.state = ConnectionState(moves=30)
         self.answers: list[Any] = []
+        self.due: list[LaterAnswer] = []
 
     def close(self) -> None:
         self.closed = True
 
-    def finish(self, answer: Any) -> None:
-        self.answers.append(answer)
+    has_answers_due = False
+
+    def send_due(self) -> None:
+        """Its answers are taken in the order in which they come."""
+        self.answers += [later.answer for later in self.due if later.answer is not None]
+        self.due = [later for later in self.due if later.answer is None]
 
     def hold_frame(self) -> Lease | None:
         if self.slot is None or self.arena is None:
@@ -60,7 +66,7 @@ class Connection:
 
 
 def serve(worker: Worker, connection: Connection, *places: tuple[str, int, bytes], acks: int = -1) -> Any:
-    """What the handler answers at once."""
+    """What the handler answers at once, None when the answer comes later."""
     request = ProduceRequest(
         acks=acks,
         timeout_ms=1_000,
@@ -76,7 +82,11 @@ def serve(worker: Worker, connection: Connection, *places: tuple[str, int, bytes
         frame = connection.slot[: len(body)]
     position = 8 + 2 + len("me") + 1
     header = RequestHeader(0, VERSION, 5, "me")
-    return produce.handle(worker, connection, header, frame, position)  # type: ignore[arg-type]
+    answer = produce.handle(worker, connection, header, frame, position)  # type: ignore[arg-type]
+    if isinstance(answer, LaterAnswer):
+        connection.due.append(answer)
+        return None
+    return answer
 
 
 def rows_of(answer: Any) -> list[tuple[str, int, ErrorCode, int]]:
