@@ -398,9 +398,14 @@ class Control:
         return changed
 
     def _config_changed(self, entity_type: str, entity_name: str, configs: Mapping[str, str]) -> None:
+        key = "unclean.leader.election.enable"
         if entity_type == "topics":
+            if configs.get(key, "").strip().lower() == "true":
+                self.controller.allow_unclean_election(entity_name)
             self.tell_workers("topic_configs", {entity_name: dict(configs)})
         elif entity_type == "brokers":
+            if key in configs and self.config.unclean_leader_election_enable:
+                self.controller.allow_unclean_election(None)
             self.tell_workers("broker_config", self._dynamic_broker_settings())
 
     # -- requests --

@@ -5,12 +5,15 @@ import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from pkafka.clients.admin.results import NewTopic
+from pkafka.coordination.embedded import STORE_FILE, EmbeddedStore
+from pkafka.coordination.znodes import PartitionAssignment, PartitionState, TopicAssignment
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages import api_versions, metadata
@@ -388,3 +391,38 @@ def test_a_policy_that_is_not_there_is_no_policy_to_start_without(tmp_path: Path
     assert refused.value.reason.startswith(
         "create.topic.policy.class.name=com.example.Policy: Class com.example.Policy could not be found"
     )
+
+
+@pytest.mark.parametrize("whose", ["topic", "broker"])
+def test_a_replica_that_missed_records_leads_as_soon_as_that_is_allowed(
+    tmp_path: Path, topic: str, whose: str
+) -> None:
+    with running_broker(tmp_path, {"pkafka.workers": 1, "broker.id": 0}) as broker:
+        with talking(broker.bootstrap) as talk:
+            talk.create(topic)
+        broker.stop()
+        # As if broker 7 had been the last in sync, and were gone for good.
+        with EmbeddedStore(broker.log_dir / STORE_FILE) as store:
+            path = TopicAssignment.path(topic)
+            known = TopicAssignment.decode(store.get(path)[0])
+            store.set(path, replace(known, partitions={0: PartitionAssignment((0, 7))}).encode())
+            path = PartitionState.path(TopicPartition(topic, 0))
+            state = PartitionState.decode(store.get(path)[0])
+            store.set(path, replace(state, leader=7, isr=(7,)).encode())
+        broker.start()
+        with talking(broker.bootstrap) as talk:
+            assert ask_for(broker, topic) == (ErrorCode.NONE, 1)
+            assert leader_of(broker, topic) == -1
+            if whose == "topic":
+                talk.set_topic(topic, unclean_leader_election_enable=True)
+            else:
+                talk.set_broker(name="", unclean_leader_election_enable=True)
+            wait_for(lambda: leader_of(broker, topic) == 0)
+            assert talk.send(topic, b"x") == 0
+
+
+def leader_of(broker: Broker, topic: str) -> int:
+    request = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=topic)])
+    with RawClient(broker.bootstrap) as client:
+        [found] = client.call(request, 9).topics
+        return int(found.partitions[0].leader_id)

@@ -96,6 +96,8 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     + "test_producers_are_forgotten_after_their_expiration",
     "create.topic.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
     "alter.config.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
+    "unclean.leader.election.enable": _SETTINGS
+    + "test_a_replica_that_missed_records_leads_as_soon_as_that_is_allowed",
 }
 """Broker key to the test of its effect."""
 
@@ -336,7 +338,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "transaction.state.log.replication.factor",
         "transaction.state.log.segment.bytes",
         "transactional.id.expiration.ms",
-        "unclean.leader.election.enable",
         "unclean.leader.election.interval.ms",
         "unstable.api.versions.enable",
         "unstable.feature.versions.enable",
@@ -388,6 +389,8 @@ TOPIC_EFFECTIVE: Final[Mapping[str, str]] = {
     "segment.index.bytes": _SETTINGS + "test_index_settings",
     "message.timestamp.difference.max.ms": _SETTINGS + "test_a_topics_own_difference_of_timestamps",
     "segment.jitter.ms": _SETTINGS + "test_roll_jitter",
+    "unclean.leader.election.enable": _SETTINGS
+    + "test_a_replica_that_missed_records_leads_as_soon_as_that_is_allowed",
 }
 """Topic key to the test of its effect."""
 
@@ -405,7 +408,6 @@ TOPIC_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
         "remote.storage.enable",
-        "unclean.leader.election.enable",
     }
 )
 """Topic keys that are typed, checked, described and stored, and that no test shows to do more."""

@@ -110,6 +110,7 @@ class Controller:
             events.TopicDeletionWish: lambda _: self._on_deletion_wish(),
             events.IsrChange: lambda _: self._on_isr_change(),
             events.LogDirChange: lambda _: self._on_log_dir_change(),
+            events.UncleanElectionAllowed: self._on_unclean_election_allowed,
             events.LeaderAndIsrAnswered: self._on_leader_and_isr_answered,
             events.StopReplicaAnswered: self._on_stop_replica_answered,
             events.Reload: lambda _: self._on_reload(),
@@ -141,6 +142,10 @@ class Controller:
         self._queue.put(events.Shutdown())
         if self._thread is not None:
             self._thread.join(timeout_s)
+
+    def allow_unclean_election(self, topic: str | None) -> None:
+        """unclean.leader.election.enable was set, for a topic or (None) for the broker: look for leaders again."""
+        self._queue.put(events.UncleanElectionAllowed(topic))
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         """Call ``function`` on the controller thread in its turn.
@@ -581,6 +586,10 @@ class Controller:
             name: config[key].strip().lower() == "true" if key in config else default
             for name, config in self._states.read_topic_configs(topics).items()
         }
+
+    def _on_unclean_election_allowed(self, event: events.UncleanElectionAllowed) -> None:
+        self._partitions.become_online_where_possible(event.topic)
+        self._send()
 
     # -- answers --
 

@@ -66,6 +66,13 @@ class LogDirChange:
 
 
 @dataclass(frozen=True, slots=True)
+class UncleanElectionAllowed:
+    """A topic, or with None every topic without a setting of its own, may prefer a leader over its records."""
+
+    topic: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class LeaderAndIsrAnswered:
     """A broker answered a LeaderAndIsr of controller epoch ``epoch``."""
 
@@ -112,6 +119,7 @@ Event: TypeAlias = (
     | TopicDeletionWish
     | IsrChange
     | LogDirChange
+    | UncleanElectionAllowed
     | LeaderAndIsrAnswered
     | StopReplicaAnswered
     | Reload

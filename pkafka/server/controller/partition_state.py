@@ -62,13 +62,14 @@ class PartitionStates:
                 state = PartitionState.OFFLINE
             context.partition_states[partition] = state
 
-    def become_online_where_possible(self) -> None:
-        """Elect for every partition without a leader whose topic stays."""
+    def become_online_where_possible(self, topic: str | None = None) -> None:
+        """Elect for every partition, or every one of ``topic``, without a leader whose topic stays."""
         waiting = [
             partition
             for partition, state in self._context.partition_states.items()
             if state in (PartitionState.OFFLINE, PartitionState.NEW)
             and partition.topic not in self._context.being_deleted
+            and topic in (None, partition.topic)
         ]
         self.become_online(waiting, Strategy.OFFLINE_PARTITION)
 

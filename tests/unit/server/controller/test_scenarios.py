@@ -153,6 +153,18 @@ def _unclean(world: World, options: dict[str, str]) -> None:
     )
 
 
+def _allow(world: World, options: dict[str, str]) -> None:
+    # What the brokers do when they hear of a changed setting: of a topic, or of all brokers.
+    topic = options.get("topic")
+    if topic is None:
+        world.settings["unclean.leader.election.enable"] = "true"
+    else:
+        _unclean(world, options)
+    for controller in world.controllers.values():
+        controller.allow_unclean_election(topic)
+    world.settle()
+
+
 def _active(world: World, options: dict[str, str]) -> list[str]:
     return [
         f"  {broker_id}: {'active' if one.is_active else f'sees {one.active_controller_id}'}"
@@ -162,6 +174,7 @@ def _active(world: World, options: dict[str, str]) -> list[str]:
 
 _COMMANDS: dict[str, Callable[[World, dict[str, str]], list[str] | None]] = {
     "active": _active,
+    "allow": _allow,
     "bounce": _bounce,
     "break": _break,
     "broker": _broker,
