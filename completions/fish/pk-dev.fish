@@ -19,4 +19,5 @@ complete -c pk-dev -n '__fish_seen_subcommand_from up' -l workers -x -d 'Worker 
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -l override -x -d 'A key of server.properties.'
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -s h -l help -d 'Show this message and exit.'
+complete -c pk-dev -l version -d 'Print the version of Kafka that this is compatible with.'
 complete -c pk-dev -s h -l help -d 'Show this message and exit.'

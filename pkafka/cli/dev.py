@@ -18,8 +18,9 @@ from pkafka.cli.options import (
     output_option,
     parse_assignments,
     text_output_option,
+    version_option,
 )
-from pkafka.cli.output import OutputFormat, View, show
+from pkafka.cli.output import OutputFormat, View, note, show
 from pkafka.tools.dev_brokers import DEFAULT_NAME, DevBroker, DevBrokers, state_directory
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,6 +31,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.group("pk-dev", cls=CommandGroup, context_settings={"help_option_names": HELP_FLAGS})
+@version_option
 def main() -> None:
     """Throw-away brokers: real ones, in a temporary directory, on a free port.
 
@@ -99,6 +101,8 @@ def status(name: str | None, output: str | None) -> int:
         f"{each.name}\t{each.bootstrap}\t{_state(each)}\tpid {each.pid}\t{each.directory}" for each in found
     ]
     _show(found, lines, output)
+    if not found:
+        note("No broker runs." if name is None else f"No broker named {name} runs.")
     if name is None or any(each.is_running for each in found):
         return ExitStatus.OK
     return ExitStatus.FAILURE

@@ -330,6 +330,11 @@ def _output_option(forms: Iterable[OutputFormat], text: str) -> Callable[[F], F]
     return click.option("--output", type=click.Choice([form.value for form in forms]), help=text)
 
 
+def version_option(function: F) -> F:
+    """Add ``--version``, for what is not made by :func:`command`."""
+    return _version(function, _show_version)
+
+
 def timeout_option(function: F) -> F:
     """Add ``--timeout``."""
     return click.option(

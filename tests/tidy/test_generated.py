@@ -48,7 +48,7 @@ def test_bash_offers_the_flags_of_every_command(command: str) -> None:
 def test_bash_offers_values_verbs_and_the_flags_of_verbs() -> None:
     assert complete("pk-topics", "--output", "json") == ["json", "jsonl"]
     assert complete("pk-topics", "--topic", "") == []
-    assert complete("pk-dev", "") == ["down", "run", "status", "up", "-h", "--help"]
+    assert complete("pk-dev", "") == ["down", "run", "status", "up", "--version", "-h", "--help"]
     assert complete("pk-dev", "up", "--ov") == ["--override"]
     assert complete("pk-dev", "run", "--workers", "2", "ls") == []
 

@@ -13,6 +13,7 @@ from pkafka.cli import (
     console_producer,
     consumer_perf_test,
     delete_records,
+    dev,
     dump_log,
     get_offsets,
     log_dirs,
@@ -20,7 +21,7 @@ from pkafka.cli import (
     topics,
 )
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import KafkaCommand
+from pkafka.cli.options import CommandGroup, KafkaCommand
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.create_topics import (
     CreatableTopicResult,
@@ -62,9 +63,11 @@ def refused_port() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("command", ALL, ids=lambda each: each.name)
-def test_version_is_kafkas_alone_on_stdout(command: KafkaCommand, capsys: pytest.CaptureFixture[str]) -> None:
-    for flag in ("--version", "-version"):
+@pytest.mark.parametrize("command", [*ALL, dev.main], ids=lambda each: each.name)
+def test_version_is_kafkas_alone_on_stdout(
+    command: KafkaCommand | CommandGroup, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for flag in ("--version",) if command is dev.main else ("--version", "-version"):
         assert command.run([flag]) == ExitStatus.OK
         assert capsys.readouterr().out == "3.9.1\n"
 
@@ -250,6 +253,15 @@ def test_usage_of_pk_configs(args: list[str], text: str, capsys: pytest.CaptureF
 )
 def test_usage_of_pk_console_consumer(args: list[str]) -> None:
     assert console_consumer.main.run(["--bootstrap-server", "h:1", *args]) == ExitStatus.USAGE
+
+
+def test_nothing_in_the_background_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert dev.main.run(["status"]) == ExitStatus.OK
+    assert dev.main.run(["status", "--name", "x"]) == ExitStatus.FAILURE
+    assert capsys.readouterr() == ("", "No broker runs.\nNo broker named x runs.\n")
 
 
 def test_producer_props_take_many_values() -> None:
