@@ -6,7 +6,6 @@
 
 import os
 import re
-import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -134,14 +133,6 @@ def system(request: pytest.FixtureRequest) -> System:
 def topic() -> str:
     """The name of a topic that does not exist yet; the same on both systems."""
     return f"t{uuid.uuid4().hex[:10]}"
-
-
-def wait_until(condition: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
-    """Wait for something that a broker does in its own time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s"
-        time.sleep(0.05)
 
 
 class Both:

@@ -212,7 +212,7 @@ class KafkaBroker:
         self.log_dir = directory / "data"
         self.log_file = directory / "server.log"
         self.port = 0
-        self._properties = directory / "server.properties"
+        self.properties = directory / "server.properties"
         self._overrides = dict(overrides or {})
         self._command = [
             java_program("java"),
@@ -222,7 +222,7 @@ class KafkaBroker:
             "-cp",
             class_path,
             "kafka.Kafka",
-            str(self._properties),
+            str(self.properties),
         ]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -250,8 +250,8 @@ class KafkaBroker:
             "log.dirs": self.log_dir,
             **self._overrides,
         }
-        self._properties.parent.mkdir(parents=True, exist_ok=True)
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        self.properties.parent.mkdir(parents=True, exist_ok=True)
+        self.properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         begin = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(

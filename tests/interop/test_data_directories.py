@@ -254,8 +254,10 @@ def test_to_the_embedded_store_and_back(cluster: Cluster, java_tool: JavaTool) -
         create_topics(talk)
         cluster.fill(talk)
         before = everything(talk)
-        ids = {path.parent.name: path.read_text() for path in cluster.log_dir.glob("*/partition.metadata")}
     cluster.kafka.stop()
+    # Kafka writes these files by and by.
+    ids = {path.parent.name: path.read_text() for path in cluster.log_dir.glob("*/partition.metadata")}
+    assert len(ids) == len(TOPICS) + 1
     alone = Broker(cluster.kafka.log_file.parent.with_name("alone"), {"log.dirs": cluster.log_dir, **PATIENT})
     try:
         alone.start("--adopt")

@@ -45,7 +45,8 @@ from pkafka.protocol.messages.produce import PartitionProduceData, ProduceReques
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from pkafka.records.conversion import down_convert
-from tests.interop.conftest import System, wait_until
+from tests.interop.conftest import System
+from tests.talk import wait_for
 
 NOON: Final = 1_700_000_000_000
 THERE: Final = "every-api"
@@ -261,7 +262,7 @@ def both_with_topic(kafka: System, pkafka: System) -> list[System]:
         topic = CreatableTopic(name=THERE, num_partitions=2, replication_factor=1)
         ask(system, ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
         # Kafka fetches its first block of producer ids when somebody asks for one, and has none to give until then.
-        wait_until(lambda: not ask(system, ApiKey.INIT_PRODUCER_ID, 0, _init_producer_id(0)).error_code)  # type: ignore[attr-defined] # noqa: B023
+        wait_for(lambda: not ask(system, ApiKey.INIT_PRODUCER_ID, 0, _init_producer_id(0)).error_code)  # type: ignore[attr-defined] # noqa: B023
         # Two records share the highest timestamp, and one is older: which offset is it that has it?
         records = bytes(build_batch([(NOON + age, b"k", b"v", ()) for age in (-5, 0, 0, -1)]))
         data = TopicProduceData(name=THERE, partition_data=[PartitionProduceData(index=1, records=records)])

@@ -4,7 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from tests.interop.conftest import Both, JavaTool, System, wait_until
+from tests.interop.conftest import Both, JavaTool, System
+from tests.talk import wait_for
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -16,6 +17,8 @@ LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 API_VERSIONS = "kafka.admin.BrokerApiVersionsCommand"
 PRODUCER_PERF = "org.apache.kafka.tools.ProducerPerformance"
 DUMP_LOG = "kafka.tools.DumpLogSegments"
+PATIENCE_MS = 30_000
+"""For consumers that are told how many messages to read: it costs nothing where these are there."""
 
 
 def test_a_topic_is_created_listed_and_described(both: Both, topic: str) -> None:
@@ -54,11 +57,11 @@ def test_a_topic_is_deleted(java_tool: JavaTool, both: Both, topic: str) -> None
     both.run(TOPICS, "--create", "--topic", topic)
     assert both.run(TOPICS, "--delete", "--topic", topic) == ""
     for system in both.systems:  # the answer does not wait for the controller
-        wait_until(lambda: topic not in _topics(java_tool, system))  # noqa: B023 - called at once
+        wait_for(lambda: topic not in _topics(java_tool, system))  # noqa: B023 - called at once
     both.run(TOPICS, "--describe", "--topic", topic, code=1)
     for system in both.systems:
         create = (TOPICS, "--bootstrap-server", system.bootstrap, "--create", "--topic", topic)
-        wait_until(lambda: java_tool(*create).returncode == 0)  # noqa: B023 - called at once
+        wait_for(lambda: java_tool(*create).returncode == 0)  # noqa: B023 - called at once
 
 
 def test_what_a_topic_cannot_be(both: Both, topic: str) -> None:
@@ -136,7 +139,7 @@ def test_lines_go_in_and_come_out(both: Both, topic: str) -> None:
         "--property",
         "print.partition=true",
     )
-    consume = ("--topic", topic, *shown, "--timeout-ms", 5000, "--offset", "earliest")
+    consume = ("--topic", topic, *shown, "--timeout-ms", PATIENCE_MS, "--offset", "earliest")
     assert both.run(CONSOLE_CONSUMER, *consume, "--partition", 1, "--max-messages", 1) == (
         "Partition:1\tOffset:0\td\ttwo\n"
     )
@@ -162,7 +165,7 @@ def test_every_codec_of_the_console_producer(both: Both, topic: str) -> None:
             "--max-messages",
             500,
             "--timeout-ms",
-            10000,
+            PATIENCE_MS,
         ),
     )
     assert len(output.splitlines()) == 500
@@ -172,8 +175,8 @@ def test_every_codec_of_the_console_producer(both: Both, topic: str) -> None:
 def test_a_consumer_begins_in_the_middle(both: Both, topic: str) -> None:
     both.run(TOPICS, "--create", "--topic", topic)
     both.run(CONSOLE_PRODUCER, "--topic", topic, stdin="".join(f"{number}\n" for number in range(10)))
-    consume = ("--topic", topic, "--partition", 0, "--timeout-ms", 2000)
-    assert both.run(CONSOLE_CONSUMER, *consume, "--offset", 7) == "7\n8\n9\n"
+    consume = ("--topic", topic, "--partition", 0, "--timeout-ms", PATIENCE_MS)
+    assert both.run(CONSOLE_CONSUMER, *consume, "--offset", 7, "--max-messages", 3) == "7\n8\n9\n"
     assert both.run(CONSOLE_CONSUMER, *consume, "--offset", 2, "--max-messages", 1) == "2\n"
 
 

@@ -20,6 +20,7 @@ from pkafka.storage.log import Log
 from pkafka.storage.log_directory import LogDirectory
 from pkafka.storage.recovery import LogEnvironment
 from tests.interop import kafka as oracle
+from tests.talk import wait_for
 from tests.unit.storage.makers import NOW, World, append, end_transaction
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -30,6 +31,8 @@ CONFIGS = {
     "empty": {},
 }
 TRANSACTIONS = 30
+COMMITTED = 20 * 20
+"""Of each three transactions of 20 records the first is aborted."""
 JavaTool = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -125,6 +128,8 @@ def broker(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> It
             created.result(30)
         produce_codecs(running.bootstrap)
         produce_transactions(running.bootstrap)
+        # A commit is answered before its marker is in the partition.
+        wait_for(lambda: len(consumed(running.bootstrap, "transfers")) == COMMITTED)
         yield running
 
 
@@ -180,10 +185,11 @@ def consumed(bootstrap: str, topic: str, isolation: str = "read_committed") -> l
 def test_directories_move_both_ways(broker: oracle.KafkaBroker, tmp_path: Path) -> None:
     codecs = consumed(broker.bootstrap, "codecs")
     transfers = consumed(broker.bootstrap, "transfers")
-    assert (len(codecs), len(transfers)) == (1500, 20 * 20)
+    assert (len(codecs), len(transfers)) == (1500, COMMITTED)
     # A copy of a running broker's quiet directory is what kill -9 leaves; the broker's ZooKeeper session lives on.
     unclean, clean = tmp_path / "unclean", tmp_path / "clean"
-    shutil.copytree(broker.log_dir, unclean)
+    # What it is about to rename may be gone when its turn comes.
+    shutil.copytree(broker.log_dir, unclean, ignore=shutil.ignore_patterns("*.tmp"))
     broker.stop()
     shutil.copytree(broker.log_dir, clean)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.conftest import JavaTool, System
+from tests.talk import wait_for
 
 TOPICS = ("topics", "org.apache.kafka.tools.TopicCommand")
 CONFIGS = ("configs", "kafka.admin.ConfigCommand")
@@ -87,6 +88,8 @@ def test_topics(side: SideBySide, topic: str) -> None:
     refused = pk("topics", "--bootstrap-server", side.bootstrap, "--create", "--topic", topic, code=1)
     assert refused == f"Error while executing topic command : Topic '{topic}' already exists.\n"
     pk("topics", "--bootstrap-server", side.bootstrap, "--delete", "--topic", topic)
+    listing = ("--bootstrap-server", side.bootstrap, "--list")
+    wait_for(lambda: topic not in pk("topics", *listing))  # the answer does not wait for the controller
     assert topic not in side.same(TOPICS, "--list")
 
 

@@ -1,7 +1,7 @@
 """The znodes of a live Apache Kafka 3.9.1, and what it makes of ours."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from pkafka.coordination.store import NoNodeError
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.model import TopicPartition
 from tests.interop.kafka import KafkaBroker
+from tests.talk import wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -47,13 +48,6 @@ def live_topic(admin: AdminClient, store: ZooKeeperStore, topic: str) -> str:
     last = z.PartitionState.path(TopicPartition(topic, PARTITIONS - 1))
     wait_for(lambda: store.exists(last) is not None)
     return topic
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def test_live_znodes_are_read_and_written_to_the_byte(store: ZooKeeperStore, live_topic: str) -> None:

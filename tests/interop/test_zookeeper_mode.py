@@ -3,6 +3,7 @@
 Sessions that end, a ZooKeeper that goes away and processes that die are in tests/faults/test_zookeeper.py.
 """
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator
@@ -58,10 +59,11 @@ def tree(connect: str) -> Tree:
     with ZooKeeperStore(connect, 10_000) as store:
 
         def walk(path: str) -> None:
-            data, stat = store.get(path)
-            found[path] = (data, bool(stat.ephemeral_owner))
-            for child in sorted(store.children(path)):
-                walk(f"{path.rstrip('/')}/{child}")
+            with contextlib.suppress(NoNodeError):  # deleted since its name was read
+                data, stat = store.get(path)
+                found[path] = (data, bool(stat.ephemeral_owner))
+                for child in sorted(store.children(path)):
+                    walk(f"{path.rstrip('/')}/{child}")
 
         walk("/")
     return found
