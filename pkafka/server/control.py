@@ -85,6 +85,7 @@ class Control:
         self._birth = birth
         self._loop = asyncio.get_running_loop()
         self._workers: dict[int, Peer] = {}
+        self._registration: Registration | None = None
         self._failed_directories: set[str] = set()
         self._producer_id_max = -1
         """The highest producer id in the logs of this broker."""
@@ -164,8 +165,10 @@ class Control:
         self._spawn(self.channels.run())
         for index in range(config.workers):
             await self.worker(index)
-        registration = Registration(self.broker_id, config, self.setup.ports, clock=self.clock)
-        epoch = await self._register(registration)
+        self._registration = Registration(
+            self.broker_id, lambda: self.config, self.setup.ports, clock=self.clock
+        )
+        epoch = await self._register(self._registration)
         # A log may know producers that another broker, or an older state of the store, gave their ids.
         await asyncio.to_thread(skip_used_ids, self.store, self.broker_id, self._producer_id_max)
         self.producer_ids = ProducerIds(self.broker_id, epoch)
@@ -406,7 +409,16 @@ class Control:
         elif entity_type == "brokers":
             if key in configs and self.config.unclean_leader_election_enable:
                 self.controller.allow_unclean_election(None)
+            if self._registration is not None:
+                self._spawn(self._update_registration(self._registration))
             self.tell_workers("broker_config", self._dynamic_broker_settings())
+
+    async def _update_registration(self, registration: Registration) -> None:
+        try:
+            await self.run_on_store(registration.update, self.store)
+        except StoreError as error:
+            # Without a session there is no node; the next one is made of the configuration of then.
+            log.warning("The registration of this broker could not be renewed: %s", error)
 
     # -- requests --
 

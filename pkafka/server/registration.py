@@ -1,7 +1,7 @@
 """The broker's registration: the ephemeral node that says it is alive, and its epoch (BRK-3, ZK-4, KIP-380)."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pkafka.clock import Clock
 from pkafka.coordination.cluster import BrokerIdTakenError, create_checked_ephemeral
@@ -25,13 +25,18 @@ class Registration:
 
     Args:
         broker_id: of this broker.
-        config: gives the advertised listeners and the rack.
+        config: gives, at the moment, the advertised listeners and the rack.
         ports: the port that each listener is really bound to, for those configured as 0.
         clock: for the registration's time.
     """
 
     def __init__(
-        self, broker_id: BrokerId, config: BrokerConfig, ports: Mapping[str, int], *, clock: Clock
+        self,
+        broker_id: BrokerId,
+        config: Callable[[], BrokerConfig],
+        ports: Mapping[str, int],
+        *,
+        clock: Clock,
     ) -> None:
         self._broker_id = broker_id
         self._config = config
@@ -40,6 +45,7 @@ class Registration:
 
     def value(self) -> BrokerRegistration:
         """What the node says."""
+        config = self._config()
         return BrokerRegistration(
             endpoints=tuple(
                 Endpoint(
@@ -49,10 +55,10 @@ class Registration:
                     one.port or self._ports.get(one.name, 0),
                     one.security_protocol,
                 )
-                for one in self._config.advertised_listeners
+                for one in config.advertised_listeners
             ),
             timestamp_ms=self._clock.now_ms(),
-            rack=self._config.rack,
+            rack=config.rack,
         )
 
     def register(self, store: Store, previous_session: tuple[int, bytes] | None = None) -> int:
@@ -80,7 +86,7 @@ class Registration:
                 raise DuplicateBrokerIdError(
                     f"Broker id {self._broker_id} is taken by another live broker: {path} exists. Give this one"
                     " its own broker.id, or wait until the session of a broker that died is over"
-                    f" (zookeeper.session.timeout.ms={self._config.zookeeper_session_timeout_ms})."
+                    f" (zookeeper.session.timeout.ms={self._config().zookeeper_session_timeout_ms})."
                 ) from None
             except ConnectionLossError:
                 # Whether it was made shows at the next attempt: our own node counts as made.
@@ -90,3 +96,17 @@ class Registration:
             log.info("broker %d is registered with epoch %d", self._broker_id, stat.czxid)
             return stat.czxid
         raise AssertionError("unreachable")
+
+    def update(self, store: Store) -> None:
+        """Write the node again when it says something else than the configuration (advertised.listeners is dynamic).
+
+        Raises:
+            StoreError: the store failed, or there is no node.
+        """
+        path, wanted = BrokerRegistration.path(self._broker_id), self.value()
+        found = BrokerRegistration.decode(store.get(path)[0])
+        if (found.endpoints, found.rack) != (wanted.endpoints, wanted.rack):
+            store.set(path, wanted.encode())
+            log.info(
+                "broker %d is to be reached at %s", self._broker_id, ", ".join(map(str, wanted.endpoints))
+            )

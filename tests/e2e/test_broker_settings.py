@@ -426,3 +426,27 @@ def leader_of(broker: Broker, topic: str) -> int:
     with RawClient(broker.bootstrap) as client:
         [found] = client.call(request, 9).topics
         return int(found.partitions[0].leader_id)
+
+
+def test_clients_are_told_of_another_address_at_once_and_after_a_restart(tmp_path: Path) -> None:
+    with running_broker(tmp_path, {"pkafka.workers": 2, "broker.id": 0}) as broker:
+        assert address_told_by(broker) == broker.bootstrap
+        other = broker.bootstrap.replace("127.0.0.1", "localhost")
+        with talking(broker.bootstrap) as talk:
+            talk.set_broker(advertised_listeners=f"PLAINTEXT://{other}")
+            wait_for(lambda: address_told_by(broker) == other)
+            assert (
+                refusal(lambda: talk.set_broker(advertised_listeners="OTHER://x:1"))
+                is ErrorCode.INVALID_REQUEST
+            )
+        broker.restart()
+        assert address_told_by(broker) == other
+        with talking(broker.bootstrap) as talk:
+            talk.set_broker(advertised_listeners=None)
+            wait_for(lambda: address_told_by(broker) == broker.bootstrap)
+
+
+def address_told_by(broker: Broker) -> str:
+    with RawClient(broker.bootstrap) as client:
+        [found] = client.call(metadata.MetadataRequest(topics=[]), 9).brokers
+        return f"{found.host}:{found.port}"

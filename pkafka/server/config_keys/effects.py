@@ -27,7 +27,7 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "socket.receive.buffer.bytes": _LISTENER + "test_the_receive_buffer_is_the_kernels_unless_given",
     "socket.request.max.bytes": _BAD_INPUT + "test_the_largest_request_is_served_and_a_larger_one_is_not",
     "socket.send.buffer.bytes": _LISTENER + "test_admitted_connections_are_ready_for_the_event_loop",
-    "advertised.listeners": _CONFIG + "test_listeners_of_several_names_and_families",
+    "advertised.listeners": _SETTINGS + "test_clients_are_told_of_another_address_at_once_and_after_a_restart",
     "authorizer.class.name": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "broker.id": _CONFIG + "test_without_a_file_it_serves_on_loopback_and_keeps_data_here",
     "broker.id.generation.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",

@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
 
 def _registration(**settings: str) -> Registration:
     config = BrokerConfig({"broker.id": "3", "listeners": "PLAINTEXT://:0", **settings})
-    return Registration(3, config, {"PLAINTEXT": 40001}, clock=ManualClock())
+    return Registration(3, lambda: config, {"PLAINTEXT": 40001}, clock=ManualClock())
 
 
 def test_the_node_names_where_the_broker_can_be_reached(store: EmbeddedStore) -> None:
@@ -44,6 +44,26 @@ def test_the_node_names_where_the_broker_can_be_reached(store: EmbeddedStore) ->
 def test_registering_again_in_the_same_session_keeps_the_epoch(store: EmbeddedStore) -> None:
     registration = _registration()
     assert registration.register(store) == registration.register(store)
+
+
+def test_the_node_follows_the_configuration_and_stays_the_same_node(store: EmbeddedStore) -> None:
+    settings = {"broker.id": "3", "listeners": "PLAINTEXT://:0"}
+    registration = Registration(3, lambda: BrokerConfig(settings), {"PLAINTEXT": 40001}, clock=ManualClock())
+    epoch = registration.register(store)
+    before = store.get("/brokers/ids/3")[1]
+    registration.update(store)
+    assert store.get("/brokers/ids/3")[1] == before
+    settings["advertised.listeners"] = "PLAINTEXT://kafka.example:9092"
+    registration.update(store)
+    data, stat = store.get("/brokers/ids/3")
+    assert [str(one) for one in BrokerRegistration.decode(data).endpoints] == [
+        "PLAINTEXT://kafka.example:9092"
+    ]
+    assert (stat.version, stat.czxid, stat.ephemeral_owner) == (before.version + 1, epoch, store.session_id)
+    del settings["advertised.listeners"]
+    assert registration.register(store) == epoch
+    data, _ = store.get("/brokers/ids/3")
+    assert [str(one) for one in BrokerRegistration.decode(data).endpoints] == ["PLAINTEXT://localhost:40001"]
 
 
 def test_a_stranger_with_the_same_id_is_refused_in_one_line(store: EmbeddedStore) -> None:
