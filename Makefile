@@ -6,6 +6,8 @@ PYTEST := $(BIN)/python -m pytest
 BUILD_INPUTS := pyproject.toml setup.py pkafka/records/_loops.py $(wildcard pkafka/records/_loops.pxd) scripts/make-venv.sh
 # Tests that start processes of their own share two cores badly: they run after the others, one at a time.
 WITH_PROCESSES := interop or e2e or faults
+# Nightly runs go in another order each time; SEED=n repeats one.
+SEED ?= $(shell date +%s)
 
 .PHONY: help start test lint interop bench nightly regenerate format clean
 
@@ -49,8 +51,8 @@ bench: .venv/.test-ready ## Apache Kafka and pkafka in turn: every figure, its r
 	$(BIN)/python -m benchmarks $(BENCH)
 
 nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults, soak
-	HYPOTHESIS_PROFILE=deep $(PYTEST) -m "not ($(WITH_PROCESSES))" -n auto
-	HYPOTHESIS_PROFILE=deep $(PYTEST) -m "$(WITH_PROCESSES)"
+	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "not ($(WITH_PROCESSES))" -n auto
+	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "$(WITH_PROCESSES)"
 
 regenerate: .venv/.test-ready ## Files made from the code: coverage of the protocol, completions, man pages
 	$(BIN)/python scripts/regenerate.py
