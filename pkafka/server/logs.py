@@ -54,6 +54,8 @@ class WorkerLogs:
         self._overrides: dict[str, dict[str, str]] = {}
         self._defaults = worker.config.log_config()
         self._cleaner: Peer | None = None
+        self._flushing: dict[Log, int] = {}
+        """The logs that a thread is flushing, and up to where they are to be flushed by now."""
         self._to_unlink: dict[int, tuple[list[str], int]] = {}
         self._pending_number = 0
         self._environment = LogEnvironment(
@@ -316,17 +318,32 @@ class WorkerLogs:
         self._worker.spawn(self._flush(rolled, up_to=rolled.segments[-1].base_offset))
 
     async def _flush(self, one: Log, *, up_to: int) -> None:
+        """Flush a log in a thread. Only one does so: what is asked for while the disk is busy waits for the next turn,
+        else a slow disk would get the same files again with every segment."""
+        if one in self._flushing:
+            self._flushing[one] = max(self._flushing[one], up_to)
+            return
+        self._flushing[one] = up_to
+        try:
+            while await self._flush_once(one, target := self._flushing[one]):
+                if self._flushing[one] == target:
+                    return
+        finally:
+            del self._flushing[one]
+
+    async def _flush_once(self, one: Log, up_to: int) -> bool:
         try:
             pending: PendingFlush = one.prepare_flush(up_to)
-            await self._worker.loop.run_in_executor(self._worker.threads, pending.run)
+            await self._worker.loop.run_in_executor(self._worker.flushers, pending.run)
         except (StorageError, OSError) as error:
             if one.is_closed:
                 # Deleted meanwhile; its directory has another name now.
-                return
+                return False
             log.error("%s", one.fence(error) if isinstance(error, OSError) else error)
             self.directory_failed(one.directory.parent)
-        else:
-            one.finish_flush(pending)
+            return False
+        one.finish_flush(pending)
+        return not one.is_closed
 
     # -- checkpoints --
 
@@ -375,6 +392,8 @@ class WorkerLogs:
                     one.close()
             except StorageError as error:
                 failed = error
+            # A slow disk takes its time for thousands of logs; that is no reason to be killed.
+            self._worker.closing()
         offsets = self._offsets(
             {
                 RECOVERY_POINT_FILE: lambda one: one.recovery_point,

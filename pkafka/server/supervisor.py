@@ -37,7 +37,8 @@ RESTARTS_MAX: Final = 6
 RESTARTS_WINDOW_S: Final = 30.0
 """More deaths than this within the window is no accident any more: the broker stops."""
 STOP_MAX_S: Final = 60.0
-"""A child that has not ended this long after it was asked to is killed; its logs then recover at the next start."""
+"""A child that has not ended this long after it was asked to, or after it closed a log, is killed. Its logs recover at
+the next start."""
 
 
 @dataclass(slots=True)
@@ -194,6 +195,8 @@ class Supervisor:
                 self._failed_directories.add(payload)
             elif operation == lifeline.RELEASED:
                 self._waiting_for.discard(child.name)
+            elif operation == lifeline.CLOSING and child.name in self._waiting_for:
+                self._stop_deadline_s = time.monotonic() + STOP_MAX_S
             elif operation == lifeline.LOG_LEVEL:
                 self._set_log_level(payload)
 

@@ -108,6 +108,8 @@ class Worker:
         self.connections: set[ServerConnection] = set()
         self._limits = ConnectionLimits(setup.connection_counts, setup.index, setup.limits, first=birth.first)
         self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
+        self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
+        """Threads of their own: a client that waits for a read does not wait for flushes, which nobody waits for."""
         self._first = birth.first
         self.arena = Arena.create() if setup.workers > 1 else None
         self.arenas: dict[int, memoryview] = {}
@@ -174,6 +176,10 @@ class Worker:
     def beat(self) -> None:
         """Tell the supervisor that this process makes progress."""
         self._line.note(lifeline.BEAT)
+
+    def closing(self) -> None:
+        """Tell the supervisor that the stop makes progress."""
+        self._line.note(lifeline.CLOSING)
 
     async def _sweep_idle(self) -> None:
         limit_s = self.config.connections_max_idle_ms / 1000

@@ -1,6 +1,8 @@
 """Disks that refuse single reads, writes and flushes, that write a part, and that are slow."""
 
+import os
 import resource
+import time
 from pathlib import Path
 
 import psutil
@@ -10,14 +12,14 @@ from pkafka.errors import ErrorCode
 from pkafka.server.partitions import owner_of
 from pkafka.testing import Broker
 from tests.faults.conftest import MakeBroker
-from tests.faults.family import exit_code, family
+from tests.faults.family import connect_to, exit_code, family
 from tests.faults.injection import injected
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
 
 CLEAN_MARK = ".kafka_cleanshutdown"
 KIB = 1024
-LOST = "lost"
-"""A topic in the directory that fails."""
+SLOW_S = 5
+"""What a slow disk takes for one call; nobody who does not need it may wait for so long."""
 
 
 def owner(broker: Broker, topic: str) -> psutil.Process:
@@ -198,3 +200,88 @@ def test_the_broker_stops_when_its_only_disk_refuses(make_broker: MakeBroker) ->
     assert "Every log directory has failed" in broker.log_file.read_text()
     broker.start()
     assert produce_when_possible(broker.bootstrap, "t", 0, [b"second"]) == 1
+
+
+# -- slow disks --
+
+
+class SlowDisk:
+    """A broker with topics of small segments, all of one worker."""
+
+    def __init__(self, make_broker: MakeBroker) -> None:
+        self.broker = make_broker()
+        self.broker.start()
+        names = (f"t{number}" for number in range(100))
+        self.topics = [name for name in names if owner_of(name, 0, 2) == 0][:6]
+        with Wire(self.broker.bootstrap) as wire:
+            for topic in self.topics:
+                configs = {"segment.bytes": "200000"}
+                assert wire.create_topic(topic, 1, configs=configs) == ErrorCode.NONE
+                eventually(lambda: wire.offset(topic, 0) == (ErrorCode.NONE, 0))  # noqa: B023
+        self.worker = owner(self.broker, self.topics[0])
+
+    def write(self, topic: str, *, batches: int) -> float:
+        """How long the slowest of so many produces took; two of them fill a segment."""
+        slowest = 0.0
+        with Wire(self.broker.bootstrap) as wire:
+            for _ in range(batches):
+                began = time.monotonic()
+                assert wire.produce(topic, 0, [b"x" * 90_000])[0] == ErrorCode.NONE
+                slowest = max(slowest, time.monotonic() - began)
+        return slowest
+
+
+def forget_pages(directory: Path) -> None:
+    """Have the disk read again what is there now."""
+    for path in directory.glob("*.log"):
+        descriptor = os.open(path, os.O_RDWR)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def test_slow_flushes_hold_nobody_up(make_broker: MakeBroker) -> None:
+    disk = SlowDisk(make_broker)
+    *rolling, quiet, new = disk.topics
+    disk.write(quiet, batches=1)
+    with injected(disk.worker, "fsync,fdatasync", f"delay_enter={SLOW_S * 1_000_000}"):
+        for topic in rolling:
+            assert disk.write(topic, batches=7) < SLOW_S / 2
+        # Every segment but the last ones waits for its flush now. Who writes, reads from the disk, or makes a topic,
+        # does not.
+        assert disk.write(new, batches=1) < SLOW_S / 2
+        forget_pages(disk.broker.log_dir / f"{quiet}-0")
+        began = time.monotonic()
+        assert values_of(read_all(disk.broker.bootstrap, quiet, 0)) == [b"x" * 90_000]
+        with Wire(disk.broker.bootstrap) as wire:
+            assert wire.create_topic("later", 4) == ErrorCode.NONE
+        produce_when_possible(disk.broker.bootstrap, "later", 0, [b"x"])
+        assert time.monotonic() - began < SLOW_S / 2
+    for topic in rolling:
+        assert len(read_all(disk.broker.bootstrap, topic, 0)) == 7
+    assert disk.worker.is_running()
+    assert disk.broker.stop() == 0
+
+
+def test_slow_writes_of_one_worker_hold_no_client_of_another_up(make_broker: MakeBroker) -> None:
+    broker = make_broker()
+    broker.start()
+    with Wire(broker.bootstrap) as wire:
+        assert wire.create_topic("t", 2) == ErrorCode.NONE
+    for partition in range(2):
+        produce_when_possible(broker.bootstrap, "t", partition, [b"first"])
+    slow = next(partition for partition in range(2) if owner_of("t", partition, 2) == 0)
+    log = broker.log_dir / f"t-{slow}" / f"{0:020}.log"
+    with (
+        connect_to(broker, "worker-0") as held_up,
+        connect_to(broker, "worker-1") as free,
+        injected(family(broker)["worker-0"], "pwrite64", f"delay_enter={SLOW_S * 1_000_000}", [log]),
+    ):
+        began = time.monotonic()
+        held_up.produce_to_each("t", [slow], b"second")
+        for number in range(1, 20):
+            assert free.produce("t", 1 - slow, [b"x"]) == (ErrorCode.NONE, number)
+        assert time.monotonic() - began < SLOW_S / 2
+        assert held_up.produced() == {slow: (ErrorCode.NONE, 1)}
+        assert time.monotonic() - began > SLOW_S - 1
+    assert broker.stop() == 0

@@ -249,6 +249,19 @@ def test_who_does_not_end_in_time_is_killed(world: World) -> None:
     assert not world.clean
 
 
+def test_who_closes_one_log_after_the_other_is_given_the_time(world: World) -> None:
+    world.supervisor.stop()
+    world.say(CONTROL, lifeline.RELEASED)
+    world.turn()
+    for _ in range(10):
+        world.now_s += STOP_MAX_S - 1
+        for name in (CONTROL, CLEANER):
+            world.say(name, lifeline.BEAT)
+        world.say("worker-0", lifeline.CLOSING)
+        world.turn()
+    assert world.killed == []
+
+
 def test_silence_is_measured_from_the_end_of_the_boot(world: World) -> None:
     world.now_s += 100
     world.turn()

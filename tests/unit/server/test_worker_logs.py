@@ -1,13 +1,17 @@
 """The life of a worker's logs: what ends while something else is under way is no failure of the disk."""
 
 import asyncio
+import os
 import threading
 from pathlib import Path
+
+import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.records.builder import build_batch
 from pkafka.server.handlers import produce
 from pkafka.server.worker import Worker
+from pkafka.storage.files import OsFiles
 from pkafka.storage.log import Log
 from tests.unit.server.workers import Family, until, with_family
 
@@ -28,7 +32,7 @@ def test_a_topic_deleted_while_its_log_is_flushed(tmp_path: Path) -> None:
         worker, log = await led(family)
         disk = threading.Event()
         for _ in range(4):
-            worker.threads.submit(disk.wait, 5)
+            worker.flushers.submit(disk.wait, 5)
         log.roll(1)
         flushing = list(worker._tasks)
         await asyncio.sleep(0)
@@ -37,6 +41,34 @@ def test_a_topic_deleted_while_its_log_is_flushed(tmp_path: Path) -> None:
         disk.set()
         await asyncio.wait(flushing, timeout=5)
         assert not worker.is_offline(str(tmp_path))
+
+    with_family(tmp_path, body, workers=1)
+
+
+def test_a_slow_disk_gets_no_segment_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        if name.endswith(".log"):
+            flushed.append(name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(OsFiles, "fsync", staticmethod(note))
+
+    async def body(family: Family) -> None:
+        worker, log = await led(family)
+        disk = threading.Event()
+        for _ in range(4):
+            worker.flushers.submit(disk.wait, 10)
+        for number in range(5):
+            log.roll(1)
+            await asyncio.sleep(0)
+            assert append(worker)[3] == number + 1
+        disk.set()
+        await until(lambda: log.recovery_point == 5, turns=1_000_000)
+        assert flushed == [f"{number:020}.log" for number in range(5)]
 
     with_family(tmp_path, body, workers=1)
 

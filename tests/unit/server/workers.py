@@ -93,6 +93,7 @@ class Family:
             for index in range(self.size):
                 worker.files.forget_peer(index)
             worker.threads.shutdown()
+            worker.flushers.shutdown()
             for log in worker.partitions.logs():
                 log.close()
         for line in self.lines.values():
