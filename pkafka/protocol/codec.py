@@ -54,6 +54,18 @@ def decode(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> M:
     return message
 
 
+def decode_request(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> M:
+    """The request that begins at ``position``; what follows it in its frame is ignored, as Kafka does.
+
+    librdkafka needs that: its Metadata request for all topics is three bytes too long.
+
+    Raises:
+        ProtocolError: the bytes are no such request.
+        ValueError: the class has no such version.
+    """
+    return decode_prefix(cls, version, buffer, position)[0]
+
+
 def decode_prefix(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> tuple[M, int]:
     """The message that begins at ``position``, and the position after it.
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pkafka.clock import Clock, SystemClock
-from pkafka.coordination.store import SessionState, Store, StoreError
+from pkafka.coordination.store import SessionState, Store, StoreError, StoreFullError
 from pkafka.coordination.znodes import LogDirEvent
 from pkafka.errors import PkafkaError, StorageError
 from pkafka.model import BrokerId
-from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.registry import request_class
 from pkafka.server import control_apis, lifeline
 from pkafka.server.adoption import adopt, find_topics, strangers
@@ -426,7 +426,7 @@ class Control:
         key, version = payload[0], payload[1]
         body = bytes(blob)
         await self._booted.wait()
-        request = decode(request_class(key), version, body)
+        request = decode_request(request_class(key), version, body)
         context = control_apis.ControlRequestContext(self, payload[2], payload[3])
         response = await control_apis.HANDLERS[key](context, request, version)
         return None, encode(response, version), ()
@@ -446,12 +446,19 @@ class Control:
         self.tell_workers("log_dir_failed", path)
         await self._booted.wait()
         event = LogDirEvent(self.broker_id)
-        try:
-            await self.run_on_store(
-                lambda: self.store.create(event.create_path(), event.encode(), sequential=True)
-            )
-        except (StoreError, StorageError) as error:
-            log.error("Cannot tell the controller that %s failed: %s", path, error)
+        told = False
+        while not told:
+            try:
+                await self.run_on_store(
+                    lambda: self.store.create(event.create_path(), event.encode(), sequential=True)
+                )
+                told = True
+            except StoreFullError:
+                # The store may lie on the disk that is full; there will be room again.
+                await asyncio.sleep(_RECONNECT_PAUSE_S)
+            except (StoreError, StorageError) as error:
+                log.error("Cannot tell the controller that %s failed: %s", path, error)
+                return
 
 
 def main(setup: ControlSetup) -> Callable[[Birth], int]:

@@ -21,7 +21,7 @@ from pkafka.net.connection import (
     ServerConnection,
 )
 from pkafka.protocol.api import ApiKey
-from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.headers import RequestHeader, decode_request_header
 from pkafka.protocol.registry import request_class, response_header_version, versions
 from pkafka.protocol.schema import Message
@@ -141,7 +141,7 @@ class Dispatcher:
         if header.api_key in self._control_apis:
             # Decoded by the control process; checked here so that bad bytes close the right connection.
             body = bytes(data[position:])
-            decode(request_class(header.api_key), header.api_version, body)
+            decode_request(request_class(header.api_key), header.api_version, body)
             self._worker.spawn(self._ask_control(connection, header, body), connection)
             return None
         return self._serve_message(connection, header, bytes(data[position:]))
@@ -164,7 +164,7 @@ class Dispatcher:
     def _serve_message(
         self, connection: ServerConnection, header: RequestHeader, body: bytes
     ) -> Answer | None:
-        request = decode(request_class(header.api_key), header.api_version, body)
+        request = decode_request(request_class(header.api_key), header.api_version, body)
         context = RequestContext(self._worker, connection, header)
         try:
             outcome = self._message_apis[header.api_key](context, request, header.api_version)

@@ -64,7 +64,7 @@ _MAX_BYTES_DEFAULT: Final = 0x7FFFFFFF
 
 
 def decode_fetch(frame: Buffer, position: int, version: int) -> FetchHeader:
-    """Read a Fetch request.
+    """Read a Fetch request; what follows it in its frame is ignored, as Kafka does.
 
     Raises:
         ProtocolError: the frame is no such request.
@@ -73,7 +73,6 @@ def decode_fetch(frame: Buffer, position: int, version: int) -> FetchHeader:
 
 
 def _fetch_plain(frame: Buffer, position: int, version: int) -> FetchHeader:
-    limit = len(frame)
     max_bytes, isolation, session_id, session_epoch = _MAX_BYTES_DEFAULT, 0, 0, -1
     if version >= 7:
         replica_id, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch = (
@@ -97,8 +96,6 @@ def _fetch_plain(frame: Buffer, position: int, version: int) -> FetchHeader:
     if version >= 11:
         (size,) = _H.unpack_from(frame, position)
         rack_id, position = read_text(frame, position + 2, size)
-    if position != limit:
-        raise ProtocolError("bytes follow the request")
     return FetchHeader(
         replica_id, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, rack_id,
         partitions, forgotten,
@@ -177,8 +174,6 @@ def _fetch_flexible(frame: Buffer, position: int, version: int) -> FetchHeader:
     if tags:
         sent_replica_id, position = _fetch_tags(frame, position, tags, version)
         replica_id = replica_id if sent_replica_id is None else sent_replica_id
-    if position != len(frame):
-        raise ProtocolError("bytes follow the request")
     return FetchHeader(
         replica_id, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, rack_id,
         partitions, forgotten,

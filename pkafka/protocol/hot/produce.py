@@ -37,7 +37,7 @@ _START: Final = Struct(">BhiB")
 def decode_produce(
     frame: Buffer, position: int, version: int
 ) -> tuple[str | None, int, int, list[ProduceRow]]:
-    """Read a Produce request.
+    """Read a Produce request; what follows it in its frame is ignored, as Kafka does.
 
     Returns:
         Transactional id, acks, timeout in ms, and a row for each partition in the order sent.
@@ -81,8 +81,6 @@ def _produce_plain(
                 rows.append((topic, partition, None))
             else:
                 raise ProtocolError(f"record set has size {size}")
-    if position != limit:
-        raise ProtocolError("bytes follow the request")
     return transactional_id, acks, timeout_ms, rows
 
 
@@ -126,8 +124,7 @@ def _produce_flexible(
             if tags:
                 position = skip_tags(frame, position, tags, limit)
         position = after_tags(frame, position)
-    if after_tags(frame, position) != limit:
-        raise ProtocolError("bytes follow the request")
+    after_tags(frame, position)
     return transactional_id, acks, timeout_ms, rows
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pkafka.errors import ProtocolError
 from pkafka.protocol.api import ApiKey
-from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.headers import decode_response
 from pkafka.protocol.hot import (
     FetchHeader,
@@ -92,7 +92,7 @@ def test_produce_requests_read_alike(version: int, data: st.DataObject) -> None:
     assert isinstance(message, ProduceRequest)
     frame = b"header" + encode(message, version)
     assert decode_produce(frame, 6, version) == flat_produce(message)
-    assert decode_produce(memoryview(frame), 6, version) == flat_produce(message)
+    assert decode_produce(memoryview(frame + b"tail"), 6, version) == flat_produce(message)
 
 
 @pytest.mark.parametrize("version", FETCH)
@@ -103,6 +103,7 @@ def test_fetch_requests_read_alike(version: int, data: st.DataObject) -> None:
     assert isinstance(message, FetchRequest)
     frame = b"header" + encode(message, version)
     assert decode_fetch(frame, 6, version) == flat_fetch(message, version)
+    assert decode_fetch(frame + b"tail", 6, version) == flat_fetch(message, version)
 
 
 @pytest.mark.parametrize("version", PRODUCE)
@@ -111,7 +112,7 @@ def test_fetch_requests_read_alike(version: int, data: st.DataObject) -> None:
 def test_produce_requests_are_refused_alike(version: int, data: st.DataObject) -> None:
     wire = flip(encode(data.draw(instances_of(ProduceRequest, version)), version), data)
     try:
-        expected = flat_produce(decode(ProduceRequest, version, wire))
+        expected = flat_produce(decode_request(ProduceRequest, version, wire))
     except ProtocolError:
         with pytest.raises(ProtocolError):
             decode_produce(wire, 0, version)
@@ -125,7 +126,7 @@ def test_produce_requests_are_refused_alike(version: int, data: st.DataObject) -
 def test_fetch_requests_are_refused_alike(version: int, data: st.DataObject) -> None:
     wire = flip(encode(data.draw(instances_of(FetchRequest, version)), version), data)
     try:
-        expected = flat_fetch(decode(FetchRequest, version, wire), version)
+        expected = flat_fetch(decode_request(FetchRequest, version, wire), version)
     except ProtocolError:
         with pytest.raises(ProtocolError):
             decode_fetch(wire, 0, version)
@@ -263,9 +264,14 @@ def test_tags_out_of_shape_are_refused_alike(tags: bytes) -> None:
     body = encode(FetchRequest(), 15)[:-1]
     good = body + b"\x02\x01\x0d" + struct.pack(">iqB", 7, 1, 0) + b"\x05\x01?"
     assert (
-        decode_fetch(good, 0, 15).replica_id == decode(FetchRequest, 15, good).replica_state.replica_id == 7
+        decode_fetch(good, 0, 15).replica_id
+        == decode_request(FetchRequest, 15, good).replica_state.replica_id
+        == 7
     )
-    for read in (lambda: decode_fetch(body + tags, 0, 15), lambda: decode(FetchRequest, 15, body + tags)):
+    for read in (
+        lambda: decode_fetch(body + tags, 0, 15),
+        lambda: decode_request(FetchRequest, 15, body + tags),
+    ):
         with pytest.raises(ProtocolError):
             read()
 
@@ -278,7 +284,10 @@ def test_partition_tags_out_of_shape_are_refused_alike(tags: bytes) -> None:
         return whole[:-5] + section + whole[-4:]
 
     assert decode_fetch(wire(b"\x01\x00\x10" + bytes(16)), 0, 17) == decode_fetch(wire(b"\x00"), 0, 17)
-    for read in (lambda: decode_fetch(wire(tags), 0, 17), lambda: decode(FetchRequest, 17, wire(tags))):
+    for read in (
+        lambda: decode_fetch(wire(tags), 0, 17),
+        lambda: decode_request(FetchRequest, 17, wire(tags)),
+    ):
         with pytest.raises(ProtocolError):
             read()
 
