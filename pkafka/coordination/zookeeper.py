@@ -110,13 +110,16 @@ class ZooKeeperStore:
         self._client = _new_client(hosts, self._timeout_s, resume)
         self._client.add_listener(self._on_kazoo_state)
         self._client.start_async()
+        connected = False
         try:
-            if not self._usable.wait((connect_timeout_ms or session_timeout_ms) / 1000):
+            connected = self._usable.wait((connect_timeout_ms or session_timeout_ms) / 1000)
+            if not connected:
                 raise ConnectionLossError("", f"no ZooKeeper server of {hosts} answered in time")
             self._session: tuple[int, bytes] = self._client.client_id or (0, b"")
             self._enter_chroot(create_chroot)
         except BaseException:
-            self.close()
+            # Without a session there is none to end; and who does not answer would be waited for.
+            self.close(keep_session=not connected)
             raise
 
     @property

@@ -1,6 +1,8 @@
 """What settings of the broker do: those that every topic inherits, and those that its own work follows."""
 
+import contextlib
 import re
+import socket
 import time
 import urllib.request
 import uuid
@@ -9,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pkafka.clients.admin.results import NewTopic
@@ -450,3 +453,21 @@ def address_told_by(broker: Broker) -> str:
     with RawClient(broker.bootstrap) as client:
         [found] = client.call(metadata.MetadataRequest(topics=[]), 9).brokers
         return f"{found.host}:{found.port}"
+
+
+def test_as_many_connections_wait_as_the_backlog_has_room_for(tmp_path: Path) -> None:
+    with (
+        running_broker(tmp_path, {"pkafka.workers": 1, "socket.listen.backlog.size": 5}) as broker,
+        contextlib.ExitStack() as stack,
+    ):
+        for child in psutil.Process(broker.pid).children():
+            child.suspend()
+            stack.callback(child.resume)
+        host, _, port = broker.bootstrap.rpartition(":")
+        waiting = 0
+        with contextlib.suppress(TimeoutError):
+            for _ in range(50):
+                stack.enter_context(socket.create_connection((host, int(port)), timeout=0.5))
+                waiting += 1
+        # The kernel's own count may differ by one or two.
+        assert 5 <= waiting <= 8

@@ -14,6 +14,7 @@ _LISTENER: Final = "tests/unit/net/test_listener.py::"
 _LIVE: Final = "tests/e2e/test_configs_live.py::"
 _PROCESSES: Final = "tests/faults/test_deaths.py::"
 _SETTINGS: Final = "tests/e2e/test_broker_settings.py::"
+_TIMEOUTS: Final = "tests/interop/test_zookeeper_timeouts.py::"
 _WORKER_LOGS: Final = "tests/unit/server/test_worker_logs.py::"
 
 BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
@@ -27,7 +28,8 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "socket.receive.buffer.bytes": _LISTENER + "test_the_receive_buffer_is_the_kernels_unless_given",
     "socket.request.max.bytes": _BAD_INPUT + "test_the_largest_request_is_served_and_a_larger_one_is_not",
     "socket.send.buffer.bytes": _LISTENER + "test_admitted_connections_are_ready_for_the_event_loop",
-    "advertised.listeners": _SETTINGS + "test_clients_are_told_of_another_address_at_once_and_after_a_restart",
+    "advertised.listeners": _SETTINGS
+    + "test_clients_are_told_of_another_address_at_once_and_after_a_restart",
     "authorizer.class.name": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "broker.id": _CONFIG + "test_without_a_file_it_serves_on_loopback_and_keeps_data_here",
     "broker.id.generation.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
@@ -98,6 +100,11 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "alter.config.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
     "unclean.leader.election.enable": _SETTINGS
     + "test_a_replica_that_missed_records_leads_as_soon_as_that_is_allowed",
+    "zookeeper.session.timeout.ms": _TIMEOUTS
+    + "test_the_node_of_a_killed_broker_goes_when_its_session_is_over",
+    "zookeeper.connection.timeout.ms": _TIMEOUTS
+    + "test_a_start_waits_for_the_first_connection_as_long_as_it_is_told",
+    "socket.listen.backlog.size": _SETTINGS + "test_as_many_connections_wait_as_the_backlog_has_room_for",
 }
 """Broker key to the test of its effect."""
 
@@ -303,7 +310,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "server.max.startup.time.ms",
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
-        "socket.listen.backlog.size",
         "ssl.allow.dn.changes",
         "ssl.allow.san.changes",
         "ssl.cipher.suites",
@@ -342,11 +348,9 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "unstable.api.versions.enable",
         "unstable.feature.versions.enable",
         "zookeeper.clientCnxnSocket",
-        "zookeeper.connection.timeout.ms",
         "zookeeper.max.in.flight.requests",
         "zookeeper.metadata.migration.enable",
         "zookeeper.metadata.migration.min.batch.size",
-        "zookeeper.session.timeout.ms",
         "zookeeper.set.acl",
         "zookeeper.ssl.cipher.suites",
         "zookeeper.ssl.client.enable",

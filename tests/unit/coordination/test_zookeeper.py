@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -83,11 +84,16 @@ def test_malformed_connect_strings_are_refused(connect: str) -> None:
         ZooKeeperStore(connect, 1_000)
 
 
-def test_no_server_is_connection_loss_within_the_time_given() -> None:
+@pytest.mark.parametrize("listens", [False, True])
+def test_no_server_is_connection_loss_within_the_time_given(listens: bool) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
+        if listens:
+            silent.listen()
+        began = time.monotonic()
         with pytest.raises(ConnectionLossError, match="no ZooKeeper server"):
             ZooKeeperStore(f"127.0.0.1:{silent.getsockname()[1]}", 10_000, connect_timeout_ms=300)
+        assert time.monotonic() - began < 5
 
 
 def test_a_cut_connection_is_reported_and_survived(
