@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.net.buffers import FrameBytes, Lease, ReadBuffers
 from pkafka.net.page_cache import PageCache
+from pkafka.net.together import Together
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +110,7 @@ class ServerConnection:
         finished: called with the owner's note when a request that was not answered at once is answered.
         closed: called once when the connection ends.
         frame_bytes_max: socket.request.max.bytes; a larger or negative length closes the connection.
+        together: gathers what other connections and channels send because of a read from this one; one for the process.
         page_cache: asked before a file range is sent, so that the loop does not wait for the disk; None sends at once.
     """
 
@@ -133,6 +135,8 @@ class ServerConnection:
         "_page_cache",
         "_reading",
         "_serving",
+        "_together",
+        "_will_send_due",
         "closed",
         "frame_bytes_max",
         "hurry",
@@ -155,6 +159,7 @@ class ServerConnection:
         finished: "Callable[[Note], None]",
         closed: "Callable[[ServerConnection], None]",
         frame_bytes_max: int,
+        together: Together | None = None,
         page_cache: PageCache | None = None,
     ) -> None:
         self.sock = sock
@@ -172,6 +177,8 @@ class ServerConnection:
         self._buffers = buffers
         self._handle = handle
         self._closed_callback = closed
+        self._together = together or Together()
+        self._will_send_due = False
         self._page_cache = page_cache
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()
@@ -273,9 +280,13 @@ class ServerConnection:
     def _consume(self, data: memoryview) -> None:
         """Serve every whole frame in ``data``, which lies in ``_in_hand``; keep what is left."""
         self._serving = True
+        self._together.begin()
         answers: list[Part] = []
-        position = self._serve(data, answers)
-        self._serving = False
+        try:
+            position = self._serve(data, answers)
+        finally:
+            self._together.end()
+            self._serving = False
         if answers:
             self._send(answers)
         if self._due:
@@ -411,7 +422,17 @@ class ServerConnection:
 
     def send_due(self) -> None:
         """An answer that was to come later is there: send what does not have to wait for others any more."""
-        if not self.closed and not self._serving:
+        if self.closed or self._serving or self._will_send_due:
+            return
+        if self._together.is_open:
+            self._will_send_due = True
+            self._together.add(self._send_due_and_go_on)
+        else:
+            self._send_due_and_go_on()
+
+    def _send_due_and_go_on(self) -> None:
+        self._will_send_due = False
+        if not self.closed:
             self._send_due()
             self._go_on()
 

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 import msgpack
 
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
+from pkafka.net.together import Together
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ NO_BLOB: Final = b""
 FDS_PER_FRAME_MAX: Final = 64
 """Linux passes at most 253 descriptors with one message; a frame keeps well below."""
 
+_GATHERED_BLOB_BYTES_MAX: Final = 1024
+"""Copying more costs more than a call to the kernel."""
 _PREFIX = struct.Struct(">II")
 _CALL, _REPLY, _ERROR, _NOTE = range(4)
 _INITIAL_BUFFER_BYTES: Final = 256 * 1024
@@ -84,6 +87,7 @@ class Peer:
         sock: a connected stream socket of family AF_UNIX; the peer owns it from now on.
         handlers: operation -> handler, shared by all peers of a process.
         on_gone: called once when the other end is gone.
+        together: frames that are sent while a read is served share one call; one for the process.
         vital: a note whose descriptors are lost makes the channel useless: it counts as gone.
     """
 
@@ -94,6 +98,7 @@ class Peer:
         handlers: dict[str, Handler],
         *,
         on_gone: "Callable[[Peer], None] | None" = None,
+        together: Together | None = None,
         vital: bool = False,
     ) -> None:
         self.name = name
@@ -103,6 +108,8 @@ class Peer:
         self._sock = sock
         self._handlers = handlers
         self._on_gone = on_gone
+        self._together = together or Together()
+        self._gathered: list[Blob] = []
         self._vital = vital
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray(_INITIAL_BUFFER_BYTES)
@@ -164,6 +171,23 @@ class Peer:
     ) -> None:
         header = _pack([kind, call_id, operation, payload, len(fds)])
         prefix = _PREFIX.pack(len(header), len(blob)) + header
+        if self._together.is_open and not fds and len(blob) <= _GATHERED_BLOB_BYTES_MAX:
+            if not self._gathered:
+                self._together.add(self._send_gathered)
+            self._gathered.append(prefix)
+            if blob:
+                self._gathered.append(bytes(blob))
+            return
+        if self._gathered:
+            self._send_gathered()
+        self._send_now(prefix, blob, fds)
+
+    def _send_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        if gathered and not self.gone:
+            self._send_now(b"".join(gathered), NO_BLOB, ())
+
+    def _send_now(self, prefix: bytes, blob: Blob, fds: Sequence[int]) -> None:
         if self._out:
             self._enqueue(prefix, fds)
             self._enqueue(blob, ())
@@ -247,6 +271,14 @@ class Peer:
         self._consume()
 
     def _consume(self) -> None:
+        self._together.begin()
+        try:
+            self._deliver_frames()
+        finally:
+            self._together.end()
+        self._compact()
+
+    def _deliver_frames(self) -> None:
         while not self.gone and self._end - self._start >= _PREFIX.size:
             header_bytes, blob_bytes = _PREFIX.unpack_from(self._buffer, self._start)
             size = _PREFIX.size + header_bytes + blob_bytes
@@ -271,7 +303,6 @@ class Peer:
                 self._view[at + header_bytes : at + header_bytes + blob_bytes],
                 fds,
             )
-        self._compact()
 
     def _compact(self) -> None:
         left = self._end - self._start
@@ -434,6 +465,7 @@ class Peer:
             for fd in fds:
                 socket.close(fd)
         self._out.clear()
+        self._gathered.clear()
         calls, self._calls = self._calls, {}
         for waiting in calls.values():
             self._fail(waiting, PeerGone(self.name))

@@ -23,6 +23,7 @@ from pkafka.net.buffers import Arena, ReadBuffers, map_arena
 from pkafka.net.connection import Detach, ServerConnection
 from pkafka.net.listener import Acceptor, Admission, open_files_max
 from pkafka.net.page_cache import PageCache
+from pkafka.net.together import Together
 from pkafka.protocol.codec import decode, encode
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from pkafka.protocol.messages.stop_replica import StopReplicaRequest
@@ -116,6 +117,7 @@ class Worker:
         """The memory in which the other workers read large frames, by worker."""
         self._buffers = ReadBuffers(arena=self.arena)
         self._page_cache = PageCache(self.threads)
+        self._together = Together()
         self._acceptors: dict[int, list[Acceptor]] = {}
         """By the worker whose clients they take: this one, and others while they hang."""
         self._control: Peer | None = None
@@ -268,7 +270,7 @@ class Worker:
 
     def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
         sock = socket.socket(fileno=fds[0])
-        peer = Peer(name, sock, self._operations, on_gone=self._lost)
+        peer = Peer(name, sock, self._operations, on_gone=self._lost, together=self._together)
         if name == CONTROL:
             self._bury(self._control)
             self._control = peer
@@ -501,6 +503,7 @@ class Worker:
             finished=self.dispatcher.finished,
             closed=self._ended_connection,
             frame_bytes_max=self.config.socket_request_max_bytes,
+            together=self._together,
             page_cache=self._page_cache,
         )
         connection.state = ConnectionState()

@@ -25,6 +25,7 @@ from pkafka.net.connection import (
     ServerConnection,
 )
 from pkafka.net.page_cache import PageCache
+from pkafka.net.together import Together
 
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 
@@ -44,8 +45,9 @@ class Client:
         handle: Handle | None = None,
         page_cache: PageCache | None = None,
         buffers: ReadBuffers | None = None,
+        pair: tuple[socket.socket, socket.socket] | None = None,
     ) -> None:
-        ours, theirs = socket.socketpair()
+        ours, theirs = pair or socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
         self.sock = ours
@@ -54,6 +56,7 @@ class Client:
         self.finished = 0
         self._handle = handle
         self.buffers = buffers or ReadBuffers()
+        self.together = Together()
         self.connection = ServerConnection(
             theirs,
             listener="PLAINTEXT",
@@ -63,6 +66,7 @@ class Client:
             finished=self._count_finished,
             closed=self._count_closed,
             frame_bytes_max=FRAME_BYTES_MAX,
+            together=self.together,
             page_cache=page_cache,
         )
 
@@ -551,6 +555,29 @@ def test_requests_are_served_behind_one_whose_answer_comes_later_and_answered_in
         assert await client.receive(len(expected)) == expected
         assert client.finished == 2
         assert not client.connection.has_answers_due
+        client.end()
+
+    run(test)
+
+
+def test_answers_that_one_read_brings_leave_in_one_write(run: Run) -> None:
+    async def test() -> None:
+        later: list[LaterAnswer] = []
+
+        def handle(connection: ServerConnection, _frame: bytes) -> Outcome:
+            later.append(LaterAnswer(connection))
+            return later[-1]
+
+        # Packets, so that what was one write can be told.
+        client = Client(handle, pair=socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        await client.send(framed(b"a", b"b", b"c"))
+        await turns()
+        client.together.begin()
+        for one in later:
+            one.finish((framed(b"done"),))
+        await turns()
+        client.together.end()
+        assert await asyncio.get_running_loop().sock_recv(client.sock, 1000) == framed(*[b"done"] * 3)
         client.end()
 
     run(test)

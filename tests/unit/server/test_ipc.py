@@ -14,6 +14,7 @@ import msgpack
 import pytest
 
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.net.together import Together
 from pkafka.server.ipc import FDS_PER_FRAME_MAX, DescriptorsLost, Peer, PeerGone, PeerLate
 
 CALL, REPLY, ERROR, NOTE = range(4)
@@ -395,5 +396,49 @@ def test_nobody_waits_for_an_end_that_hangs(ends: Ends) -> None:
         again = peer.call("ask")
         ends.theirs.send(frame(REPLY, 3, "", "three"))
         assert (await again)[0] == "three"
+
+    run(test())
+
+
+def test_what_one_read_causes_leaves_together_and_in_order() -> None:
+    # Packets, so that what was one call to the kernel can be told.
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    large = bytes(100_000)
+
+    def serve(peer: Peer, payload: Any, _blob: memoryview, _fds: list[int]) -> Any:
+        peer.note("saw", payload)
+        return (payload, large, ()) if payload == 3 else payload
+
+    async def test() -> None:
+        peer = Peer("other", ours, {"serve": serve}, together=Together())
+        theirs.send(b"".join(frame(CALL, number, "serve", number) for number in range(1, 6)))
+        loop = asyncio.get_running_loop()
+        theirs.setblocking(False)
+        packets = [parse(await loop.sock_recv(theirs, 1 << 20)) for _ in range(3)]
+        peer.note("alone")
+        packets.append(parse(await loop.sock_recv(theirs, 1 << 20)))
+        said = [[(header[0], header[3]) for header, _blob in packet] for packet in packets]
+        assert said == [
+            [(NOTE, 1), (REPLY, 1), (NOTE, 2), (REPLY, 2), (NOTE, 3)],
+            [(REPLY, 3)],
+            [(NOTE, 4), (REPLY, 4), (NOTE, 5), (REPLY, 5)],
+            [(NOTE, None)],
+        ]
+        peer.close()
+
+    run(test())
+    theirs.close()
+
+
+def test_what_was_gathered_for_a_process_that_is_gone_is_dropped(ends: Ends) -> None:
+    async def test() -> None:
+        together = Together()
+        peer = Peer("other", ends.ours, {}, together=together)
+        together.begin()
+        call = peer.call("ask")
+        peer.close()
+        together.end()
+        with pytest.raises(PeerGone):
+            await call
 
     run(test())

@@ -1,0 +1,34 @@
+"""Sends that wait for the end of the read which causes them, so that many share one call to the kernel."""
+
+from collections.abc import Callable
+
+
+class Together:
+    """Gathers what is to be sent while a read is served. Belongs to one event loop."""
+
+    __slots__ = ("_depth", "_flushes")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._flushes: list[Callable[[], None]] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a read is being served: what is gathered now is sent at its end."""
+        return self._depth > 0
+
+    def begin(self) -> None:
+        """A read is about to be served."""
+        self._depth += 1
+
+    def add(self, flush: Callable[[], None]) -> None:
+        """Have ``flush`` called once, when the read is served."""
+        self._flushes.append(flush)
+
+    def end(self) -> None:
+        """The read is served; everything gathered goes out."""
+        self._depth -= 1
+        while self._flushes and not self._depth:
+            flushes, self._flushes = self._flushes, []
+            for flush in flushes:
+                flush()
