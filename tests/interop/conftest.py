@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import pytest
 
 from pkafka.testing import Broker
+from tests.differences import first_difference_of_all
 from tests.interop import kafka as oracle
 
 SYSTEMS: Final = tuple(os.environ.get("PKAFKA_INTEROP_SYSTEMS", "kafka pkafka").split())
@@ -160,7 +161,7 @@ class Both:
             done = self._tool(main_class, "--bootstrap-server", system.bootstrap, *arguments, stdin=stdin)
             assert done.returncode == code, f"{system.log_dir}: {done}"
             outputs.append(masked(done.stdout, system, mask))
-        assert all(output == outputs[0] for output in outputs), "\n--- other ---\n".join(outputs)
+        assert not first_difference_of_all(outputs)
         return outputs[0]
 
 

@@ -21,6 +21,7 @@ from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
 from pkafka.records.reading import Record
 from pkafka.testing import Broker
+from tests.differences import first_difference
 from tests.interop.conftest import JavaTool
 from tests.interop.kafka import KafkaBroker
 from tests.talk import Talk, good, wait_for
@@ -155,13 +156,11 @@ def everything(talk: Talk) -> Contents:
 
 
 def assert_same(now: Contents, before: Contents) -> None:
-    """As ``==``, but a difference is told in lines that a person reads: which topic, which offsets, which records."""
-    assert now.keys() == before.keys()
-    for topic, (ends, records) in before.items():
-        assert now[topic][0] == ends, f"start and end of {topic}"
-        assert len(now[topic][1]) == len(records), f"records of {topic}"
-        for new, old in zip(now[topic][1], records, strict=True):
-            assert new == old, topic
+    """A difference is told as which topic, which start and end, which record."""
+    for part in (0, 1):
+        assert not first_difference(
+            *({topic: found[topic][part] for topic in found} for found in (now, before))
+        )
 
 
 @pytest.fixture

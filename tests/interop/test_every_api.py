@@ -7,7 +7,7 @@ What must differ between two brokers (addresses, ids, sizes, times) is masked.
 import itertools
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -45,6 +45,7 @@ from pkafka.protocol.messages.produce import PartitionProduceData, ProduceReques
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from pkafka.records.conversion import down_convert
+from tests.differences import differences
 from tests.interop.conftest import System
 from tests.talk import wait_for
 
@@ -230,18 +231,6 @@ def _without_padding(records: bytes) -> bytes:
             break
         position += 12 + size
     return records[:position]
-
-
-def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Where two comparable values differ, one line each: Kafka's value first."""
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        for key in one:
-            yield from differences(one[key], other[key], f"{path}.{key}")
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, pair in enumerate(zip(one, other, strict=True)):
-            yield from differences(*pair, f"{path}[{index}]")
-    elif one != other:
-        yield f"{path}: {one!r} != {other!r}"
 
 
 def cases() -> list[Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.differences import first_difference
 from tests.interop.conftest import JavaTool, System
 from tests.talk import wait_for
 
@@ -46,9 +47,9 @@ class SideBySide:
         theirs = self._tool(java_class, *server, *[str(arg) for arg in args])
         assert theirs.returncode == 0, theirs
         if unordered:
-            assert sorted(ours.splitlines()) == sorted(theirs.stdout.splitlines())
+            assert not first_difference(sorted(ours.splitlines()), sorted(theirs.stdout.splitlines()))
         else:
-            assert ours == theirs.stdout
+            assert not first_difference(ours, theirs.stdout)
         return ours
 
     def fail_alike(self, names: tuple[str, str], *args: object) -> str:
@@ -217,7 +218,7 @@ def test_segments_and_indexes_are_dumped_alike(
     files = ",".join(str(folder / f"{0:020}{suffix}") for suffix in (".log", ".index", ".timeindex"))
     theirs = java_tool(DUMP_LOG[1], "--files", files, *flags)
     assert theirs.returncode == 0, theirs
-    assert pk(DUMP_LOG[0], "--files", files, *flags) == theirs.stdout
+    assert not first_difference(pk(DUMP_LOG[0], "--files", files, *flags), theirs.stdout)
 
 
 def test_consumer_performance_has_kafkas_columns(

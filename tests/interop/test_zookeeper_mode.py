@@ -19,6 +19,7 @@ from pkafka.coordination.znodes import ClusterId
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.testing import Broker
 from pkafka.tools.local_broker import BrokerStartError
+from tests.differences import differences
 from tests.interop.kafka import KafkaBroker
 from tests.talk import Talk, good, wait_for
 from tests.zookeeper import ZooKeeper, running_zookeeper, zookeeper
@@ -131,9 +132,7 @@ def test_the_same_script_leaves_the_same_znodes(
             trees += [running_tree, stopped]
     kafkas, ours = trees[:2], trees[2:]
     for theirs, mine in zip(kafkas, ours, strict=True):
-        assert sorted(set(mine) ^ set(theirs)) == []
-        different = {path: (theirs[path], mine[path]) for path in theirs if theirs[path] != mine[path]}
-        assert different == {}
+        assert list(differences(theirs, mine)) == []
 
 
 def test_a_broker_without_an_id_is_given_one_and_keeps_it(
