@@ -43,6 +43,7 @@ from pkafka.coordination.store import (
     StoreAccessError,
     StoreClosedError,
     StoreError,
+    StoreFullError,
     WatchCallback,
     WatchEvent,
     WatchKind,
@@ -57,6 +58,8 @@ STORE_FILE: Final = "pkafka-store.sqlite"
 
 _APPLICATION_ID: Final = 0x706B6166  # "pkaf", shown by file(1)
 _BUSY_TIMEOUT_S: Final = 5.0
+_NO_ROOM: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
+"""A full disk, to a write and to the growing of the ``-shm`` file."""
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +78,7 @@ class EmbeddedStore:
         StoreAccessError: another process has the store open, or the file cannot be opened.
         StorageError: the file is damaged or of another program. Later, from any method: the disk refused; a
             write that raises it had no effect.
+        StoreFullError: instead of it, here and later, when the disk is full.
     """
 
     def __init__(
@@ -323,7 +327,10 @@ class EmbeddedStore:
         try:
             yield
         except sqlite3.Error as error:
-            raise StorageError(f"{self._path}: {error}") from error
+            text = f"{self._path}: {error}"
+            if getattr(error, "sqlite_errorcode", None) in _NO_ROOM:
+                raise StoreFullError("", text) from error
+            raise StorageError(text) from error
 
     def _watch(self, kind: WatchKind, path: str, callback: WatchCallback) -> "_EmbeddedWatch":
         check_path(path)

@@ -74,6 +74,10 @@ class ConnectionLossError(StoreError):
     """No answer came. A write may have happened or may still happen: read back before repeating it."""
 
 
+class StoreFullError(StoreError):
+    """The disk of the embedded store is full. The write had no effect; the next one works when there is room."""
+
+
 class StoreClosedError(StoreError):
     """:meth:`Store.close` was called."""
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pkafka.coordination.store import ConnectionLossError, SessionExpiredError, StoreError
+from pkafka.coordination.store import ConnectionLossError, SessionExpiredError, StoreError, StoreFullError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.server.broker_loggers import check_logger_changes
 from pkafka.server.config_context import ConfigContext
@@ -90,7 +90,7 @@ async def change_all(
 
 
 def _code_of(error: StoreError) -> ErrorCode:
-    transient = isinstance(error, ConnectionLossError | SessionExpiredError)
+    transient = isinstance(error, ConnectionLossError | SessionExpiredError | StoreFullError)
     return ErrorCode.REQUEST_TIMED_OUT if transient else ErrorCode.UNKNOWN_SERVER_ERROR
 
 

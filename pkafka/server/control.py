@@ -241,13 +241,16 @@ class Control:
 
     async def _connect(self) -> Store:
         """Open the store, resuming the predecessor's session; after the first start, wait for it without end."""
+        told = ""
         while True:
             try:
                 return await asyncio.to_thread(self._open_store)
-            except StoreError:
+            except StoreError as error:
                 if self._birth.first:
                     raise
-                log.warning("The coordination store does not answer; trying again")
+                if told != str(error):
+                    told = str(error)
+                    log.warning("The coordination store does not answer (%s); trying again", error)
                 await asyncio.sleep(_RECONNECT_PAUSE_S)
 
     def _open_store(self) -> Store:

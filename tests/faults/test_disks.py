@@ -11,8 +11,9 @@ import pytest
 from pkafka.errors import ErrorCode
 from pkafka.testing import Broker, BrokerStartError
 from tests.faults.conftest import MakeBroker
-from tests.faults.family import exit_code
+from tests.faults.family import exit_code, kill, replaced
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
+from tests.talk import good, talking
 
 MIB = 1 << 20
 
@@ -156,6 +157,55 @@ def test_the_broker_stops_when_its_only_disk_is_full(make_broker: MakeBroker, mo
     subprocess.run(["mount", "-o", "remount,size=64m", str(home)], check=True)
     broker.start()
     produce_when_possible(broker.bootstrap, "t", 0, [b"x"])
+
+
+@contextlib.contextmanager
+def no_room(disk: Path) -> Iterator[None]:
+    """Somebody else's file takes all that is left of a disk."""
+    path = disk / "somebody-elses"
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    yield
+    path.unlink()
+
+
+@pytest.mark.parametrize("control_dies", [False, True])
+def test_the_store_on_a_full_disk_works_again_by_itself(
+    make_broker: MakeBroker, mount: Mount, control_dies: bool
+) -> None:
+    small = mount("small", size_mib=8)
+    roomy = small.parent / "roomy"
+    broker = make_broker(
+        **{"log.dirs": f"{small},{roomy}", "replica.high.watermark.checkpoint.interval.ms": 200}
+    )
+    broker.start()
+    topics = make_topics(broker, "a", "b")
+    (lost,) = lies_in(small, topics)
+    (kept,) = lies_in(roomy, topics)
+    with no_room(small):
+        # A checkpoint cannot be written, so the directory goes offline; nothing can be created.
+        eventually(lambda: "failed; its replicas are offline" in broker.log_tail())
+        victim = kill(broker, "control") if control_dies else None
+        if victim is not None:
+            replaced(broker, victim, "control")
+            eventually(lambda: "The coordination store does not answer" in broker.log_tail())
+        else:
+            with Wire(broker.bootstrap) as wire:
+                assert wire.create_topic("early", 1) == ErrorCode.REQUEST_TIMED_OUT
+        with Wire(broker.bootstrap) as wire:
+            assert wire.produce(kept, 0, [b"second"]) == (ErrorCode.NONE, 1)
+    make_topics(broker, "late")
+    assert lies_in(small, ["late"]) == []
+    # What could not be written is told the controller now: the lost partition has no leader.
+    eventually(lambda: leader_of(broker, lost) is None)
+    assert leader_of(broker, kept) == 0
+    assert broker.stop() == 0
+
+
+def leader_of(broker: Broker, topic: str) -> int | None:
+    with talking(broker.bootstrap) as talk:
+        return good(talk.admin.describe_topics([topic])[topic]).partitions[0].leader
 
 
 def test_a_read_only_directory_is_one_line(make_broker: MakeBroker, mount: Mount) -> None:

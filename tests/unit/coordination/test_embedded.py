@@ -11,7 +11,7 @@ import pytest
 
 from pkafka.clock import ManualClock
 from pkafka.coordination.embedded import STORE_FILE, EmbeddedStore
-from pkafka.coordination.store import CreateOp, Op, SetOp, StoreAccessError, StoreError
+from pkafka.coordination.store import CreateOp, Op, SetOp, StoreAccessError, StoreError, StoreFullError
 from pkafka.errors import StorageError
 
 WRITER = """
@@ -175,6 +175,18 @@ def test_a_full_disk_fails_the_write_and_nothing_else(path: Path) -> None:
     with EmbeddedStore(path) as store:
         expected = ["before", *(f"big{number}" for number in range(int(done.stdout)))]
         assert store.children("/") == expected
+
+
+def test_a_store_without_room_works_again_when_there_is_some(path: Path) -> None:
+    with EmbeddedStore(path) as store:
+        store.create("/before", b"1")
+        store._db.execute("PRAGMA max_page_count = 20")
+        with pytest.raises(StoreFullError, match="full"):
+            store.create("/big", bytes(100_000))
+        assert store.get("/before")[0] == b"1"
+        store._db.execute("PRAGMA max_page_count = 1000")
+        store.create("/big", bytes(100_000))
+        assert store.children("/") == ["before", "big"]
 
 
 def test_times_come_from_the_clock(path: Path) -> None:
