@@ -45,6 +45,9 @@ _FREE_PREFIXES: Final = ("listener.name.", "rsm.config.", "rlmm.config.", "ssl."
 _TIMESTAMP_LIMITS: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _NO_TIMESTAMP_LIMIT: Final = 2**63 - 1
 
+# Others that name classes of Java either stop the start or belong to what is not served yet.
+_REPORTERS: Final = ("metric.reporters", "kafka.metrics.reporters")
+
 _T = TypeVar("_T")
 
 
@@ -92,7 +95,7 @@ class BrokerConfig:
     Attributes:
         originals: what was set, by key, as text: the file, the overrides and the defaults that pkafka adds.
         defaulted: the keys in ``originals`` that only pkafka set (:data:`FILELESS_DEFAULTS` and the like).
-        warnings: sentences for the log, one for each unknown key and each deprecated one.
+        warnings: sentences for the log, one for each unknown key and each that names classes of Java.
     """
 
     __slots__ = ("_advertised", "_listeners", "_values", "defaulted", "originals", "warnings")
@@ -116,7 +119,7 @@ class BrokerConfig:
         for name, text in self.originals.items():
             if name in keys:
                 self._values[name] = parse(keys[name], text)
-        self.warnings = tuple(_unknown_key_warnings(self.originals))
+        self.warnings = (*_unknown_key_warnings(self.originals), *_plugin_warnings(self))
         self._listeners: tuple[Listener, ...] | None = None
         self._advertised: tuple[Listener, ...] | None = None
         if check:
@@ -438,6 +441,12 @@ def _unknown_key_warnings(originals: Mapping[str, str]) -> list[str]:
         f"{name}: no such configuration key; it is ignored"
         for name in originals
         if name not in broker_keys() and not name.startswith(_FREE_PREFIXES)
+    ]
+
+
+def _plugin_warnings(config: BrokerConfig) -> list[str]:
+    return [
+        f"{name}: classes of Java cannot be loaded; it is ignored" for name in _REPORTERS if config.get(name)
     ]
 
 

@@ -1,6 +1,6 @@
-"""Which accepted configuration keys do something, and the test that shows it.
+"""Which accepted configuration keys do something, and the test that shows it; and which cannot, and why.
 
-Every key stands in exactly one of the two tables of its kind; a test holds that, and that the named test exists.
+Every key stands in exactly one of the three tables of its kind; a test holds that, and that the named test exists.
 Whoever makes a key work moves it.
 """
 
@@ -16,6 +16,18 @@ _PROCESSES: Final = "tests/faults/test_deaths.py::"
 _SETTINGS: Final = "tests/e2e/test_broker_settings.py::"
 _TIMEOUTS: Final = "tests/interop/test_zookeeper_timeouts.py::"
 _WORKER_LOGS: Final = "tests/unit/server/test_worker_logs.py::"
+
+_KRAFT: Final = "For KRaft and for the migration to it, which are not here."
+_JAVA: Final = "Names classes of Java, which cannot be loaded."
+_RATES: Final = (
+    "The page of metrics shows counters; rates and percentiles over time are made by whoever scrapes it."
+)
+_THREADS: Final = (
+    "Sizes a pool of threads that is not here; pkafka.workers is the number of processes that do the work."
+)
+_PURGATORY: Final = "What waits in a purgatory leaves it when it is answered, so there is nothing to purge."
+_QUEUE: Final = "Nothing queues between reading a request and serving it."
+_FORMAT: Final = "Records are kept in format 2 whatever it says, as since Kafka 3.0."
 
 BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "connections.max.idle.ms": _LIMITS + "test_an_idle_connection_is_closed_and_a_busy_one_is_not",
@@ -108,15 +120,61 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
 }
 """Broker key to the test of its effect."""
 
+BROKER_WITHOUT_MEANING: Final[Mapping[str, str]] = {
+    "broker.heartbeat.interval.ms": _KRAFT,
+    "broker.session.timeout.ms": _KRAFT,
+    "controller.listener.names": _KRAFT,
+    "controller.quorum.append.linger.ms": _KRAFT,
+    "controller.quorum.bootstrap.servers": _KRAFT,
+    "controller.quorum.election.backoff.max.ms": _KRAFT,
+    "controller.quorum.election.timeout.ms": _KRAFT,
+    "controller.quorum.fetch.timeout.ms": _KRAFT,
+    "controller.quorum.request.timeout.ms": _KRAFT,
+    "controller.quorum.retry.backoff.ms": _KRAFT,
+    "controller.quorum.voters": _KRAFT,
+    "eligible.leader.replicas.enable": _KRAFT,
+    "initial.broker.registration.timeout.ms": _KRAFT,
+    "log.dir.failure.timeout.ms": _KRAFT,
+    "max.request.partition.size.limit": _KRAFT,
+    "metadata.log.dir": _KRAFT,
+    "metadata.log.max.record.bytes.between.snapshots": _KRAFT,
+    "metadata.log.max.snapshot.interval.ms": _KRAFT,
+    "metadata.log.segment.bytes": _KRAFT,
+    "metadata.log.segment.min.bytes": _KRAFT,
+    "metadata.log.segment.ms": _KRAFT,
+    "metadata.max.idle.interval.ms": _KRAFT,
+    "metadata.max.retention.bytes": _KRAFT,
+    "metadata.max.retention.ms": _KRAFT,
+    "server.max.startup.time.ms": _KRAFT,
+    "telemetry.max.bytes": _KRAFT,
+    "unclean.leader.election.interval.ms": _KRAFT,
+    "zookeeper.metadata.migration.enable": _KRAFT,
+    "zookeeper.metadata.migration.min.batch.size": _KRAFT,
+    "auto.include.jmx.reporter": _JAVA,
+    "kafka.metrics.reporters": _JAVA,
+    "metric.reporters": _JAVA,
+    "zookeeper.clientCnxnSocket": _JAVA,
+    "kafka.metrics.polling.interval.secs": _RATES,
+    "metrics.num.samples": _RATES,
+    "metrics.recording.level": _RATES,
+    "metrics.sample.window.ms": _RATES,
+    "background.threads": _THREADS,
+    "num.io.threads": _THREADS,
+    "num.network.threads": _THREADS,
+    "num.recovery.threads.per.data.dir": _THREADS,
+    "delete.records.purgatory.purge.interval.requests": _PURGATORY,
+    "fetch.purgatory.purge.interval.requests": _PURGATORY,
+    "producer.purgatory.purge.interval.requests": _PURGATORY,
+    "queued.max.requests": _QUEUE,
+    "log.message.format.version": _FORMAT,
+}
+"""Broker key to the reason why it can have no effect on this kind of broker; it is typed, checked and described."""
+
 BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
     {
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
-        "auto.include.jmx.reporter",
         "auto.leader.rebalance.enable",
-        "background.threads",
-        "broker.heartbeat.interval.ms",
-        "broker.session.timeout.ms",
         "client.quota.callback.class",
         "connection.failed.authentication.delay.ms",
         "connections.max.reauth.ms",
@@ -124,15 +182,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "controlled.shutdown.enable",
         "controlled.shutdown.max.retries",
         "controlled.shutdown.retry.backoff.ms",
-        "controller.listener.names",
-        "controller.quorum.append.linger.ms",
-        "controller.quorum.bootstrap.servers",
-        "controller.quorum.election.backoff.max.ms",
-        "controller.quorum.election.timeout.ms",
-        "controller.quorum.fetch.timeout.ms",
-        "controller.quorum.request.timeout.ms",
-        "controller.quorum.retry.backoff.ms",
-        "controller.quorum.voters",
         "controller.quota.window.num",
         "controller.quota.window.size.seconds",
         "controller.socket.timeout.ms",
@@ -141,10 +190,7 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "delegation.token.master.key",
         "delegation.token.max.lifetime.ms",
         "delegation.token.secret.key",
-        "delete.records.purgatory.purge.interval.requests",
         "early.start.listeners",
-        "eligible.leader.replicas.enable",
-        "fetch.purgatory.purge.interval.requests",
         "group.consumer.assignors",
         "group.consumer.heartbeat.interval.ms",
         "group.consumer.max.heartbeat.interval.ms",
@@ -176,10 +222,7 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "group.share.partition.max.record.locks",
         "group.share.record.lock.duration.ms",
         "group.share.session.timeout.ms",
-        "initial.broker.registration.timeout.ms",
         "inter.broker.protocol.version",
-        "kafka.metrics.polling.interval.secs",
-        "kafka.metrics.reporters",
         "leader.imbalance.check.interval.seconds",
         "leader.imbalance.per.broker.percentage",
         "log.cleaner.backoff.ms",
@@ -192,27 +235,8 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "log.cleaner.max.compaction.lag.ms",
         "log.cleaner.min.compaction.lag.ms",
         "log.cleaner.threads",
-        "log.dir.failure.timeout.ms",
         "log.local.retention.bytes",
         "log.local.retention.ms",
-        "log.message.format.version",
-        "max.request.partition.size.limit",
-        "metadata.log.dir",
-        "metadata.log.max.record.bytes.between.snapshots",
-        "metadata.log.max.snapshot.interval.ms",
-        "metadata.log.segment.bytes",
-        "metadata.log.segment.min.bytes",
-        "metadata.log.segment.ms",
-        "metadata.max.idle.interval.ms",
-        "metadata.max.retention.bytes",
-        "metadata.max.retention.ms",
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "num.io.threads",
-        "num.network.threads",
-        "num.recovery.threads.per.data.dir",
         "num.replica.alter.log.dirs.threads",
         "num.replica.fetchers",
         "offset.metadata.max.bytes",
@@ -232,9 +256,7 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "password.encoder.old.secret",
         "password.encoder.secret",
         "principal.builder.class",
-        "producer.purgatory.purge.interval.requests",
         "queued.max.request.bytes",
-        "queued.max.requests",
         "remote.fetch.max.wait.ms",
         "remote.log.index.file.cache.total.size.bytes",
         "remote.log.manager.copier.thread.pool.size",
@@ -307,7 +329,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "sasl.server.callback.handler.class",
         "sasl.server.max.receive.size",
         "security.providers",
-        "server.max.startup.time.ms",
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
         "ssl.allow.dn.changes",
@@ -333,7 +354,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "ssl.truststore.location",
         "ssl.truststore.password",
         "ssl.truststore.type",
-        "telemetry.max.bytes",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.max.timeout.ms",
         "transaction.partition.verification.enable",
@@ -344,13 +364,9 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "transaction.state.log.replication.factor",
         "transaction.state.log.segment.bytes",
         "transactional.id.expiration.ms",
-        "unclean.leader.election.interval.ms",
         "unstable.api.versions.enable",
         "unstable.feature.versions.enable",
-        "zookeeper.clientCnxnSocket",
         "zookeeper.max.in.flight.requests",
-        "zookeeper.metadata.migration.enable",
-        "zookeeper.metadata.migration.min.batch.size",
         "zookeeper.set.acl",
         "zookeeper.ssl.cipher.suites",
         "zookeeper.ssl.client.enable",
@@ -398,6 +414,11 @@ TOPIC_EFFECTIVE: Final[Mapping[str, str]] = {
 }
 """Topic key to the test of its effect."""
 
+TOPIC_WITHOUT_MEANING: Final[Mapping[str, str]] = {
+    "message.format.version": _FORMAT,
+}
+"""The same for topic keys."""
+
 TOPIC_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
     {
         "delete.retention.ms",
@@ -406,7 +427,6 @@ TOPIC_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "local.retention.bytes",
         "local.retention.ms",
         "max.compaction.lag.ms",
-        "message.format.version",
         "min.cleanable.dirty.ratio",
         "min.compaction.lag.ms",
         "remote.log.copy.disable",

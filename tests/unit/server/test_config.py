@@ -68,6 +68,11 @@ def test_unknown_key_is_warned_about_once_and_plugin_prefixes_are_not(tmp_path: 
     assert config.warnings == ("num.partitons: no such configuration key; it is ignored",)
 
 
+def test_reporters_of_java_are_warned_about(tmp_path: Path) -> None:
+    config = _load(tmp_path, "metric.reporters=com.example.Reporter\nkafka.metrics.reporters=")
+    assert config.warnings == ("metric.reporters: classes of Java cannot be loaded; it is ignored",)
+
+
 @pytest.mark.parametrize(
     ("text", "key", "part"),
     [
