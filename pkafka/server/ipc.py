@@ -50,8 +50,8 @@ _NO_ROOM: Final = frozenset(
         errno.EINTR,
         errno.ENOBUFS,
         errno.ENOMEM,
-        errno.ETOOMANYREFS,
-    }  # the last: descriptors on their way
+        errno.ETOOMANYREFS,  # descriptors on their way
+    }
 )
 """What passes by itself; any other error means that nobody is at the other end."""
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(FDS_PER_FRAME_MAX * array.array("i").itemsize)

