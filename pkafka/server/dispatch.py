@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pkafka.server.worker import Worker
 
 log = logging.getLogger(__name__)
+request_log = logging.getLogger("pkafka.request")
+"""Every request as it is served, at DEBUG, as Kafka's ``kafka.request.logger``."""
 
 _PLAIN_HEADER = struct.Struct(">ii")
 _FLEXIBLE_HEADER = struct.Struct(">iib")
@@ -102,6 +104,8 @@ class Dispatcher:
             if header.api_key != ApiKey.PRODUCE and connection.has_answers_due:
                 # Records on their way to other workers may follow each other; all else must find them in the log.
                 return AFTER_OTHERS
+            if request_log.isEnabledFor(logging.DEBUG):
+                request_log.debug("%s: %s", connection.peer_host, _described(data))
             answer = self._serve(connection, header, data, position)
             if answer is None:
                 # Whoever finishes it later finds here what it was.
@@ -118,7 +122,7 @@ class Dispatcher:
             self._worker.crash(error)
         except Exception:
             # A bug in one handler costs the connection that hit it, not the worker.
-            log.exception("A request of %d bytes failed", len(data))
+            log.exception("Closing the connection of %s: %s failed", connection.peer_host, _described(data))
             connection.close()
         return ()
 
@@ -215,18 +219,21 @@ class Dispatcher:
             return
 
     def _refuse(self, connection: ServerConnection, data: memoryview, error: ProtocolError) -> None:
-        key, version = _START.unpack_from(data)[:2] if len(data) >= _START.size else (-1, -1)
-        log.warning(
-            "Closing the connection of %s: request of key %d, version %d, %d bytes: %s",
-            connection.peer_host,
-            key,
-            version,
-            len(data),
-            error,
-        )
+        log.warning("Closing the connection of %s: %s: %s", connection.peer_host, _described(data), error)
         self._worker.metrics.refused()
         connection.close()
 
 
 def _name(header: RequestHeader) -> str:
-    return f"{ApiKey(header.api_key).name} v{header.api_version}"
+    name, number = ApiKey(header.api_key).name, header.correlation_id
+    return f"{name} v{header.api_version}, request {number} of {header.client_id!r}"
+
+
+def _described(data: memoryview) -> str:
+    """A request, be it one or not, as the log names it: by the correlation id that its client's log has too."""
+    try:
+        header, _ = decode_request_header(data)
+        return f"{_name(header)}, {len(data)} bytes"
+    except (ProtocolError, ValueError):
+        key, version = _START.unpack_from(data)[:2] if len(data) >= _START.size else (-1, -1)
+        return f"request of key {key}, version {version}, {len(data)} bytes"

@@ -265,7 +265,30 @@ def test_a_bug_costs_the_connection_and_leaves_a_traceback(quiet: pytest.LogCapt
     assert answer == ()
     assert bench.connection.closed
     assert bench.worker.crashes == []
-    assert any(record.exc_info for record in quiet.records)
+    [told] = [record for record in quiet.records if record.exc_info]
+    assert "10.0.0.1: METADATA v9, request 9 of 'me', " in told.getMessage()
+
+
+def test_requests_are_named_by_correlation_and_client_id(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    caplog.set_level(logging.DEBUG, "pkafka.request")
+    bench.ask(NAMED, 3)
+    bench.serve(struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 5, 2) + b"id"[:1])
+    bench.serve(struct.pack(">hhih", ApiKey.PRODUCE, 3, 77, 2) + b"id")
+    bench.serve(struct.pack(">hhih", 9_999, 0, 78, -1))
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == "10.0.0.1: API_VERSIONS v3, request 9 of 'me', 18 bytes"
+    assert said[1].startswith("Closing the connection of 10.0.0.1: request of key 18, version 0, 11 bytes: ")
+    assert said[2] == "10.0.0.1: PRODUCE v3, request 77 of 'id', 12 bytes"
+    assert said[3].startswith(
+        "Closing the connection of 10.0.0.1: PRODUCE v3, request 77 of 'id', 12 bytes: "
+    )
+    assert said[4].startswith(
+        "Closing the connection of 10.0.0.1: request of key 9999, version 0, 10 bytes: "
+    )
+    caplog.set_level(logging.INFO, "pkafka.request")
+    bench.ask(NAMED, 3)
+    assert len(caplog.records) == len(said)
 
 
 def test_a_broken_invariant_ends_the_worker() -> None:
