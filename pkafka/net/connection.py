@@ -73,17 +73,23 @@ class LaterAnswer:
         connection: where the frame came from.
     """
 
-    __slots__ = ("_connection", "answer", "note")
+    __slots__ = ("_connection", "answer", "closes", "note")
 
     def __init__(self, connection: "ServerConnection") -> None:
         self._connection = connection
         self.answer: Answer | None = None
+        self.closes = False
         self.note: Note | None = None
 
     def finish(self, answer: Answer) -> None:
         """Send the answer as soon as all before it are sent."""
         self.answer = answer
         self._connection.send_due()
+
+    def close(self) -> None:
+        """Close the connection as soon as all answers before this one are sent; there is none to this one."""
+        self.closes = True
+        self.finish(NO_ANSWER)
 
 
 class AfterOthers:
@@ -445,6 +451,9 @@ class ServerConnection:
             parts += later.answer
             if later.note is not None:
                 self._finished(later.note)
+            if later.closes:
+                self._closing = self._muted = True
+                due.clear()
         self._send(parts)
 
     def _go_on(self) -> None:
@@ -459,7 +468,7 @@ class ServerConnection:
             self._unmute()
 
     def _unmute(self) -> None:
-        if self.closed or self._busy or self._out:
+        if self.closed or self._closing or self._busy or self._out:
             return
         self._muted = False
         self.last_active = self._loop.time()

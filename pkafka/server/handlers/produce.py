@@ -44,7 +44,7 @@ def handle(
         topic, partition, data = parts[0]
         if (topic, partition) in worker.partitions.led:
             row = append(worker, topic, partition, data, version, acks, header.client_id, transactional_id)
-            return _answer(worker, connection, header, acks, [row])
+            return _answer_now(worker, connection, header, acks, [row])
     foreign = worker.foreign_owner([(topic, partition) for topic, partition, _data in parts])
     if foreign is not None and not connection.has_answers_due:
         detach = worker.hand_over(connection, foreign)
@@ -136,17 +136,26 @@ def _failed(topic: str, partition: int, error: ApiError) -> Row:
 
 def _answer(
     worker: "Worker", connection: ServerConnection, header: RequestHeader, acks: int, rows: Sequence[Row]
-) -> Answer:
-    if acks == 0:
-        failed = next((row for row in rows if row[2]), None)
-        if failed is not None:
-            # The only way to tell a client that wants no answer (KafkaApis.handleProduceRequest).
-            log.info(
-                "Closing the connection of %s: acks=0 and %s", connection.peer_host, ErrorCode(failed[2]).name
-            )
-            connection.close()
+) -> Answer | None:
+    """The answer; None when the connection is to be closed instead."""
+    if acks != 0:
+        return (worker.frame(header, encode_produce_response(header.api_version, rows, 0)),)
+    failed = next((row for row in rows if row[2]), None)
+    if failed is None:
         return ()
-    return (worker.frame(header, encode_produce_response(header.api_version, rows, 0)),)
+    # The only way to tell a client that wants no answer (KafkaApis.handleProduceRequest).
+    log.info("Closing the connection of %s: acks=0 and %s", connection.peer_host, ErrorCode(failed[2]).name)
+    return None
+
+
+def _answer_now(
+    worker: "Worker", connection: ServerConnection, header: RequestHeader, acks: int, rows: Sequence[Row]
+) -> Answer:
+    answer = _answer(worker, connection, header, acks, rows)
+    if answer is None:
+        connection.close()
+        return ()
+    return answer
 
 
 class _Gathering(LaterAnswer):
@@ -253,17 +262,20 @@ class _Gathering(LaterAnswer):
             self.rows[number] = answer
         self._missing -= 1
         if not self._missing and self._waiting and not self._connection.closed:
-            self.finish(self._answer())
+            all_together = _answer(self._worker, self._connection, self._header, self._acks, self.rows)
+            if all_together is None:
+                self.close()
+            else:
+                self.finish(all_together)
 
     def wait(self) -> Answer | LaterAnswer:
         """The answer when all rows are there, else itself."""
         self._has_read()
         self._missing -= 1
         self._waiting = self._missing > 0
-        return self if self._waiting else self._answer()
-
-    def _answer(self) -> Answer:
-        return _answer(self._worker, self._connection, self._header, self._acks, self.rows)
+        if self._waiting:
+            return self
+        return _answer_now(self._worker, self._connection, self._header, self._acks, self.rows)
 
 
 def serve_arena(worker: "Worker", payload: Sequence[Any], arena: memoryview) -> list[Row]:

@@ -583,6 +583,29 @@ def test_answers_that_one_read_brings_leave_in_one_write(run: Run) -> None:
     run(test)
 
 
+def test_a_request_may_end_the_connection_in_place_of_its_answer(run: Run) -> None:
+    async def test() -> None:
+        later: list[LaterAnswer] = []
+
+        def handle(connection: ServerConnection, _frame: bytes) -> Outcome:
+            later.append(LaterAnswer(connection))
+            return later[-1]
+
+        client = Client(handle)
+        await client.send(framed(b"one", b"two", b"three"))
+        await turns()
+        later[2].finish((framed(b"three"),))
+        later[1].close()
+        await turns()
+        assert not client.connection.closed
+        later[0].finish((framed(b"one"),))
+        assert await client.receive(100) == framed(b"one")
+        assert client.connection.closed
+        client.end()
+
+    run(test)
+
+
 def test_a_request_that_has_to_find_all_before_it_done_waits(run: Run) -> None:
     async def test() -> None:
         later: list[LaterAnswer] = []

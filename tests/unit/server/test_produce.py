@@ -56,6 +56,7 @@ class Connection:
 
     def send_due(self) -> None:
         """Its answers are taken in the order in which they come."""
+        self.closed = self.closed or any(later.closes for later in self.due)
         self.answers += [later.answer for later in self.due if later.answer is not None]
         self.due = [later for later in self.due if later.answer is None]
 
