@@ -384,16 +384,16 @@ class WorkerLogs:
             StorageError: a log could not be closed; the directory must not be marked clean.
         """
         failed: StorageError | None = None
-        offsets = {}
+        turns = Turns()
         for one in list(self._worker.partitions.logs()):
             try:
                 if one.failure is None:
-                    one.flush()
-                    one.close()
+                    await self._flush_and_close(one)
             except StorageError as error:
                 failed = error
             # A slow disk takes its time for thousands of logs; that is no reason to be killed.
             self._worker.closing()
+            await turns.step()
         offsets = self._offsets(
             {
                 RECOVERY_POINT_FILE: lambda one: one.recovery_point,
@@ -405,3 +405,16 @@ class WorkerLogs:
             await cleaner.call("checkpoint", offsets)
         if failed is not None:
             raise failed
+
+    async def _flush_and_close(self, one: Log) -> None:
+        """The waiting for the disk, which may take long after much was written, is a thread's."""
+        if one.recovery_point < one.log_end_offset:
+            try:
+                pending = one.prepare_flush(one.log_end_offset)
+                await self._worker.loop.run_in_executor(self._worker.flushers, pending.run)
+            except OSError as error:
+                if one.is_closed:
+                    return  # deleted meanwhile
+                raise one.fence(error) from error
+            one.finish_flush(pending)
+        one.close()

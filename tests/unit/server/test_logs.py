@@ -1,6 +1,7 @@
 """Log directories of a worker: where new logs go, what a failing one takes with it, and who is told."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pkafka.server import lifeline
 from pkafka.server.handlers import produce
 from pkafka.server.lifeline import ChildExit
 from pkafka.server.worker import Worker
+from pkafka.storage.log import PendingFlush
 from tests.unit.server.workers import Family, until
 
 TOPIC_ID = b"i" * 16
@@ -138,5 +140,55 @@ def test_a_directory_that_cannot_be_read_at_start_is_offline(tmp_path: Path) -> 
         assert await worker.logs.open_all({}) == {}
         assert told(family) == ["home-1"]
         assert worker.is_offline(str(tmp_path / "home-1"))
+
+    with_directories(tmp_path, body)
+
+
+def test_others_have_their_turn_while_dirty_logs_are_closed(tmp_path: Path) -> None:
+    """The sign of life among them: a stop with thousands of logs on a slow disk takes longer than a hang may."""
+
+    async def body(family: Family) -> None:
+        (worker,) = family.workers
+        await family.lead("t", range(6))
+        for partition in range(6):
+            assert append(worker, partition) == ErrorCode.NONE
+        logs = list(worker.partitions.logs())
+        seen: set[int] = set()
+
+        async def look() -> None:
+            while True:
+                seen.add(sum(log.is_closed for log in logs))
+                await asyncio.sleep(0)
+
+        watcher = asyncio.create_task(look())
+        await worker.logs.close(None)
+        watcher.cancel()
+        assert seen >= set(range(6))
+        assert all(log.is_closed and log.recovery_point == log.log_end_offset == 1 for log in logs)
+
+    with_directories(tmp_path, body)
+
+
+def test_a_log_that_cannot_be_flushed_at_the_end_is_told_and_the_others_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(family: Family) -> None:
+        (worker,) = family.workers
+        await family.lead("t", range(3))
+        for partition in range(3):
+            assert append(worker, partition) == ErrorCode.NONE
+        logs = [worker.partitions.led["t", partition].log for partition in range(3)]
+        run = PendingFlush.run
+
+        def refuse(pending: PendingFlush) -> None:
+            run(pending)
+            if pending.directory == logs[1].directory:
+                raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(PendingFlush, "run", refuse)
+        with pytest.raises(StorageError, match="t-1: Input/output error"):
+            await worker.logs.close(None)
+        assert [log.recovery_point for log in logs] == [1, 0, 1]
+        assert logs[1].failure is not None
 
     with_directories(tmp_path, body)

@@ -92,7 +92,7 @@ def test_what_comes_after_the_logs_are_closed_is_refused_and_no_failure(tmp_path
         worker, _log = await led(family)
         worker._opened.set()
         worker._stop(worker._line, None, memoryview(b""), [])
-        await until(worker._ended.done)
+        await until(worker._ended.done, turns=1_000_000)
         assert worker._ended.result() == 0
         assert append(worker)[2] in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         await family.lead("t", [0, 1])
