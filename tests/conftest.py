@@ -9,6 +9,10 @@ import hypothesis
 import psutil
 import pytest
 
+from tests.zookeeper import zookeeper
+
+__all__ = ["zookeeper"]
+
 _HERE = Path(__file__).parent
 IN_CI = os.environ.get("CI") == "true"
 _MARK_VARIABLE = "PKAFKA_TEST_RUN"
@@ -73,7 +77,7 @@ def no_process_is_left() -> Iterator[None]:
     left = _marked_processes(mark)
     for process in left.copy():
         try:
-            process.wait(timeout=2)  # it may be just about to end
+            process.wait(timeout=10)  # it may be just about to end
             del left[process]
         except psutil.TimeoutExpired:
             process.kill()

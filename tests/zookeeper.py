@@ -1,4 +1,4 @@
-"""A real ZooKeeper for tests: import the fixture ``zookeeper`` into a conftest or a test module."""
+"""A real ZooKeeper for tests. Only tests/conftest.py imports its fixture: each import would be a server more."""
 
 import shutil
 import tempfile

@@ -17,9 +17,7 @@ from pkafka.testing import Broker, BrokerStartError
 from tests.faults.conftest import MakeBroker
 from tests.faults.family import family, kill, replaced
 from tests.faults.wire import Wire, eventually, produce_when_possible
-from tests.zookeeper import ZooKeeper, running_zookeeper, zookeeper
-
-__all__ = ["zookeeper"]
+from tests.zookeeper import ZooKeeper, running_zookeeper
 
 SESSION_MS = 2000
 

@@ -1,6 +1,7 @@
 """The two systems under the same scripts: Apache Kafka 3.9.1 and pkafka.
 
-``system`` runs a test once on each; ``both`` runs one Java tool on both and insists on the same outcome.
+``system`` runs a test once on each; ``everywhere`` runs one Java tool on Kafka and on pkafka with its own store and
+with ZooKeeper, and insists on the same outcome.
 ``PKAFKA_INTEROP_SYSTEMS=kafka`` leaves pkafka out: a test that fails then expects what Kafka does not do.
 """
 
@@ -14,9 +15,10 @@ from typing import Final, Protocol
 
 import pytest
 
-from pkafka.testing import Broker
+from pkafka.testing import Broker, running_broker
 from tests.differences import first_difference_of_all
 from tests.interop import kafka as oracle
+from tests.zookeeper import ZooKeeper
 
 SYSTEMS: Final = tuple(os.environ.get("PKAFKA_INTEROP_SYSTEMS", "kafka pkafka").split())
 _LOG_TAIL_BYTES = 3_000
@@ -42,7 +44,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Shows what the brokers said under a test that failed."""
     report = yield
     if report.failed and isinstance(item, pytest.Function):
-        for name in ("kafka", "pkafka"):
+        for name in ("kafka", "pkafka", "pkafka_on_zookeeper"):
             broker = item.funcargs.get(name)
             log_file = getattr(broker, "log_file", None)
             if isinstance(log_file, Path) and log_file.exists():
@@ -107,10 +109,21 @@ def pkafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker | None]:
     if "pkafka" not in SYSTEMS:
         yield None
         return
-    broker = Broker(tmp_path_factory.mktemp("pkafka"), _SAME_SETTINGS)
-    broker.start()
-    yield broker
-    broker.kill()
+    with running_broker(tmp_path_factory.mktemp("pkafka"), _SAME_SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def pkafka_on_zookeeper(
+    zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker | None]:
+    """A pkafka on ZooKeeper; None where PKAFKA_INTEROP_SYSTEMS leaves pkafka out."""
+    if "pkafka" not in SYSTEMS:
+        yield None
+        return
+    settings = {**_SAME_SETTINGS, "zookeeper.connect": f"{zookeeper.connect}/tools"}
+    with running_broker(tmp_path_factory.mktemp("pkafka-on-zookeeper") / "broker", settings) as broker:
+        yield broker
 
 
 # What a broker of the pytest plugin has beside the defaults, on Kafka too.
@@ -136,7 +149,7 @@ def topic() -> str:
     return f"t{uuid.uuid4().hex[:10]}"
 
 
-class Both:
+class Everywhere:
     """Runs a Java tool on every system and compares what comes back."""
 
     def __init__(self, tool: JavaTool, systems: list[System]) -> None:
@@ -175,6 +188,9 @@ def masked(text: str, system: System, patterns: tuple[str, ...] = ()) -> str:
 
 
 @pytest.fixture
-def both(java_tool: JavaTool, kafka: System | None, pkafka: System | None) -> Both:
-    """A Java tool on Apache Kafka and on pkafka, with the same outcome."""
-    return Both(java_tool, [system for system in (kafka, pkafka) if system is not None])
+def everywhere(
+    java_tool: JavaTool, kafka: System | None, pkafka: System | None, pkafka_on_zookeeper: System | None
+) -> Everywhere:
+    """A Java tool on Apache Kafka and on pkafka with either store, with the same outcome."""
+    systems = (kafka, pkafka, pkafka_on_zookeeper)
+    return Everywhere(java_tool, [system for system in systems if system is not None])

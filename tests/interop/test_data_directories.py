@@ -25,11 +25,9 @@ from tests.differences import first_difference
 from tests.interop.conftest import JavaTool
 from tests.interop.kafka import KafkaBroker
 from tests.talk import Talk, good, wait_for
-from tests.zookeeper import ZooKeeper, zookeeper
+from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
-
-__all__ = ["zookeeper"]
 
 SETTINGS: dict[str, object] = {
     "broker.id": 0,

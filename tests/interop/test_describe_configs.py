@@ -28,9 +28,7 @@ from pkafka.server.handlers import describe_configs as describe_handler
 from pkafka.server.handlers import incremental_alter_configs as incremental_handler
 from tests.fakes.config_context import FakeControl
 from tests.interop import kafka as oracle
-from tests.zookeeper import ZooKeeper, zookeeper
-
-__all__ = ["zookeeper"]
+from tests.zookeeper import ZooKeeper
 
 BROKER_ID: Final = 7
 TOPIC: Final = "t1"

@@ -1,11 +1,11 @@
-"""Kafka's own command-line tools, on Apache Kafka and on pkafka, with the same words in the same order."""
+"""Kafka's own command-line tools, with the same words on Apache Kafka and on pkafka with either store."""
 
 import json
 import re
 from pathlib import Path
 
 from tests.differences import first_difference_of_all
-from tests.interop.conftest import Both, JavaTool, System
+from tests.interop.conftest import Everywhere, JavaTool, System
 from tests.talk import wait_for
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -22,51 +22,51 @@ PATIENCE_MS = 30_000
 """For consumers that are told how many messages to read: it costs nothing where these are there."""
 
 
-def test_a_topic_is_created_listed_and_described(both: Both, topic: str) -> None:
-    created = both.run(TOPICS, "--create", "--topic", topic, "--partitions", 3)
+def test_a_topic_is_created_listed_and_described(everywhere: Everywhere, topic: str) -> None:
+    created = everywhere.run(TOPICS, "--create", "--topic", topic, "--partitions", 3)
     assert created == f"Created topic {topic}.\n"
-    assert topic in both.run(TOPICS, "--list", "--topic", topic).splitlines()
-    described = both.run(TOPICS, "--describe", "--topic", topic).splitlines()
+    assert topic in everywhere.run(TOPICS, "--list", "--topic", topic).splitlines()
+    described = everywhere.run(TOPICS, "--describe", "--topic", topic).splitlines()
     assert "PartitionCount: 3\tReplicationFactor: 1" in described[0]
     assert described[3].startswith(f"\tTopic: {topic}\tPartition: 2\tLeader: 0\tReplicas: 0\tIsr: 0")
 
 
-def test_a_topic_keeps_the_configuration_it_was_created_with(both: Both, topic: str) -> None:
+def test_a_topic_keeps_the_configuration_it_was_created_with(everywhere: Everywhere, topic: str) -> None:
     settings = ("--config", "retention.ms=3600000", "--config", "cleanup.policy=compact")
-    both.run(TOPICS, "--create", "--topic", topic, *settings)
-    described = both.run(TOPICS, "--describe", "--topic", topic)
+    everywhere.run(TOPICS, "--create", "--topic", topic, *settings)
+    described = everywhere.run(TOPICS, "--describe", "--topic", topic)
     assert "Configs: " in described
     assert "retention.ms=3600000" in described
-    overridden = both.run(TOPICS, "--describe", "--topic", topic, "--topics-with-overrides")
+    overridden = everywhere.run(TOPICS, "--describe", "--topic", topic, "--topics-with-overrides")
     assert overridden.startswith(f"Topic: {topic}")
 
 
-def test_a_topic_with_chosen_replicas(both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic, "--replica-assignment", "0,0")
-    assert both.run(TOPICS, "--describe", "--topic", topic).count("Leader: 0") == 2
+def test_a_topic_with_chosen_replicas(everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic, "--replica-assignment", "0,0")
+    assert everywhere.run(TOPICS, "--describe", "--topic", topic).count("Leader: 0") == 2
 
 
-def test_partitions_are_added_but_not_taken_away(both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic)
-    both.run(TOPICS, "--alter", "--topic", topic, "--partitions", 4)
-    assert both.run(TOPICS, "--describe", "--topic", topic).count("Leader: 0") == 4
-    refusal = both.run(TOPICS, "--alter", "--topic", topic, "--partitions", 4, code=1)
+def test_partitions_are_added_but_not_taken_away(everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic)
+    everywhere.run(TOPICS, "--alter", "--topic", topic, "--partitions", 4)
+    assert everywhere.run(TOPICS, "--describe", "--topic", topic).count("Leader: 0") == 4
+    refusal = everywhere.run(TOPICS, "--alter", "--topic", topic, "--partitions", 4, code=1)
     assert "4 partition(s)" in refusal or "4 partitions" in refusal
 
 
-def test_a_topic_is_deleted(java_tool: JavaTool, both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic)
-    assert both.run(TOPICS, "--delete", "--topic", topic) == ""
-    for system in both.systems:  # the answer does not wait for the controller
+def test_a_topic_is_deleted(java_tool: JavaTool, everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic)
+    assert everywhere.run(TOPICS, "--delete", "--topic", topic) == ""
+    for system in everywhere.systems:  # the answer does not wait for the controller
         wait_for(lambda: topic not in _topics(java_tool, system))  # noqa: B023 - called at once
-    both.run(TOPICS, "--describe", "--topic", topic, code=1)
-    for system in both.systems:
+    everywhere.run(TOPICS, "--describe", "--topic", topic, code=1)
+    for system in everywhere.systems:
         create = (TOPICS, "--bootstrap-server", system.bootstrap, "--create", "--topic", topic)
         wait_for(lambda: java_tool(*create).returncode == 0)  # noqa: B023 - called at once
 
 
-def test_what_a_topic_cannot_be(both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic)
+def test_what_a_topic_cannot_be(everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic)
     for wrong in (
         ("--topic", topic),
         ("--topic", "a/b"),
@@ -76,62 +76,66 @@ def test_what_a_topic_cannot_be(both: Both, topic: str) -> None:
         ("--topic", f"{topic}-c", "--config", "no.such.key=1"),
         ("--topic", f"{topic}-c", "--config", "min.insync.replicas=0"),
     ):
-        assert "Error while executing topic command" in both.run(TOPICS, "--create", *wrong, code=1), wrong
-    both.run(TOPICS, "--create", "--if-not-exists", "--topic", topic)
+        assert "Error while executing topic command" in everywhere.run(TOPICS, "--create", *wrong, code=1), (
+            wrong
+        )
+    everywhere.run(TOPICS, "--create", "--if-not-exists", "--topic", topic)
 
 
-def test_filters_of_describe(both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic)
+def test_filters_of_describe(everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic)
     only = ("--describe", "--topic", topic)
     for condition in ("under-replicated", "unavailable", "under-min-isr"):
-        assert both.run(TOPICS, *only, f"--{condition}-partitions") == ""
-    assert f"Topic: {topic}" in both.run(TOPICS, *only, "--at-min-isr-partitions")
+        assert everywhere.run(TOPICS, *only, f"--{condition}-partitions") == ""
+    assert f"Topic: {topic}" in everywhere.run(TOPICS, *only, "--at-min-isr-partitions")
 
 
-def test_configs_of_a_topic_are_altered_and_described(both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic)
+def test_configs_of_a_topic_are_altered_and_described(everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic)
     entity = ("--entity-type", "topics", "--entity-name", topic)
-    both.run(CONFIGS, "--alter", *entity, "--add-config", "retention.ms=1000,segment.bytes=20000")
-    described = both.run(CONFIGS, "--describe", *entity)
+    everywhere.run(CONFIGS, "--alter", *entity, "--add-config", "retention.ms=1000,segment.bytes=20000")
+    described = everywhere.run(CONFIGS, "--describe", *entity)
     assert "  retention.ms=1000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=1000" in described
-    both.run(CONFIGS, "--alter", *entity, "--delete-config", "retention.ms")
-    assert "retention.ms=" not in both.run(CONFIGS, "--describe", *entity)
-    both.run(CONFIGS, "--describe", "--all", *entity)
-    both.run(CONFIGS, "--alter", *entity, "--add-config", "retention.ms=soon", code=1)
-    both.run(CONFIGS, "--alter", *entity, "--delete-config", "retention.ms", code=1)
+    everywhere.run(CONFIGS, "--alter", *entity, "--delete-config", "retention.ms")
+    assert "retention.ms=" not in everywhere.run(CONFIGS, "--describe", *entity)
+    everywhere.run(CONFIGS, "--describe", "--all", *entity)
+    everywhere.run(CONFIGS, "--alter", *entity, "--add-config", "retention.ms=soon", code=1)
+    everywhere.run(CONFIGS, "--alter", *entity, "--delete-config", "retention.ms", code=1)
 
 
-def test_configs_of_the_broker(both: Both) -> None:
+def test_configs_of_the_broker(everywhere: Everywhere) -> None:
     one = ("--entity-type", "brokers", "--entity-name", "0")
     every = ("--entity-type", "brokers", "--entity-default")
-    both.run(CONFIGS, "--alter", *one, "--add-config", "log.cleaner.threads=2")
-    both.run(CONFIGS, "--alter", *every, "--add-config", "log.cleaner.threads=3,message.max.bytes=2000000")
-    described = both.run(CONFIGS, "--describe", *one)
+    everywhere.run(CONFIGS, "--alter", *one, "--add-config", "log.cleaner.threads=2")
+    everywhere.run(
+        CONFIGS, "--alter", *every, "--add-config", "log.cleaner.threads=3,message.max.bytes=2000000"
+    )
+    described = everywhere.run(CONFIGS, "--describe", *one)
     assert "log.cleaner.threads=2" in described
     assert "DYNAMIC_DEFAULT_BROKER_CONFIG:log.cleaner.threads=3" in described
-    assert "message.max.bytes=2000000" in both.run(CONFIGS, "--describe", *every)
-    both.run(CONFIGS, "--alter", *one, "--delete-config", "log.cleaner.threads")
-    both.run(CONFIGS, "--alter", *every, "--delete-config", "log.cleaner.threads,message.max.bytes")
-    assert "message.max.bytes=" not in both.run(CONFIGS, "--describe", *every)
-    both.run(CONFIGS, "--alter", *one, "--add-config", "log.dirs=/elsewhere", code=1)
+    assert "message.max.bytes=2000000" in everywhere.run(CONFIGS, "--describe", *every)
+    everywhere.run(CONFIGS, "--alter", *one, "--delete-config", "log.cleaner.threads")
+    everywhere.run(CONFIGS, "--alter", *every, "--delete-config", "log.cleaner.threads,message.max.bytes")
+    assert "message.max.bytes=" not in everywhere.run(CONFIGS, "--describe", *every)
+    everywhere.run(CONFIGS, "--alter", *one, "--add-config", "log.dirs=/elsewhere", code=1)
 
 
-def test_every_configuration_of_the_broker_is_described_alike(both: Both) -> None:
+def test_every_configuration_of_the_broker_is_described_alike(everywhere: Everywhere) -> None:
     # Where it listens, where its data is and which ZooKeeper it has differ by nature.
     own = (
         r"(?m)^  (advertised\.listeners|listeners|log\.dirs?|zookeeper\.connect|pkafka\.\S+)=.*$\n?",
         r"STATIC_BROKER_CONFIG:(listeners|log\.dirs|zookeeper\.connect)=[^,}]*",
     )
-    described = both.run(
+    described = everywhere.run(
         CONFIGS, "--describe", "--all", "--entity-type", "brokers", "--entity-name", "0", mask=own
     )
     assert len(described.splitlines()) > 200
 
 
-def test_lines_go_in_and_come_out(both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic, "--partitions", 2)
+def test_lines_go_in_and_come_out(everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic, "--partitions", 2)
     keyed = ("--property", "parse.key=true", "--property", "key.separator=:")
-    both.run(CONSOLE_PRODUCER, "--topic", topic, *keyed, stdin="a:one\nd:two\na:three\n")
+    everywhere.run(CONSOLE_PRODUCER, "--topic", topic, *keyed, stdin="a:one\nd:two\na:three\n")
     shown = (
         "--property",
         "print.key=true",
@@ -141,20 +145,20 @@ def test_lines_go_in_and_come_out(both: Both, topic: str) -> None:
         "print.partition=true",
     )
     consume = ("--topic", topic, *shown, "--timeout-ms", PATIENCE_MS, "--offset", "earliest")
-    assert both.run(CONSOLE_CONSUMER, *consume, "--partition", 1, "--max-messages", 1) == (
+    assert everywhere.run(CONSOLE_CONSUMER, *consume, "--partition", 1, "--max-messages", 1) == (
         "Partition:1\tOffset:0\td\ttwo\n"
     )
-    assert both.run(CONSOLE_CONSUMER, *consume, "--partition", 0, "--max-messages", 2) == (
+    assert everywhere.run(CONSOLE_CONSUMER, *consume, "--partition", 0, "--max-messages", 2) == (
         "Partition:0\tOffset:0\ta\tone\nPartition:0\tOffset:1\ta\tthree\n"
     )
 
 
-def test_every_codec_of_the_console_producer(both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic)
+def test_every_codec_of_the_console_producer(everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic)
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         lines = "".join(f"{codec} {number}\n" for number in range(100))
-        both.run(CONSOLE_PRODUCER, "--topic", topic, "--compression-codec", codec, stdin=lines)
-    output = both.run(
+        everywhere.run(CONSOLE_PRODUCER, "--topic", topic, "--compression-codec", codec, stdin=lines)
+    output = everywhere.run(
         CONSOLE_CONSUMER,
         *(
             "--topic",
@@ -173,17 +177,17 @@ def test_every_codec_of_the_console_producer(both: Both, topic: str) -> None:
     assert output.endswith("zstd 98\nzstd 99\n")
 
 
-def test_a_consumer_begins_in_the_middle(both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic)
-    both.run(CONSOLE_PRODUCER, "--topic", topic, stdin="".join(f"{number}\n" for number in range(10)))
+def test_a_consumer_begins_in_the_middle(everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic)
+    everywhere.run(CONSOLE_PRODUCER, "--topic", topic, stdin="".join(f"{number}\n" for number in range(10)))
     consume = ("--topic", topic, "--partition", 0, "--timeout-ms", PATIENCE_MS)
-    assert both.run(CONSOLE_CONSUMER, *consume, "--offset", 7, "--max-messages", 3) == "7\n8\n9\n"
-    assert both.run(CONSOLE_CONSUMER, *consume, "--offset", 2, "--max-messages", 1) == "2\n"
+    assert everywhere.run(CONSOLE_CONSUMER, *consume, "--offset", 7, "--max-messages", 3) == "7\n8\n9\n"
+    assert everywhere.run(CONSOLE_CONSUMER, *consume, "--offset", 2, "--max-messages", 1) == "2\n"
 
 
-def test_the_perf_tool_produces(java_tool: JavaTool, both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic, "--partitions", 3)
-    for system in both.systems:
+def test_the_perf_tool_produces(java_tool: JavaTool, everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic, "--partitions", 3)
+    for system in everywhere.systems:
         done = java_tool(
             PRODUCER_PERF,
             *("--topic", topic, "--num-records", 20_000, "--record-size", 100, "--throughput", -1),
@@ -193,52 +197,52 @@ def test_the_perf_tool_produces(java_tool: JavaTool, both: Both, topic: str) -> 
         assert re.search(r"^20000 records sent, .* 99\.9th\.$", done.stdout.strip().splitlines()[-1]), (
             done.stdout
         )
-    latest = both.run(GET_OFFSETS, "--topic", topic, mask=(r"(?m):\d+$",))
+    latest = everywhere.run(GET_OFFSETS, "--topic", topic, mask=(r"(?m):\d+$",))
     assert len(latest.splitlines()) == 3
 
 
-def test_offsets_by_every_kind_of_time(both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic, "--partitions", 2)
+def test_offsets_by_every_kind_of_time(everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic, "--partitions", 2)
     # The keys decide about the partition: without them each producer chooses one at random.
     keyed = ("--property", "parse.key=true", "--property", "key.separator=:")
-    both.run(CONSOLE_PRODUCER, "--topic", topic, *keyed, stdin="a:1\nd:2\n")
-    assert both.run(GET_OFFSETS, "--topic", topic) == f"{topic}:0:1\n{topic}:1:1\n"
+    everywhere.run(CONSOLE_PRODUCER, "--topic", topic, *keyed, stdin="a:1\nd:2\n")
+    assert everywhere.run(GET_OFFSETS, "--topic", topic) == f"{topic}:0:1\n{topic}:1:1\n"
     for time in ("-1", "-2", "-3", "-4", "latest", "earliest", "max-timestamp", "0", "4102444800000"):
-        both.run(GET_OFFSETS, "--topic", topic, "--time", time)
-    both.run(GET_OFFSETS, "--topic-partitions", f"{topic}:0-1")
-    both.run(GET_OFFSETS, "--topic", f"{topic}-none", code=1)
+        everywhere.run(GET_OFFSETS, "--topic", topic, "--time", time)
+    everywhere.run(GET_OFFSETS, "--topic-partitions", f"{topic}:0-1")
+    everywhere.run(GET_OFFSETS, "--topic", f"{topic}-none", code=1)
 
 
-def test_records_are_deleted(both: Both, topic: str, tmp_path: Path) -> None:
-    both.run(TOPICS, "--create", "--topic", topic)
-    both.run(CONSOLE_PRODUCER, "--topic", topic, stdin="".join(f"{number}\n" for number in range(10)))
+def test_records_are_deleted(everywhere: Everywhere, topic: str, tmp_path: Path) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic)
+    everywhere.run(CONSOLE_PRODUCER, "--topic", topic, stdin="".join(f"{number}\n" for number in range(10)))
     request = tmp_path / "offsets.json"
 
     def delete_before(offset: int) -> str:
         partitions = [{"topic": topic, "partition": 0, "offset": offset}]
         request.write_text(json.dumps({"version": 1, "partitions": partitions}))
-        return both.run(DELETE_RECORDS, "--offset-json-file", request)
+        return everywhere.run(DELETE_RECORDS, "--offset-json-file", request)
 
     assert f"partition: {topic}-0\tlow_watermark: 4" in delete_before(4)
-    assert both.run(GET_OFFSETS, "--topic", topic, "--time", "earliest") == f"{topic}:0:4\n"
+    assert everywhere.run(GET_OFFSETS, "--topic", topic, "--time", "earliest") == f"{topic}:0:4\n"
     assert "error" in delete_before(99)
     assert f"partition: {topic}-0\tlow_watermark: 10" in delete_before(-1)
 
 
-def test_log_dirs_have_the_same_bytes(both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic, "--partitions", 2)
+def test_log_dirs_have_the_same_bytes(everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic, "--partitions", 2)
     keyed = ("--property", "parse.key=true", "--property", "key.separator=:")
-    both.run(CONSOLE_PRODUCER, "--topic", topic, *keyed, stdin="d:same bytes\n")
-    output = both.run(LOG_DIRS, "--describe", "--topic-list", topic)
+    everywhere.run(CONSOLE_PRODUCER, "--topic", topic, *keyed, stdin="d:same bytes\n")
+    output = everywhere.run(LOG_DIRS, "--describe", "--topic-list", topic)
     answer = json.loads(output.splitlines()[-1])
     partitions = answer["brokers"][0]["logDirs"][0]["partitions"]
     assert {entry["partition"] for entry in partitions} == {f"{topic}-0", f"{topic}-1"}
     assert sum(entry["size"] for entry in partitions) > 0
 
 
-def test_api_versions_are_a_subset_of_kafkas(java_tool: JavaTool, both: Both) -> None:
+def test_api_versions_are_a_subset_of_kafkas(java_tool: JavaTool, everywhere: Everywhere) -> None:
     served = []
-    for system in both.systems:
+    for system in everywhere.systems:
         done = java_tool(API_VERSIONS, "--bootstrap-server", system.bootstrap)
         assert done.returncode == 0, done
         served.append(dict(re.findall(r"(\w+\(\d+\)): (.*?),?$", done.stdout, re.MULTILINE)))
@@ -250,12 +254,12 @@ def test_api_versions_are_a_subset_of_kafkas(java_tool: JavaTool, both: Both) ->
         assert len(known) > 15
 
 
-def test_kafka_dumps_the_segments(java_tool: JavaTool, both: Both, topic: str) -> None:
-    both.run(TOPICS, "--create", "--topic", topic)
+def test_kafka_dumps_the_segments(java_tool: JavaTool, everywhere: Everywhere, topic: str) -> None:
+    everywhere.run(TOPICS, "--create", "--topic", topic)
     for codec in ("none", "lz4"):
-        both.run(CONSOLE_PRODUCER, "--topic", topic, "--compression-codec", codec, stdin="a\nb\nc\n")
+        everywhere.run(CONSOLE_PRODUCER, "--topic", topic, "--compression-codec", codec, stdin="a\nb\nc\n")
     dumps = []
-    for system in both.systems:
+    for system in everywhere.systems:
         segment = _segment(system, topic)
         done = java_tool(DUMP_LOG, "--files", segment, "--print-data-log", "--deep-iteration")
         assert done.returncode == 0, done

@@ -22,11 +22,9 @@ from pkafka.tools.local_broker import BrokerStartError
 from tests.differences import differences
 from tests.interop.kafka import KafkaBroker
 from tests.talk import Talk, good, wait_for
-from tests.zookeeper import ZooKeeper, running_zookeeper, zookeeper
+from tests.zookeeper import ZooKeeper, running_zookeeper
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
-
-__all__ = ["zookeeper"]
 
 SETTINGS: dict[str, object] = {
     "broker.id": 0,

@@ -10,11 +10,9 @@ from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.testing import Broker
 from pkafka.tools.local_broker import BrokerStartError
 from tests.talk import wait_for
-from tests.zookeeper import ZooKeeper, zookeeper
+from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
-
-__all__ = ["zookeeper"]
 
 
 @pytest.mark.parametrize("session_ms", [1_500, 5_000])

@@ -1,4 +1,4 @@
-"""Fixtures: a store of either kind, and the ZooKeeper server behind the one."""
+"""Fixtures: a store of either kind."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,9 +7,6 @@ import pytest
 
 from pkafka.coordination.store import Store
 from tests.unit.coordination.worlds import Coordination, EmbeddedCoordination, ZooKeeperCoordination
-from tests.zookeeper import zookeeper
-
-__all__ = ["coordination", "store", "zookeeper"]
 
 
 @pytest.fixture(params=["embedded", "zookeeper"])

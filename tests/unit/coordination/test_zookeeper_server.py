@@ -14,9 +14,7 @@ from pkafka.tools.zookeeper_server import (
     running_server,
     server_command,
 )
-from tests.zookeeper import ZooKeeper, zookeeper
-
-__all__ = ["zookeeper"]
+from tests.zookeeper import ZooKeeper
 
 
 @pytest.fixture
