@@ -60,7 +60,8 @@ class WorkerLogs:
         self._pending_number = 0
         self._environment = LogEnvironment(
             clock=worker.clock,
-            hooks=LogHooks(on_deleted=self._on_deleted, on_rolled=self._on_rolled),
+            # A segment is scanned in seconds; a log whose recovery point is lost may have thousands of them.
+            hooks=LogHooks(on_deleted=self._on_deleted, on_rolled=self._on_rolled, on_recovered=worker.beat),
             producer_expiration_ms=worker.config.producer_id_expiration_ms,
         )
 

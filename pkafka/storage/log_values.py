@@ -122,6 +122,10 @@ def _ignore_roll(log: "Log") -> None:
     """Leave the flush of rolled segments to the next flush."""
 
 
+def _ignore_progress() -> None:
+    """Nobody waits for the opening of a log."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogHooks:
     """What a log asks of its owner.
@@ -129,10 +133,12 @@ class LogHooks:
     Attributes:
         on_deleted: unlink these files after that many milliseconds.
         on_rolled: a segment is complete; flush it soon, off the hot path (:meth:`Log.prepare_flush`).
+        on_recovered: one more segment of a log that is being opened has been scanned.
     """
 
     on_deleted: Callable[[DeletedFiles, int], None] = _ignore_deleted
     on_rolled: Callable[["Log"], None] = _ignore_roll
+    on_recovered: Callable[[], None] = _ignore_progress
 
 
 @dataclass(slots=True, kw_only=True)

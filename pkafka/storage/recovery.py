@@ -355,6 +355,7 @@ class _Loader:
         segment.end_rebuild()
         # Who comes next (the following segment, the log itself) need not read this one again.
         self._snapshots.take(producers, previous + 1, durable=False)
+        self._environment.hooks.on_recovered()
         return cut
 
     def _end_max(self, segment: Segment) -> Offset:

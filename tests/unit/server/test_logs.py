@@ -192,3 +192,20 @@ def test_a_log_that_cannot_be_flushed_at_the_end_is_told_and_the_others_are_clos
         assert logs[1].failure is not None
 
     with_directories(tmp_path, body)
+
+
+def test_every_segment_that_is_recovered_is_a_sign_of_life(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        (worker,) = family.workers
+        await family.lead("t", [0])
+        log = worker.partitions.led["t", 0].log
+        for _ in range(9):
+            append(worker, 0)
+            log.roll(1)
+        (line,) = family.lines.values()
+        line.read()
+        (again,) = (await worker.logs.open_all({})).values()
+        again.close()
+        assert sum(word == lifeline.BEAT for word, _ in line.read()) >= 10
+
+    with_directories(tmp_path, body, count=1)
