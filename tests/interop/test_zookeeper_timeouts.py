@@ -15,29 +15,38 @@ from tests.zookeeper import ZooKeeper
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
 
-@pytest.mark.parametrize("session_ms", [1_500, 5_000])
 def test_the_node_of_a_killed_broker_goes_when_its_session_is_over(
-    zookeeper: ZooKeeper, tmp_path: Path, session_ms: int
+    zookeeper: ZooKeeper, tmp_path: Path
 ) -> None:
-    connect = f"{zookeeper.connect}/t{time.monotonic_ns()}"
-    settings = {
-        "pkafka.workers": 1,
-        "broker.id": 0,
-        "zookeeper.connect": connect,
-        "zookeeper.session.timeout.ms": session_ms,
-    }
-    broker = Broker(tmp_path, settings)
-    broker.start()
+    root = f"{zookeeper.connect}/t{time.monotonic_ns()}"
+    brokers = [
+        Broker(
+            tmp_path / name,
+            {
+                "pkafka.workers": 1,
+                "broker.id": 0,
+                "zookeeper.connect": f"{root}/{name}",
+                "zookeeper.session.timeout.ms": session_ms,
+            },
+        )
+        for name, session_ms in (("short", 1_500), ("long", 6_000))
+    ]
     try:
-        with ZooKeeperStore(connect, 10_000) as store:
-            broker.kill()
-            killed = time.monotonic()
-            assert store.exists("/brokers/ids/0") is not None
-            wait_for(lambda: store.exists("/brokers/ids/0") is None)
-            # The session counts from the last sign of life, and ends at a tick.
-            assert 0.5 * session_ms < 1000 * (time.monotonic() - killed) < session_ms + 2_000
+        for broker in brokers:
+            broker.start()
+        with ZooKeeperStore(root, 10_000) as store:
+
+            def alive() -> list[str]:
+                return [name for name in ("short", "long") if store.exists(f"/{name}/brokers/ids/0")]
+
+            for broker in brokers:
+                broker.kill()
+            wait_for(lambda: "short" not in alive())
+            assert alive() == ["long"]
+            wait_for(lambda: alive() == [])
     finally:
-        broker.kill()
+        for broker in brokers:
+            broker.kill()
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -47,11 +56,12 @@ def test_a_start_waits_for_the_first_connection_as_long_as_it_is_told(tmp_path: 
             "pkafka.workers": 1,
             "zookeeper.connect": f"127.0.0.1:{silent.getsockname()[1]}",
             # Without a time-out of its own the connection has that of the session.
-            "zookeeper.session.timeout.ms": 9_000 if own else 2_000,
+            "zookeeper.session.timeout.ms": 40_000 if own else 2_000,
         }
         if own:
             settings["zookeeper.connection.timeout.ms"] = 2_000
         began = time.monotonic()
         with pytest.raises(BrokerStartError, match="exit code 1"):
             Broker(tmp_path, settings).start()
-        assert 2 <= time.monotonic() - began < 6
+        # 18 s were the default; the rest is for a start on a busy machine.
+        assert 2 <= time.monotonic() - began < 18
