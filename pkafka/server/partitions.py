@@ -363,6 +363,8 @@ class Partitions:
                 self.hosted[key] = partition
         except (StorageError, OSError) as error:
             log.error("Cannot delete the log of %s-%d: %s", *key, error)
+            self.offline.add(key)
+            self._logs.directory_failed(partition_log.directory.parent)
             return ErrorCode.KAFKA_STORAGE_ERROR
         finally:
             self._changed(key)

@@ -14,6 +14,7 @@ from pkafka.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from pkafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pkafka.protocol.messages.list_offsets import (
@@ -33,6 +34,7 @@ from pkafka.records.builder import build_batch
 from pkafka.records.reading import Record, read_records
 
 CREATE_TOPICS_VERSION = 5
+DELETE_TOPICS_VERSION = 4
 FETCH_VERSION = 11
 INIT_PRODUCER_ID_VERSION = 4
 LIST_OFFSETS_VERSION = 7
@@ -109,6 +111,10 @@ class Wire:
         )
         self.send(request, CREATE_TOPICS_VERSION)
         return ErrorCode(self.receive(CreateTopicsResponse, CREATE_TOPICS_VERSION).topics[0].error_code)
+
+    def delete_topic(self, topic: str) -> ErrorCode:
+        self.send(DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000), DELETE_TOPICS_VERSION)
+        return ErrorCode(self.receive(DeleteTopicsResponse, DELETE_TOPICS_VERSION).responses[0].error_code)
 
     def init_producer(self) -> tuple[int, int]:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
