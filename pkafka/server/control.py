@@ -34,6 +34,7 @@ from pkafka.server.handlers import create_topics
 from pkafka.server.identity import Identity, establish_identity
 from pkafka.server.ipc import Handler, Payload, Peer
 from pkafka.server.lifeline import ChildExit
+from pkafka.server.listeners import address_text
 from pkafka.server.metadata import MetadataCache
 from pkafka.server.policies import Policies
 from pkafka.server.producer_ids import ProducerIds, skip_used_ids
@@ -276,7 +277,7 @@ class Control:
         self.metadata.cluster_id = identity.cluster_id
 
     def _facts(self) -> dict[str, Any]:
-        hosts = {listener.name: listener.host or "localhost" for listener in self.setup.config.listeners}
+        hosts = {one.name: address_text(one.host or "localhost") for one in self.setup.config.listeners}
         return {
             "broker_id": self.broker_id,
             "cluster_id": self.cluster_id,

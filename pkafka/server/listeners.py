@@ -19,6 +19,11 @@ SERVED_PROTOCOLS: Final = ("PLAINTEXT",)
 _ADDRESS: Final = re.compile(r"(?P<name>[^:]+)://\[?(?P<host>[0-9a-zA-Z\-%._:]*?)\]?:(?P<port>-?[0-9]+)")
 
 
+def address_text(host: str) -> str:
+    """A host as it stands before a port: IPv6 addresses in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 class Listener(NamedTuple):
     """One address of a broker. An empty host means every interface; port 0 lets the kernel choose."""
 
@@ -28,8 +33,7 @@ class Listener(NamedTuple):
     security_protocol: str
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{address_text(self.host)}:{self.port}"
 
 
 def parse_listeners(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
@@ -117,6 +121,11 @@ def _check_advertised(config: "BrokerConfig") -> None:
             raise ConfigError(key, problem, config.get(key))
         if listener.host == "0.0.0.0":  # noqa: S104 - refused, not bound
             problem = "cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
+            if not explicit:
+                problem = (
+                    "clients cannot be sent to the nonroutable meta-address 0.0.0.0; say where they find the broker:"
+                    f" advertised.listeners={listener.name}://HOST:{listener.port}"
+                )
             raise ConfigError(key, problem, config.get(key))
 
 

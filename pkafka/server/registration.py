@@ -1,6 +1,7 @@
 """The broker's registration: the ephemeral node that says it is alive, and its epoch (BRK-3, ZK-4, KIP-380)."""
 
 import logging
+import socket
 from collections.abc import Callable, Mapping
 
 from pkafka.clock import Clock
@@ -14,6 +15,26 @@ from pkafka.server.config import BrokerConfig
 log = logging.getLogger(__name__)
 
 _ATTEMPTS_MAX = 5
+
+
+def canonical_host_name() -> str:
+    """The name of this machine that Kafka tells clients of a listener without a host.
+
+    As Java's ``InetAddress.getLocalHost().getCanonicalHostName()``: the name that belongs to the address of the
+    machine's own name, or that address where it has none. A machine that does not know its own name is ``localhost``.
+    """
+    try:
+        addresses = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
+    except OSError:
+        return "localhost"
+    address = min(addresses, key=lambda each: each[0] != socket.AF_INET)[4]
+    text = str(address[0])
+    try:
+        name, _ = socket.getnameinfo(address, socket.NI_NAMEREQD)
+        known = {each[4][0] for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        return text
+    return name if text in known else text
 
 
 class DuplicateBrokerIdError(PkafkaError):
@@ -50,8 +71,7 @@ class Registration:
             endpoints=tuple(
                 Endpoint(
                     one.name,
-                    # Clients cannot connect to "every interface"; a broker without a name is local.
-                    one.host or "localhost",
+                    one.host or canonical_host_name(),  # nobody can connect to "every interface"
                     one.port or self._ports.get(one.name, 0),
                     one.security_protocol,
                 )

@@ -111,7 +111,7 @@ def test_reporters_of_java_are_warned_about(tmp_path: Path) -> None:
         ("listeners=PLAINTEXT://a:1,PLAINTEXT://b:2", "listeners", "different name"),
         ("listener.security.protocol.map=A:HTTP", "listener.security.protocol.map", "SASL_SSL"),
         ("listener.security.protocol.map=A", "listener.security.protocol.map", "name:value"),
-        ("listeners=PLAINTEXT://0.0.0.0:9092", "listeners", "0.0.0.0"),
+        ("listeners=PLAINTEXT://0.0.0.0:9092", "listeners", "advertised.listeners=PLAINTEXT://HOST:9092"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "advertised.listeners", "routable"),
         ("advertised.listeners=SSL://host:9092", "advertised.listeners", "SSL is not"),
         ("inter.broker.listener.name=OTHER", "inter.broker.listener.name", "options"),

@@ -1,6 +1,7 @@
 """Registration of a broker, and producer ids."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from pkafka.server.config import BrokerConfig
 from pkafka.server.handlers import init_producer_id
 from pkafka.server.producer_ids import BLOCK_SIZE, ProducerIds, ProducerIdsExhaustedError, claim_block
-from pkafka.server.registration import DuplicateBrokerIdError, Registration
+from pkafka.server.registration import DuplicateBrokerIdError, Registration, canonical_host_name
 
 
 @pytest.fixture
@@ -37,8 +38,39 @@ def test_the_node_names_where_the_broker_can_be_reached(store: EmbeddedStore) ->
     assert epoch == stat.czxid
     assert stat.ephemeral_owner == store.session_id
     found = BrokerRegistration.decode(data)
-    assert [str(one) for one in found.endpoints] == ["PLAINTEXT://localhost:40001"]
+    assert [str(one) for one in found.endpoints] == [f"PLAINTEXT://{canonical_host_name()}:40001"]
     assert (found.rack, found.version) == ("r1", 5)
+
+
+def test_the_name_of_a_machine_is_that_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = {
+        "short": ["fd00::7", "192.0.2.7"],
+        "long.example": ["192.0.2.7"],
+        "stale.example": ["192.0.2.9"],
+    }
+    reverse = {"192.0.2.7": "long.example"}
+
+    def addresses(name: str, _port: None, **_: object) -> list[tuple[object, ...]]:
+        if name not in forward:
+            raise socket.gaierror
+        families = {True: socket.AF_INET6, False: socket.AF_INET}
+        return [(families[":" in text], 0, 0, "", (text, 0)) for text in forward[name]]
+
+    def name_of(address: tuple[str, int], _flags: int) -> tuple[str, str]:
+        if address[0] not in reverse:
+            raise socket.gaierror
+        return reverse[address[0]], "0"
+
+    monkeypatch.setattr(socket, "gethostname", lambda: "short")
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    monkeypatch.setattr(socket, "getnameinfo", name_of)
+    assert canonical_host_name() == "long.example"
+    reverse["192.0.2.7"] = "stale.example"
+    assert canonical_host_name() == "192.0.2.7"
+    reverse.clear()
+    assert canonical_host_name() == "192.0.2.7"
+    forward.clear()
+    assert canonical_host_name() == "localhost"
 
 
 def test_registering_again_in_the_same_session_keeps_the_epoch(store: EmbeddedStore) -> None:
@@ -63,7 +95,9 @@ def test_the_node_follows_the_configuration_and_stays_the_same_node(store: Embed
     del settings["advertised.listeners"]
     assert registration.register(store) == epoch
     data, _ = store.get("/brokers/ids/3")
-    assert [str(one) for one in BrokerRegistration.decode(data).endpoints] == ["PLAINTEXT://localhost:40001"]
+    assert [str(one) for one in BrokerRegistration.decode(data).endpoints] == [
+        f"PLAINTEXT://{canonical_host_name()}:40001"
+    ]
 
 
 def test_a_stranger_with_the_same_id_is_refused_in_one_line(store: EmbeddedStore) -> None:
