@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pkafka.testing import Broker, running_broker
-from tests.raw_client import OTHER_BROKER, RawClient
+from tests.raw_client import OTHER_BROKER, RawClient, new_topic_name
 from tests.talk import Talk, talking
 
 WORKERS = 2
@@ -54,6 +54,12 @@ def address(broker: Broker | None) -> str:
 def client(address: str) -> Iterator[RawClient]:
     with RawClient(address) as client:
         yield client
+
+
+@pytest.fixture
+def topic() -> str:
+    """The name of a topic that does not exist yet."""
+    return new_topic_name()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -11,10 +10,10 @@ import pytest
 from pkafka.clients.admin.results import ConfigResource, ConfigSource, ResourceType
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
-from pkafka.records.batch import read_header
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
 from pkafka.testing import Broker, running_broker
+from tests.e2e.seen import BLOCK, HOUR_MS, aged, checkpointed, refusal, segments, stored
 from tests.faults.family import family, replaced
 from tests.raw_client import new_topic_name
 from tests.talk import Talk, talking, wait_for
@@ -29,9 +28,7 @@ SETTINGS: dict[str, object] = {
     "log.initial.task.delay.ms": 100,
     "log.segment.delete.delay.ms": 0,
 }
-BLOCK = b"x" * 1000
 BATCH_BYTES = len(build_batch([(0, None, BLOCK, ())]))
-HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
@@ -42,29 +39,6 @@ def broker_settings() -> dict[str, object]:
 @pytest.fixture
 def broker(own_broker: Broker) -> Broker:
     return own_broker
-
-
-@pytest.fixture
-def topic() -> str:
-    """The name of a topic that does not exist yet."""
-    return new_topic_name()
-
-
-def segments(broker: Broker, topic: str, partition: int = 0) -> list[int]:
-    """The base offsets of the segments on disk."""
-    return sorted(int(path.stem) for path in (broker.log_dir / f"{topic}-{partition}").glob("*.log"))
-
-
-def refusal(call: Callable[[], object]) -> ErrorCode:
-    with pytest.raises(ApiError) as refused:
-        call()
-    return refused.value.code
-
-
-def aged(value: bytes, *, hours: float, key: bytes | None = None) -> bytes:
-    """A batch of one record that is that old."""
-    timestamp = time.time_ns() // 1_000_000 - int(hours * HOUR_MS)
-    return bytes(build_batch([(timestamp, key, value, ())]))
 
 
 def after_retention(talk: Talk) -> None:
@@ -196,22 +170,12 @@ def test_compression_type(broker: Broker, talk: Talk, topic: str) -> None:
     for codec in ("producer", "zstd", "uncompressed"):
         talk.set_topic(topic, compression_type=codec)
         talk.send(topic, BLOCK, codec=Codec.GZIP)
-    data = (broker.log_dir / f"{topic}-0" / f"{0:020}.log").read_bytes()
-    found, position = [], 0
-    while position < len(data):
-        header = read_header(data, position)
-        found.append(header.codec)
-        position += header.size_bytes
-    assert found == [Codec.GZIP, Codec.ZSTD, Codec.NONE]
+    assert [codec for codec, _size in stored(broker, topic)] == [Codec.GZIP, Codec.ZSTD, Codec.NONE]
 
 
 def test_flush_messages_and_flush_ms(broker: Broker, talk: Talk, topic: str) -> None:
-    checkpoint = broker.log_dir / "recovery-point-offset-checkpoint"
-
     def recovery_point() -> int | None:
-        """As the checkpoint has it, in which a new topic appears by and by."""
-        rows = [line.split() for line in checkpoint.read_text().splitlines()[2:]]
-        return {row[0]: int(row[2]) for row in rows}.get(topic)
+        return checkpointed(broker, "recovery-point", topic)
 
     talk.create(topic, flush_ms=HOUR_MS)
     talk.send(topic, b"x")
