@@ -104,10 +104,22 @@ class ReadBuffers:
 
     Args:
         arena: where large frames are put, and what all connections read into, as long as it has room.
+        frames_bytes_max: of all frames that come in pieces (queued.max.request.bytes); None for no limit. As in Kafka
+            the last one taken may exceed it.
     """
 
-    def __init__(self, shared_bytes: int = SHARED_BYTES, *, arena: Arena | None = None) -> None:
+    def __init__(
+        self,
+        shared_bytes: int = SHARED_BYTES,
+        *,
+        arena: Arena | None = None,
+        frames_bytes_max: int | None = None,
+    ) -> None:
         self.arena = arena
+        self._frames_bytes_max = frames_bytes_max
+        self._frames: dict[int, int] = {}
+        """The sizes of the frames that are out, where they are limited."""
+        self._starved: dict[Callable[[], object], None] = {}
         self._shared_bytes = shared_bytes
         slot = arena.take() if arena is not None else None
         self._shared_slot = slot
@@ -128,6 +140,15 @@ class ReadBuffers:
         self.shared = slot[: self._shared_bytes]
         return lease
 
+    @property
+    def has_room(self) -> bool:
+        """Whether another frame may be taken."""
+        return self._frames_bytes_max is None or sum(self._frames.values()) < self._frames_bytes_max
+
+    def call_when_room(self, call: Callable[[], object]) -> None:
+        """Call once, when :attr:`has_room` may have become true; there may be several who try then."""
+        self._starved[call] = None
+
     def take(self, size: int) -> FrameBytes:
         """A writable buffer of at least ``size`` bytes, its content undefined.
 
@@ -136,6 +157,12 @@ class ReadBuffers:
         Raises:
             OSError: the system has no address space left.
         """
+        buffer = self._take(size)
+        if self._frames_bytes_max is not None:
+            self._frames[id(buffer)] = size
+        return buffer
+
+    def _take(self, size: int) -> FrameBytes:
         if size <= _SMALL_BYTES:
             return bytearray(size)
         if size > SLOT_BYTES:
@@ -152,6 +179,10 @@ class ReadBuffers:
             self.arena.give_back(buffer)
         elif isinstance(buffer, mmap.mmap) and len(buffer) == SLOT_BYTES and len(self._pool) < _POOL_MAX:
             self._pool.append(buffer)
+        if self._frames.pop(id(buffer), None) is not None and self._starved and self.has_room:
+            starved, self._starved = self._starved, {}
+            for call in starved:
+                call()
 
 
 def _address_of(data: memoryview) -> int:

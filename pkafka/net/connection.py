@@ -402,6 +402,12 @@ class ServerConnection:
     def _keep_partial(self, rest: memoryview) -> None:
         """``rest`` begins a frame, perhaps in the middle of its length."""
         have = len(rest)
+        if have >= 4 and not self._buffers.has_room:
+            # Read no more until others are done; what was read makes way for what they read next.
+            self._muted = True
+            self._backlog = memoryview(bytearray(rest))
+            self._buffers.call_when_room(self._go_on)
+            return
         self._frame_size = 4 + _SIZE.unpack_from(rest)[0] if have >= 4 else 4
         self._frame = frame = self._buffers.take(self._frame_size)
         frame[:have] = rest

@@ -115,7 +115,10 @@ class Worker:
         self.arena = Arena.create() if setup.workers > 1 else None
         self.arenas: dict[int, memoryview] = {}
         """The memory in which the other workers read large frames, by worker."""
-        self._buffers = ReadBuffers(arena=self.arena)
+        queued = self.config.queued_max_request_bytes
+        self._buffers = ReadBuffers(
+            arena=self.arena, frames_bytes_max=max(queued // setup.workers, 1) if queued > 0 else None
+        )
         self._page_cache = PageCache(self.threads)
         self._together = Together()
         self._acceptors: dict[int, list[Acceptor]] = {}

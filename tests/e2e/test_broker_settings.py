@@ -261,7 +261,13 @@ def test_the_page_of_metrics_is_where_it_was_asked_for(broker: Broker, talk: Tal
     talk.create(topic)
     talk.send(topic, b"x", b"y")
     with urllib.request.urlopen(found[1], timeout=10) as answer:
-        assert f'messagesin_total{{topic="{topic}"}} 2.0' in answer.read().decode()
+        page = answer.read().decode()
+    assert f'messagesin_total{{topic="{topic}"}} 2.0' in page
+    for index in range(int(SETTINGS["pkafka.workers"])):
+        (text,) = re.findall(
+            rf'^pkafka_process_openfiledescriptorcount{{worker="{index}"}} (\S+)$', page, re.MULTILINE
+        )
+        assert 10 < float(text) < 1000
 
 
 def test_checkpoints_are_written_at_their_intervals(broker: Broker, talk: Talk, topic: str) -> None:

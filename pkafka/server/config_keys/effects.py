@@ -117,6 +117,7 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "zookeeper.connection.timeout.ms": _TIMEOUTS
     + "test_a_start_waits_for_the_first_connection_as_long_as_it_is_told",
     "socket.listen.backlog.size": _SETTINGS + "test_as_many_connections_wait_as_the_backlog_has_room_for",
+    "queued.max.request.bytes": _SETTINGS + "test_large_requests_wait_for_memory_and_small_ones_do_not",
 }
 """Broker key to the test of its effect."""
 
@@ -258,7 +259,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "password.encoder.old.secret",
         "password.encoder.secret",
         "principal.builder.class",
-        "queued.max.request.bytes",
         "remote.fetch.max.wait.ms",
         "remote.log.index.file.cache.total.size.bytes",
         "remote.log.manager.copier.thread.pool.size",

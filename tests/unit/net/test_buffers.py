@@ -96,3 +96,23 @@ def test_what_several_need_goes_back_when_the_last_lets_go() -> None:
 
 def test_without_an_arena_the_shared_buffer_is_not_lent() -> None:
     assert ReadBuffers().lend_shared() is None
+
+
+def test_frames_are_taken_up_to_their_limit_and_who_waits_hears_of_room() -> None:
+    buffers = ReadBuffers(arena=Arena.create(), frames_bytes_max=100_000)
+    heard: list[str] = []
+    lease = buffers.lend_shared()
+    frames = [buffers.take(60_000), buffers.take(60_000)]
+    assert not buffers.has_room
+    for name in ("one", "other"):
+        buffers.call_when_room(lambda name=name: heard.append(name))  # type: ignore[misc]
+    if lease is not None:
+        lease.release()
+    # What all read into is not counted, and gives no room back.
+    assert heard == []
+    assert not buffers.has_room
+    buffers.give_back(frames.pop())
+    assert heard == ["one", "other"]
+    assert buffers.has_room
+    buffers.give_back(frames.pop())
+    assert heard == ["one", "other"]

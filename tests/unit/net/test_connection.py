@@ -952,3 +952,58 @@ def test_draining_closes_an_idle_connection_at_once_and_another_after_its_answer
         polling.end()
 
     run(test)
+
+
+# -- memory --
+
+
+def test_a_frame_waits_while_others_take_the_memory_for_frames(run: Run) -> None:
+    big = framed(b"b" * 300_000)
+    small = framed(b"s")
+
+    async def test() -> None:
+        buffers = ReadBuffers(frames_bytes_max=100_000)
+        first, second, third = (Client(buffers=buffers) for _ in range(3))
+        await first.send(big[:200_000])
+        await turns()
+        sending = []
+        for client in (second, third):
+            # Whole in the socket, and read no further than its beginning, which came with a small one.
+            await client.send(small + big[:1_000])
+            assert await client.receive(len(small)) == small
+            sending.append(asyncio.ensure_future(client.send(big[1_000:] + small)))
+            await turns(20)
+            assert len(client.requests) == 1
+        await first.send(big[200_000:])
+        assert await first.receive(len(big)) == big
+        for client in (second, third):
+            assert await client.receive(len(big + small)) == big + small
+        await asyncio.gather(*sending)
+        assert buffers.has_room
+        for client in (first, second, third):
+            client.end()
+
+    run(test)
+
+
+def test_the_memory_for_frames_comes_back_from_those_who_leave(run: Run) -> None:
+    big = framed(b"b" * 300_000)
+
+    async def test() -> None:
+        buffers = ReadBuffers(frames_bytes_max=100_000)
+        leaver, gone, stayer = (Client(buffers=buffers) for _ in range(3))
+        await leaver.send(big[:100])
+        await turns()
+        for client in (gone, stayer):
+            await client.send(big[:100])
+            await turns()
+        gone.end()
+        sending = asyncio.ensure_future(stayer.send(big[100:]))
+        await turns(20)
+        assert stayer.requests == []
+        leaver.end()
+        assert await stayer.receive(len(big)) == big
+        await sending
+        stayer.end()
+
+    run(test)
