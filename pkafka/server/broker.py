@@ -37,6 +37,11 @@ class StartRefused(PkafkaError):
     """The broker cannot start; the message is one line that says what to do."""
 
 
+FILES_OF_ACTIVE_SEGMENT: Final = 3
+FILES_BESIDES_PARTITIONS: Final = 1_000
+"""Connections, files of inactive segments that are being read, what the process has anyway."""
+
+
 @dataclass(frozen=True, slots=True)
 class BoundListener:
     """A listener whose sockets are open."""
@@ -71,6 +76,7 @@ def run_broker(
         raise StartRefused(str(error)) from None
     # First of all: this waits for the children of a broker that was killed, who still hold its ports.
     directories, unusable = _open_directories(config)
+    _check_open_file_limit(config, directories)
     listeners = _bind(config)
     try:
         if adopt:
@@ -90,6 +96,32 @@ def raise_open_file_limit() -> None:
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _check_open_file_limit(config: BrokerConfig, directories: list[LogDirectory]) -> None:
+    with contextlib.suppress(StorageError):
+        partitions = sum(directory.count_partitions() for directory in directories)
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        problem = open_file_limit_problem(limit, partitions, config.workers)
+        if problem is not None:
+            log.warning("%s", problem)
+
+
+def open_file_limit_problem(limit: int, partitions: int, workers: int) -> str | None:
+    """What to tell of a limit of open files that the partitions will reach (LOG-27); None when there is room.
+
+    Args:
+        limit: of one process.
+        partitions: on all disks.
+        workers: that share them.
+    """
+    needed = FILES_OF_ACTIVE_SEGMENT * -(-partitions // workers) + FILES_BESIDES_PARTITIONS
+    if limit == resource.RLIM_INFINITY or limit >= needed:
+        return None
+    return (
+        f"A process may open {limit} files; with {partitions} partitions on {workers} workers it may need {needed}:"
+        " raise the hard limit (ulimit -Hn), or connections will have to wait"
+    )
 
 
 def _bind(config: BrokerConfig) -> list[BoundListener]:

@@ -3,6 +3,8 @@
 Plain integers, changed by one event loop. Rates are left to whoever scrapes.
 """
 
+import os
+import resource
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +90,11 @@ class Metrics:
             "purgatory": {worker.fetches.name: worker.fetches.size},
             "leaders": len(worker.partitions.led),
             "partitions": len(worker.partitions.hosted),
+            "open_files": [
+                worker.index,
+                len(os.listdir("/dev/fd")),
+                resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            ],
             "offline_directories": [str(path) for path in worker.log_dirs if worker.is_offline(str(path))],
             "logs": [
                 [

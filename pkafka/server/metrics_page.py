@@ -61,6 +61,7 @@ def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metri
     yield from _topic_families(workers)
     yield from _request_families(workers)
     yield from _log_families(workers)
+    yield from _process_families(workers)
     yield from _gauge_families(workers, facts)
 
 
@@ -114,6 +115,18 @@ def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         family = GaugeMetricFamily(f"kafka_log_log_{name}", text, labels=["topic", "partition"])
         for row in rows:
             family.add_metric([row[0], str(row[1])], row[place])
+        yield family
+
+
+def _process_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
+
+    for place, (name, text) in enumerate(
+        (("open", "Files and connections that are open."), ("max", "How many may be.")), start=1
+    ):
+        family = GaugeMetricFamily(f"pkafka_process_{name}filedescriptorcount", text, labels=["worker"])
+        for row in sorted(worker["open_files"] for worker in workers):
+            family.add_metric([str(row[0])], row[place])
         yield family
 
 

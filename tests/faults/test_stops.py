@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import psutil
 import pytest
 
 from pkafka.errors import ErrorCode
+from pkafka.server.broker import open_file_limit_problem
 from pkafka.testing import Broker, BrokerStartError
 from tests.faults.conftest import MakeBroker, MeasuredBroker
 from tests.faults.family import begun_to_stop, connect_to, exit_code, family, is_alive
@@ -239,6 +241,35 @@ def test_the_limit_of_open_files_is_raised_to_what_is_allowed(broker: Broker) ->
     for process in [psutil.Process(broker.pid), *family(broker).values()]:
         soft, hard = process.rlimit(psutil.RLIMIT_NOFILE)
         assert soft == hard
+
+
+@pytest.mark.parametrize(
+    ("limit", "partitions", "workers", "fine"),
+    [
+        (4096, 0, 2, True),
+        (1000, 0, 1, True),
+        (999, 0, 1, False),
+        (4096, 2000, 2, True),
+        (4096, 4000, 2, False),
+        (resource.RLIM_INFINITY, 10**6, 1, True),
+    ],
+)
+def test_a_limit_of_open_files_that_is_too_low_is_told(
+    limit: int, partitions: int, workers: int, fine: bool
+) -> None:
+    problem = open_file_limit_problem(limit, partitions, workers)
+    assert (problem is None) == fine
+    assert fine or f"{limit} files" in str(problem)
+
+
+def test_the_limit_of_open_files_is_looked_at_when_a_broker_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = [f"listeners=PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}", f"log.dirs={tmp_path}"]
+        overrides = " ".join(f"--override {setting}" for setting in settings)
+        command = f"ulimit -n 300; exec {sys.executable} -m pkafka.cli.server_start {overrides}"
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
+    assert "A process may open 300 files; with 0 partitions" in done.stderr
+    assert "is in use" in done.stderr  # which ended the start
 
 
 def test_a_stop_under_load_is_clean_and_loses_nothing(broker: Broker) -> None:

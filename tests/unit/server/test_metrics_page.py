@@ -26,6 +26,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "purgatory": {"Fetch": 1},
         "leaders": 2,
         "partitions": 3,
+        "open_files": [0, 40, 1024],
         "offline_directories": ["/data/b"],
         "logs": [["t", 0, 5000, 0, 10, 1]],
         **changes,
@@ -51,6 +52,13 @@ def test_counters_of_all_workers_are_added_up() -> None:
     assert found["kafka_server_socketservermetrics_connectioncount", (("listener", "PLAINTEXT"),)] == 4
     assert found["kafka_log_log_size", (("partition", "0"), ("topic", "t"))] == 5000
     assert found["kafka_log_log_size", (("partition", "1"), ("topic", "t"))] == 7000
+
+
+def test_open_files_are_told_of_each_process() -> None:
+    found = values([worker(open_files=[1, 90, 2048]), worker()])
+    assert found["pkafka_process_openfiledescriptorcount", (("worker", "0"),)] == 40
+    assert found["pkafka_process_openfiledescriptorcount", (("worker", "1"),)] == 90
+    assert found["pkafka_process_maxfiledescriptorcount", (("worker", "1"),)] == 2048
 
 
 def test_a_directory_that_failed_counts_once_however_many_workers_say_so() -> None:
