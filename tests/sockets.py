@@ -1,13 +1,7 @@
 """The sockets of this machine, seen from outside."""
 
-import contextlib
 import socket
 from pathlib import Path
-
-import psutil
-
-from pkafka.testing import Broker
-from tests.faults.family import family
 
 
 def free_port() -> int:
@@ -15,15 +9,6 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port
-
-
-def holder(broker: Broker, client_port: int) -> str | None:
-    """The name of the child that has the connection which a client made from that port; None when nobody has it."""
-    for name, child in family(broker).items():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if any(one.raddr and one.raddr.port == client_port for one in child.net_connections("tcp")):
-                return name
-    return None
 
 
 def unread_bytes(port: int) -> int:

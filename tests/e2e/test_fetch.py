@@ -15,6 +15,7 @@ from pkafka.records.compression import Codec
 from pkafka.server.partitions import owner_of
 from pkafka.testing import Broker
 from tests.e2e.conftest import WORKERS
+from tests.faults.family import holder
 from tests.raw_client import (
     OTHER_BROKER,
     RawClient,
@@ -31,7 +32,6 @@ from tests.raw_client import (
     records_of,
     topic_id,
 )
-from tests.sockets import holder
 from tests.talk import wait_for
 
 pytestmark = pytest.mark.usefixtures("no_error_is_logged")

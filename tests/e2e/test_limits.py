@@ -14,6 +14,7 @@ from pkafka.coordination.znodes import BrokerRegistration
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages import api_versions, incremental_alter_configs
 from pkafka.testing import Broker, running_broker
+from tests.faults.family import holder
 from tests.raw_client import (
     ClosedByBroker,
     RawClient,
@@ -25,7 +26,6 @@ from tests.raw_client import (
     produce_to,
     records_of,
 )
-from tests.sockets import holder
 from tests.talk import wait_for
 
 MIB = 1024 * 1024

@@ -18,7 +18,7 @@ from pkafka.records.legacy import build_message_set
 from pkafka.server.partitions import owner_of
 from pkafka.testing import Broker
 from tests.e2e.conftest import WORKERS
-from tests.faults.family import family
+from tests.faults.family import family, holder
 from tests.raw_client import (
     OTHER_BROKER,
     ClosedByBroker,
@@ -33,7 +33,7 @@ from tests.raw_client import (
     produce_to,
     records_of,
 )
-from tests.sockets import holder, unread_bytes
+from tests.sockets import unread_bytes
 from tests.talk import wait_for
 
 pytestmark = pytest.mark.usefixtures("no_error_is_logged")

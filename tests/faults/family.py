@@ -59,18 +59,20 @@ def exit_code(broker: Broker, *, timeout_s: float = 15.0) -> int:
     return int(code)
 
 
+def holder(broker: Broker, client_port: int) -> str | None:
+    """The name of the child that has the connection which a client made from that port; None when nobody has it."""
+    for name, child in family(broker).items():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if any(one.raddr and one.raddr.port == client_port for one in child.net_connections("tcp")):
+                return name
+    return None
+
+
 def connect_to(broker: Broker, name: str) -> Wire:
     """A connection that is served by the worker of that name; the kernel spreads them over all."""
     while True:
         wire = Wire(broker.bootstrap)
         port = wire.sock.getsockname()[1]
-        if eventually(lambda: _server_of(broker, port)) == name:  # noqa: B023 - called at once
+        if eventually(lambda: holder(broker, port)) == name:  # noqa: B023 - called at once
             return wire
         wire.close()
-
-
-def _server_of(broker: Broker, port: int) -> str:
-    for name, process in family(broker).items():
-        if any(one.raddr and one.raddr.port == port for one in process.net_connections(kind="tcp")):
-            return name
-    return ""

@@ -1,7 +1,6 @@
 """Commands in this process: usage errors, exit statuses, errors as one line or one JSON document, dry runs."""
 
 import json
-import socket
 from pathlib import Path
 
 import pytest
@@ -36,6 +35,7 @@ from pkafka.protocol.messages.delete_records import (
 from pkafka.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import FakeBroker
+from tests.sockets import free_port
 
 ALL: list[KafkaCommand] = [
     broker_api_versions.main,
@@ -56,11 +56,6 @@ ALL: list[KafkaCommand] = [
 def no_compat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PK_COMPAT", raising=False)
     monkeypatch.delenv("PK_BOOTSTRAP_SERVER", raising=False)
-
-
-def refused_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("command", [*ALL, dev.main], ids=lambda each: each.name)
@@ -117,7 +112,10 @@ def test_a_missing_bootstrap_server_is_usage_unless_the_environment_has_it(
 
 
 def test_an_unreachable_cluster_is_status_3_and_names_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
-    assert topics.main.run(["--bootstrap-server", refused_port(), "--list"]) == ExitStatus.UNREACHABLE
+    assert (
+        topics.main.run(["--bootstrap-server", f"127.0.0.1:{free_port()}", "--list"])
+        == ExitStatus.UNREACHABLE
+    )
     captured = capsys.readouterr()
     assert captured.out.startswith("Error while executing topic command : cannot connect to")
     assert "nothing listens there" in captured.err
@@ -125,19 +123,22 @@ def test_an_unreachable_cluster_is_status_3_and_names_the_cause(capsys: pytest.C
 
 
 def test_an_error_is_one_json_document_when_json_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    args = ["--bootstrap-server", refused_port(), "--list", "--output", "json"]
+    args = ["--bootstrap-server", f"127.0.0.1:{free_port()}", "--list", "--output", "json"]
     assert topics.main.run(args) == ExitStatus.UNREACHABLE
     assert json.loads(capsys.readouterr().out)["error"]["name"] == "Connect"
 
 
 def test_compat_brings_back_kafkas_statuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PK_COMPAT", "3.9")
-    assert topics.main.run(["--bootstrap-server", refused_port(), "--list"]) == 1
+    assert topics.main.run(["--bootstrap-server", f"127.0.0.1:{free_port()}", "--list"]) == 1
     assert topics.main.run(["--nope"]) == 1
     file = tmp_path / "o.json"
     file.write_text('{"partitions":[{"topic":"t","partition":0,"offset":1}],"version":1}')
     assert (
-        delete_records.main.run(["--bootstrap-server", refused_port(), "--offset-json-file", str(file)]) == 0
+        delete_records.main.run(
+            ["--bootstrap-server", f"127.0.0.1:{free_port()}", "--offset-json-file", str(file)]
+        )
+        == 0
     )
 
 

@@ -23,6 +23,7 @@ from pkafka.cli import (
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.options import KafkaCommand
 from tests.fakes.broker import FakeBroker
+from tests.sockets import free_port
 
 PERF = ["--topic", "t", "--num-records", "1", "--record-size", "1", "--throughput", "-1"]
 # Command, arguments, and what Kafka 3.9's own tool ends with when it reaches nobody.
@@ -61,16 +62,11 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     )
 
 
-def refused_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
-
-
 @each_command
 def test_a_port_where_nobody_listens_is_status_3_at_once(
     command: KafkaCommand, args: list[str], kafkas_status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    address = refused_port()
+    address = f"127.0.0.1:{free_port()}"
     began_s = time.process_time()
     assert command.run([*args, "--bootstrap-server", address]) == ExitStatus.UNREACHABLE
     assert time.process_time() - began_s < 1.0
@@ -85,7 +81,7 @@ def test_compat_gives_kafkas_status(
     command: KafkaCommand, args: list[str], kafkas_status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PK_COMPAT", "3.9")
-    assert command.run([*args, "--bootstrap-server", refused_port()]) == kafkas_status
+    assert command.run([*args, "--bootstrap-server", f"127.0.0.1:{free_port()}"]) == kafkas_status
 
 
 @each_command
@@ -97,7 +93,7 @@ def test_the_environment_names_the_brokers_where_no_flag_does(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert command.run(args) == ExitStatus.USAGE
-    named, flagged = refused_port(), refused_port()
+    named, flagged = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("PK_BOOTSTRAP_SERVER", named)
     assert command.run(args) == ExitStatus.UNREACHABLE
     assert named in capsys.readouterr().err
@@ -119,7 +115,7 @@ def test_flag_over_property_over_environment_over_file(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    places = {name: refused_port() for name in ("file", "environment", "property", "flag")}
+    places = {name: f"127.0.0.1:{free_port()}" for name in ("file", "environment", "property", "flag")}
     (tmp_path / "client.properties").write_text(f"bootstrap.servers={places['file']}\n")
     line = [*args, file_flag, "client.properties"]
 

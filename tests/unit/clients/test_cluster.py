@@ -24,6 +24,7 @@ from pkafka.protocol.messages.delete_topics import (
 from pkafka.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import NO_ANSWER, FakeBroker
+from tests.sockets import free_port
 
 FAST = {"retry.backoff.ms": 5, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 10}
 
@@ -32,12 +33,6 @@ def cluster_of(bootstrap: str, *, fail_fast: bool = True, **keys: object) -> Clu
     values: dict[str, object] = {"bootstrap.servers": bootstrap, "default.api.timeout.ms": 3_000, **FAST}
     values.update({key.replace("_", "."): value for key, value in keys.items()})
     return Cluster(ClientConfig.from_properties(values), fail_fast=fail_fast)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def test_metadata_tells_brokers_topics_and_leaders() -> None:
