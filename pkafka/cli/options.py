@@ -75,6 +75,8 @@ class _Explaining(click.Command):
     def run(self, args: list[str]) -> int:
         """Run the command and return its status."""
         name = self.name or "pk"
+        if sys.stdout is None:  # closed by the caller, as >&- does
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lasts
         output.begin_run()
         try:
             self._run(name, args)
@@ -89,7 +91,7 @@ class _Explaining(click.Command):
             return ExitStatus.INTERRUPTED
         except BrokenPipeError:
             # The reader of a pipe left, as `| head` does; nothing is wrong.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _give_up_stdout()
             return ExitStatus.OK
         except click.exceptions.Exit as leaving:
             return leaving.exit_code
@@ -108,12 +110,21 @@ class _Explaining(click.Command):
     def _explain(self, name: str, args: list[str], error: Exception) -> int:
         message, hint, code, status = explain(error)
         asked = _asked_format(args)
-        output.show_error(_error_name(error), message, code=code, asked=asked)
-        if self.error_text is not None and asked in (None, OutputFormat.TEXT) and not sys.stdout.isatty():
-            output.line(f"{self.error_text}{message}")
+        try:
+            output.show_error(_error_name(error), message, code=code, asked=asked)
+            if self.error_text is not None and asked in (None, OutputFormat.TEXT) and not sys.stdout.isatty():
+                output.line(f"{self.error_text}{message}")
+            sys.stdout.flush()
+        except OSError:
+            _give_up_stdout()  # it is full, which may be the very error
         output.note(f"{name}: {message}" + (f" ({hint})" if hint else ""))
         kafka_says = error.kafka_status if isinstance(error, CommandError) else None
         return effective(status, kafka_says=self.kafka_failure if kafka_says is None else kafka_says)
+
+
+def _give_up_stdout() -> None:
+    """Let what is still buffered go nowhere, instead of failing once more at the end of the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class KafkaCommand(_Explaining):

@@ -231,6 +231,22 @@ def test_problems_of_a_dump_are_in_its_document(tmp_path: Path, capsys: pytest.C
     assert found["error"]["message"] == f"{missing}: there is no such file"
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("module", ["topics", "get_offsets", "configs"])
+def test_an_output_that_is_full_or_closed_is_no_traceback(topic: str, module: str, form: str) -> None:
+    flags = {"topics": "--list", "get_offsets": f"--topic {topic}", "configs": f"--describe --topic {topic}"}
+    program = (
+        f"{sys.executable} -c 'from pkafka.cli.{module} import main; main()' {flags[module]} --output {form}"
+    )
+    full = subprocess.run(
+        f"{program} > /dev/full", shell=True, stderr=subprocess.PIPE, text=True, check=False
+    )
+    names = {"topics": "pk-topics", "get_offsets": "pk-get-offsets", "configs": "pk-configs"}
+    assert (full.returncode, full.stderr) == (1, f"{names[module]}: No space left on device\n")
+    closed = subprocess.run(f"{program} >&-", shell=True, stderr=subprocess.PIPE, text=True, check=False)
+    assert (closed.returncode, closed.stderr) == (0, "")
+
+
 def test_what_is_not_there_to_be_dumped_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
