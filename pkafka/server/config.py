@@ -470,6 +470,7 @@ def _check_mode(config: BrokerConfig) -> None:
             " zookeeper.connect or leave it out to run one broker on the embedded store",
             roles,
         )
+    _check_zookeeper(config)
     authorizer = config.originals.get("authorizer.class.name", "").strip()
     if authorizer:
         raise ConfigError(
@@ -477,6 +478,21 @@ def _check_mode(config: BrokerConfig) -> None:
             "pkafka has no authorizer yet; remove the key to run without ACLs",
             authorizer,
         )
+
+
+def _check_zookeeper(config: BrokerConfig) -> None:
+    if config.zookeeper_connect is None:
+        return
+    # Whoever asks for these relies on them: going on without would be open where it was to be closed.
+    for name, problem in (
+        (
+            "zookeeper.set.acl",
+            "pkafka does not authenticate itself to ZooKeeper, so its nodes could not be its own",
+        ),
+        ("zookeeper.ssl.client.enable", "pkafka talks to ZooKeeper without TLS only"),
+    ):
+        if config.get(name):
+            raise ConfigError(name, f"{problem}; remove the key to run without", config.get(name))
 
 
 def _check_identity(config: BrokerConfig) -> None:

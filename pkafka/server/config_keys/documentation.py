@@ -161,7 +161,8 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     ),
     "zookeeper.max.in.flight.requests": "How many requests to ZooKeeper may be unanswered at a time.",
     "zookeeper.session.timeout.ms": "After how much silence ZooKeeper takes this broker for dead.",
-    "zookeeper.set.acl": "Protect the nodes in ZooKeeper with access rights.",
+    "zookeeper.set.acl": "Protect the nodes in ZooKeeper with access rights; pkafka cannot yet, so true is refused.",
+    "zookeeper.ssl.client.enable": "Talk to ZooKeeper over TLS; pkafka cannot yet, so true is refused.",
 }
 
 TOPIC_DOCUMENTATION: Final[dict[str, str]] = {

@@ -118,6 +118,8 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     + "test_a_start_waits_for_the_first_connection_as_long_as_it_is_told",
     "socket.listen.backlog.size": _SETTINGS + "test_as_many_connections_wait_as_the_backlog_has_room_for",
     "queued.max.request.bytes": _SETTINGS + "test_large_requests_wait_for_memory_and_small_ones_do_not",
+    "zookeeper.set.acl": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "zookeeper.ssl.client.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
 }
 """Broker key to the test of its effect."""
 
@@ -367,9 +369,7 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "transaction.state.log.segment.bytes",
         "transactional.id.expiration.ms",
         "zookeeper.max.in.flight.requests",
-        "zookeeper.set.acl",
         "zookeeper.ssl.cipher.suites",
-        "zookeeper.ssl.client.enable",
         "zookeeper.ssl.crl.enable",
         "zookeeper.ssl.enabled.protocols",
         "zookeeper.ssl.endpoint.identification.algorithm",

@@ -87,6 +87,8 @@ def test_reporters_of_java_are_warned_about(tmp_path: Path) -> None:
             "authorizer.class.name",
             "no authorizer",
         ),
+        ("zookeeper.connect=z:1\nzookeeper.set.acl=true", "zookeeper.set.acl", "authenticate"),
+        ("zookeeper.connect=z:1\nzookeeper.ssl.client.enable=true", "zookeeper.ssl.client.enable", "TLS"),
         ("broker.id=1001", "broker.id", "reserved.broker.max.id (1000)"),
         ("broker.id=1\nnode.id=2", "node.id", "same value"),
         ("broker.id.generation.enable=false", "broker.id", "greater than or equal to 0"),
@@ -138,6 +140,11 @@ def test_wrong_setting_is_refused_with_key_and_what_is_allowed(
     assert caught.value.key == key
     assert part in caught.value.problem
     assert "\n" not in str(caught.value)
+
+
+def test_security_of_zookeeper_matters_only_with_one(tmp_path: Path) -> None:
+    text = "zookeeper.set.acl=true\nzookeeper.ssl.client.enable=true\nzookeeper.connect="
+    assert _load(tmp_path, text).zookeeper_connect is None
 
 
 def test_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
