@@ -487,6 +487,11 @@ class Log(LogReader):
         for segment in self._segments.within(self.recovery_point, end):
             is_new = is_new or segment.base_offset >= self.recovery_point
             segment.flush()
+        for descriptor in self._snapshots.open_within(self.recovery_point, end):
+            try:
+                self._files.fsync(descriptor)
+            finally:
+                self._files.close(descriptor)
         if is_new:
             self._files.fsync_directory(self.directory)
         self._mark_flushed(end)
@@ -500,6 +505,8 @@ class Log(LogReader):
             for segment in self._segments.within(self.recovery_point, end):
                 is_new = is_new or segment.base_offset >= self.recovery_point
                 descriptors += segment.duplicate_descriptors()
+            # A roll does not wait for the disk with its snapshot; like Kafka, its flush does.
+            descriptors += self._snapshots.open_within(self.recovery_point, end)
         return PendingFlush(
             end, descriptors, self.directory if is_new else None, self._files, self._truncations
         )

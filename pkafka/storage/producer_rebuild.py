@@ -3,6 +3,8 @@
 Not the rules (producer_state.py) and not the bytes (producer_snapshot.py).
 """
 
+import contextlib
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
@@ -113,6 +115,15 @@ class ProducerSnapshots:
             write_snapshot(self._files, self.path(offset), producers.entries.values(), durable=durable)
             self._offsets.add(offset)
             self.latest_taken = offset
+
+    def open_within(self, start: Offset, end: Offset) -> list[int]:
+        """Descriptors of the snapshots in (start, end], for a flush by the caller, who closes them."""
+        descriptors = []
+        for offset in self._offsets:
+            if start < offset <= end:
+                with contextlib.suppress(FileNotFoundError):
+                    descriptors.append(self._files.open(self.path(offset), os.O_RDWR))
+        return descriptors
 
     def forget(self, offset: Offset) -> Path | None:
         """The file of the snapshot at ``offset`` belongs to somebody else from now on; None without one."""

@@ -1,7 +1,9 @@
 """A disk that refuses: nothing that was acknowledged is lost, and nothing is written behind a failure."""
 
 import errno
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -152,3 +154,33 @@ def test_files_are_synced_when_kafka_syncs_them(faulty: World, files: FaultyFile
     log.close()
     assert files.calls.count("fsync") >= 3
     assert "fsync_directory" in files.calls
+
+
+@pytest.mark.parametrize("in_a_thread", [False, True])
+def test_the_flush_after_a_roll_takes_the_snapshot_along(
+    faulty: World, files: FaultyFiles, monkeypatch: pytest.MonkeyPatch, in_a_thread: bool
+) -> None:
+    """Else a power cut leaves an empty one, and the next start reads the log from an older one on."""
+    flushed: list[str] = []
+
+    def noted(descriptor: int) -> None:
+        flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+
+    monkeypatch.setattr(files, "fsync", noted)
+    log = faulty.create()
+    append(log, b"a", pid=7, epoch=0, sequence=0)
+    log.roll(NOW)
+    append(log, b"b", pid=7, epoch=0, sequence=1)
+    assert flushed == []
+    if in_a_thread:
+        pending = log.prepare_flush()
+        pending.run()
+        log.finish_flush(pending)
+    else:
+        log.flush(1)
+    base, following = f"{0:020d}", f"{1:020d}"
+    assert sorted(flushed) == [f"{base}.index", f"{base}.log", f"{base}.timeindex", f"{following}.snapshot"]
+    assert log.recovery_point == 1
+    flushed.clear()
+    log.flush()
+    assert sorted(flushed) == [f"{following}.index", f"{following}.log", f"{following}.timeindex"]
