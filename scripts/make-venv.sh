@@ -24,7 +24,8 @@ is_new_enough() {
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
 }
 
-if [ ! -x .venv/bin/python ] || ! is_new_enough .venv/bin/python; then
+# One without pip was interrupted while it was made.
+if [ ! -x .venv/bin/python ] || ! is_new_enough .venv/bin/python || ! .venv/bin/python -c 'import pip' 2>/dev/null; then
     python=
     for candidate in ${PYTHON:-python3.13 python3.12 python3.11 python3 python3.14}; do
         if is_new_enough "$candidate"; then
@@ -33,7 +34,8 @@ if [ ! -x .venv/bin/python ] || ! is_new_enough .venv/bin/python; then
         fi
     done
     if [ -z "$python" ]; then
-        found=$(python3 --version 2>/dev/null || echo "no python3")
+        asked=${PYTHON:-python3}
+        found=$($asked --version 2>/dev/null || echo "no $asked")
         fail "Python 3.11 or newer is needed, found $found: $(install_with 'python3 python3-venv' python3.13 python@3.13)"
     fi
     if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
