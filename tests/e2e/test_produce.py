@@ -28,6 +28,8 @@ from tests.raw_client import (
     batch,
     create_topic,
     fetch_from,
+    fetch_request,
+    fetched,
     new_topic_name,
     produce_request,
     produce_to,
@@ -166,6 +168,23 @@ def test_pipelined_requests_for_all_workers_are_answered_in_order(address: str, 
         assert read_values(client, topic, n) == [
             b"%d" % place for place, partition in enumerate(order) if partition == n
         ]
+
+
+def test_what_follows_pipelined_records_finds_them_in_the_log(address: str, client: RawClient) -> None:
+    topic = create_topic(address, 4)
+    stream = b""
+    for round_number in range(30):
+        for n in range(4):
+            stream += client.encoded(produce_request({(topic, n): batch(b"%d" % round_number)}), 9)
+        stream += client.encoded(
+            fetch_request({(topic, n): round_number for n in range(4)}, max_wait_ms=0), 11
+        )
+    client.send_bytes(stream)
+    for round_number in range(30):
+        for _ in range(4):
+            assert client.receive().responses[0].partition_responses[0].base_offset == round_number
+        for part in fetched(client.receive()).values():
+            assert [record.value for record in records_of(part)] == [b"%d" % round_number]
 
 
 def test_many_producers_of_all_partitions_at_once(address: str) -> None:
