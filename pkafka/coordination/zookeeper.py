@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 Untyped: TypeAlias = Any
 """What kazoo, which has no annotations, hands over."""
 
-_PIPELINE_REQUESTS_MAX: Final = 96  # far below what kazoo's wake-up pipe holds
+PIPELINE_REQUESTS_MAX: Final = 96  # far below what kazoo's wake-up pipe holds
 _PIPELINE_BYTES_MAX: Final = 4 << 20
 _CLOSE_TIMEOUT_S: Final = 10.0
 
@@ -80,6 +80,8 @@ class ZooKeeperStore:
         resume: id and password of a session to take over. When it is over already a new one begins: compare
             :attr:`session_id`.
         create_chroot: make the chroot's nodes when they are missing, as a broker does at its start.
+        in_flight_max: how many requests of a batch may be without an answer, up to
+            :data:`PIPELINE_REQUESTS_MAX`.
 
     Raises:
         ConnectionLossError: no server answered in time.
@@ -95,9 +97,11 @@ class ZooKeeperStore:
         connect_timeout_ms: int | None = None,
         resume: tuple[int, bytes] | None = None,
         create_chroot: bool = False,
+        in_flight_max: int = PIPELINE_REQUESTS_MAX,
     ) -> None:
         hosts, self._chroot = _split_connect(connect)
         self._timeout_s = session_timeout_ms / 1000
+        self._in_flight_max = min(in_flight_max, PIPELINE_REQUESTS_MAX)
         self._state_lock = threading.Lock()
         self._state: SessionState | None = None
         self._session_callbacks: list[SessionCallback] = []
@@ -148,8 +152,8 @@ class ZooKeeperStore:
 
     def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
         found: list[tuple[bytes, Stat] | None] = []
-        for start in range(0, len(paths), _PIPELINE_REQUESTS_MAX):
-            found += self._get_window(paths[start : start + _PIPELINE_REQUESTS_MAX])
+        for start in range(0, len(paths), self._in_flight_max):
+            found += self._get_window(paths[start : start + self._in_flight_max])
         return found
 
     # Writes
@@ -214,7 +218,7 @@ class ZooKeeperStore:
         outcomes: list[MultiOutcome] = []
         position = 0
         while position < len(planned):
-            window = _window(planned[position:])
+            window = _window(planned[position : position + self._in_flight_max])
             outcomes += self._multi_window(window)
             position += len(window)
         return outcomes
@@ -539,11 +543,11 @@ def _window(
     planned: Sequence[tuple[Sequence[Op], list[Op]]],
 ) -> Sequence[tuple[Sequence[Op], list[Op]]]:
     size = 0
-    for count, (_, full_ops) in enumerate(planned[:_PIPELINE_REQUESTS_MAX]):
+    for count, (_, full_ops) in enumerate(planned):
         size += request_bytes(full_ops)
         if count and size > _PIPELINE_BYTES_MAX:
             return planned[:count]
-    return planned[:_PIPELINE_REQUESTS_MAX]
+    return planned
 
 
 def _stat(stat: Untyped) -> Stat:

@@ -261,14 +261,19 @@ class Control:
             from pkafka.coordination.embedded import EmbeddedStore
 
             return EmbeddedStore(self.setup.store_file, resume=session)
-        from pkafka.coordination.zookeeper import ZooKeeperStore
+        from pkafka.coordination.zookeeper import PIPELINE_REQUESTS_MAX, ZooKeeperStore
 
+        # Kafka's default of 10 would make a start with many partitions slow, so it counts only when somebody wrote it.
+        in_flight_max = PIPELINE_REQUESTS_MAX
+        if config.is_set("zookeeper.max.in.flight.requests"):
+            in_flight_max = config.zookeeper_max_in_flight_requests
         return ZooKeeperStore(
             config.zookeeper_connect,
             config.zookeeper_session_timeout_ms,
             connect_timeout_ms=config.zookeeper_connection_timeout_ms,
             resume=session,
             create_chroot=True,
+            in_flight_max=in_flight_max,
         )
 
     def _take_identity(self, identity: Identity) -> None:

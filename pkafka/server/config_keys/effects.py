@@ -15,6 +15,7 @@ _LIVE: Final = "tests/e2e/test_configs_live.py::"
 _PROCESSES: Final = "tests/faults/test_deaths.py::"
 _SETTINGS: Final = "tests/e2e/test_broker_settings.py::"
 _TIMEOUTS: Final = "tests/interop/test_zookeeper_timeouts.py::"
+_ZOOKEEPER: Final = "tests/unit/coordination/test_zookeeper.py::"
 _WORKER_LOGS: Final = "tests/unit/server/test_worker_logs.py::"
 
 _KRAFT: Final = "For KRaft and for the migration to it, which are not here."
@@ -120,6 +121,7 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "queued.max.request.bytes": _SETTINGS + "test_large_requests_wait_for_memory_and_small_ones_do_not",
     "zookeeper.set.acl": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "zookeeper.ssl.client.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "zookeeper.max.in.flight.requests": _ZOOKEEPER + "test_no_more_requests_than_allowed_wait_for_an_answer",
 }
 """Broker key to the test of its effect."""
 
@@ -368,7 +370,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "transaction.state.log.replication.factor",
         "transaction.state.log.segment.bytes",
         "transactional.id.expiration.ms",
-        "zookeeper.max.in.flight.requests",
         "zookeeper.ssl.cipher.suites",
         "zookeeper.ssl.crl.enable",
         "zookeeper.ssl.enabled.protocols",

@@ -1,7 +1,9 @@
 """What only shows on a real ZooKeeper: lost connections, expired sessions, chroots."""
 
+import contextlib
 import queue
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -20,6 +22,7 @@ from pkafka.coordination.store import (
     WatchKind,
 )
 from pkafka.coordination.zookeeper import ZooKeeperStore
+from tests.talk import wait_for
 from tests.unit.coordination.worlds import WAIT_S, Events, expect, expire_session
 from tests.zookeeper import ZooKeeper, running_zookeeper
 
@@ -46,6 +49,7 @@ def states_of(store: ZooKeeperStore) -> "queue.SimpleQueue[SessionState]":
 
 
 def cut_connection(store: ZooKeeperStore) -> None:
+    wait_for(lambda: store._client.connected, what="a connection to cut")
     store._client._connection._socket.shutdown(socket.SHUT_RDWR)
 
 
@@ -214,3 +218,49 @@ def test_a_dead_server_costs_a_bounded_wait() -> None:
             call()
     assert isinstance(store.multi_many([[CreateOp("/c", b"")]])[0], ConnectionLossError)
     store.close()
+
+
+def serve_without_nodes(listening: socket.socket, batches: list[int]) -> None:
+    """A server that answers "no such node", and only when nothing more comes; notes how many waited for it."""
+
+    def read_frame() -> bytes:
+        data = b""
+        while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+            chunk = client.recv(4 if len(data) < 4 else 4 + int.from_bytes(data[:4], "big") - len(data))
+            if not chunk:
+                raise EOFError
+            data += chunk
+        return data[4:]
+
+    def send_frame(payload: bytes) -> None:
+        client.sendall(struct.pack(">i", len(payload)) + payload)
+
+    client, _ = listening.accept()
+    with client, contextlib.suppress(EOFError, OSError):
+        read_frame()
+        send_frame(struct.pack(">iiqi16s?", 0, 10_000, 1, 16, b"password", False))
+        while True:
+            waiting: list[int] = []
+            client.settimeout(WAIT_S)
+            waiting.append(int.from_bytes(read_frame()[:4], "big", signed=True))
+            client.settimeout(0.3)
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    waiting.append(int.from_bytes(read_frame()[:4], "big", signed=True))
+            batches.append(sum(xid > 0 for xid in waiting))
+            for xid in waiting:
+                send_frame(struct.pack(">iqi", xid, 0, -101))
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(4, [4, 4, 2]), (1_000, [10])])
+def test_no_more_requests_than_allowed_wait_for_an_answer(limit: int, expected: list[int]) -> None:
+    batches: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=serve_without_nodes, args=(listening, batches), daemon=True)
+        server.start()
+        connect = f"127.0.0.1:{listening.getsockname()[1]}"
+        with ZooKeeperStore(connect, 10_000, in_flight_max=limit) as store:
+            assert store.get_many([f"/n{number}" for number in range(10)]) == [None] * 10
+            found = list(batches)
+        server.join(WAIT_S)
+    assert found == expected
