@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _TYPES: Final = ("topics", "brokers", "broker-loggers")
 _LATER: Final = ("clients", "users", "ips", "client-metrics")
+_LATER_FLAGS: Final = (
+    *("user", "client", "ip", "client_metrics"),
+    *("user_defaults", "client_defaults", "ip_defaults", "zookeeper"),
+)
 _SHORT: Final = {"topic": "topics", "broker": "brokers", "broker_logger": "broker-loggers"}
 
 
@@ -47,6 +51,14 @@ class Entity(NamedTuple):
 @click.option(
     "--broker-logger", metavar="ID", help="Short for --entity-type broker-loggers --entity-name ID."
 )
+@click.option("--user", hidden=True)
+@click.option("--client", hidden=True)
+@click.option("--ip", hidden=True)
+@click.option("--client-metrics", hidden=True)
+@click.option("--user-defaults", is_flag=True, hidden=True)
+@click.option("--client-defaults", is_flag=True, hidden=True)
+@click.option("--ip-defaults", is_flag=True, hidden=True)
+@click.option("--zookeeper", hidden=True)
 @click.option("--add-config", metavar="K=V,K=[A,B]", help="Keys to set; brackets protect commas.")
 @click.option("--add-config-file", metavar="FILE", help="Properties file of keys to set.")
 @click.option("--delete-config", metavar="K,K", help="Keys to set back.")
@@ -56,6 +68,9 @@ class Entity(NamedTuple):
 def main(common: Common, **flags: object) -> None:
     """Show and change dynamic configurations."""
     _check_action(flags)
+    for name in _LATER_FLAGS:
+        if flags[name]:
+            raise CommandError(f"--{name.replace('_', '-')} is not supported by this version of pk-configs")
     entity = _entity(flags)
     with common.admin() as admin:
         if flags["describe"]:

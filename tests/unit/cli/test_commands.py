@@ -243,6 +243,18 @@ def test_usage_of_pk_configs(args: list[str], text: str, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
+    "entity",
+    [["--user", "u"], ["--client", "c"], ["--ip", "::1"], ["--user-defaults"], ["--entity-type", "users"]],
+)
+def test_entities_of_kafka_that_come_later_are_told_from_typing_errors(
+    entity: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ["--bootstrap-server", "h:1", "--alter", "--add-config", "producer_byte_rate=1", *entity]
+    assert configs.main.run(args) == ExitStatus.FAILURE
+    assert "is not supported by this version of pk-configs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "args",
     [
         [],
