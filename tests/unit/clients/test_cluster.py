@@ -30,7 +30,7 @@ FAST = {"retry.backoff.ms": 5, "reconnect.backoff.ms": 5, "reconnect.backoff.max
 
 
 def cluster_of(bootstrap: str, *, fail_fast: bool = True, **keys: object) -> Cluster:
-    values: dict[str, object] = {"bootstrap.servers": bootstrap, "default.api.timeout.ms": 3_000, **FAST}
+    values: dict[str, object] = {"bootstrap.servers": bootstrap, "default.api.timeout.ms": 15_000, **FAST}
     values.update({key.replace("_", "."): value for key, value in keys.items()})
     return Cluster(ClientConfig.from_properties(values), fail_fast=fail_fast)
 
@@ -61,11 +61,12 @@ def test_a_request_that_the_broker_lacks_is_named() -> None:
 
 def test_nobody_listening_fails_at_once_at_the_connect_stage() -> None:
     started = time.monotonic()
-    with cluster_of(f"127.0.0.1:{free_port()}") as cluster, pytest.raises(ConnectError) as caught:
+    patient = cluster_of(f"127.0.0.1:{free_port()}", default_api_timeout_ms=60_000)
+    with patient as cluster, pytest.raises(ConnectError) as caught:
         cluster.refresh()
     assert caught.value.stage is Stage.CONNECT
     assert caught.value.hint is not None
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
 
 
 def test_a_service_keeps_trying_until_its_time_is_up() -> None:
@@ -98,7 +99,7 @@ def test_a_silent_broker_times_out_in_the_handshake() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         impatient = cluster_of(
-            f"127.0.0.1:{port}", socket_connection_setup_timeout_ms=100, default_api_timeout_ms=150
+            f"127.0.0.1:{port}", socket_connection_setup_timeout_ms=400, default_api_timeout_ms=500
         )
         with impatient as cluster, pytest.raises(ConnectError) as caught:
             cluster.refresh()
@@ -112,7 +113,7 @@ def test_a_name_that_does_not_resolve_says_so() -> None:
 
 
 def test_an_unanswered_request_times_out() -> None:
-    with FakeBroker() as broker, cluster_of(broker.bootstrap, default_api_timeout_ms=150) as cluster:
+    with FakeBroker() as broker, cluster_of(broker.bootstrap, default_api_timeout_ms=500) as cluster:
         broker.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda *_: NO_ANSWER
         with pytest.raises(ClientTimeoutError, match="DescribeCluster"):
             cluster.request(DescribeClusterRequest(), DescribeClusterResponse)

@@ -139,7 +139,7 @@ def test_delivery_timeout_bounds_the_retries() -> None:
 
 
 def test_an_unknown_topic_fails_after_max_block() -> None:
-    keys = {**KEYS, "max.block.ms": 100}
+    keys = {**KEYS, "max.block.ms": 500}
     with broker_with(Log()) as broker, Producer({"bootstrap.servers": broker.bootstrap, **keys}) as producer:
         with pytest.raises(ClientTimeoutError, match="not present in metadata"):
             producer.send("nope", b"x")
@@ -151,10 +151,10 @@ def test_a_full_buffer_blocks_and_then_fails() -> None:
     blocked = threading.Event()
 
     def stall(*_: object) -> Message:
-        blocked.wait(5)
+        blocked.wait(30)
         return NO_ANSWER
 
-    keys = {**KEYS, "buffer.memory": 20_000, "batch.size": 10_000, "max.block.ms": 100}
+    keys = {**KEYS, "buffer.memory": 20_000, "batch.size": 10_000, "max.block.ms": 500}
     with broker_with(Log()) as broker:
         broker.handlers[ApiKey.PRODUCE] = stall
         producer = Producer({"bootstrap.servers": broker.bootstrap, **keys})

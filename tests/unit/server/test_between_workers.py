@@ -201,10 +201,6 @@ def test_waits_at_other_workers_end_however_long_a_client_waits(
         for offset in range(3):
             await fetch_both(offset)
         assert idle.fetches.size == 3
-        for _ in range(200):
-            await asyncio.sleep(0.01)
-            if not idle.fetches.size:
-                return
-        raise AssertionError(f"{idle.fetches.size} waits are left")
+        await until(lambda: not idle.fetches.size)
 
     with_family(tmp_path, body)

@@ -176,7 +176,7 @@ def test_a_deletion_that_takes_long_keeps_nobody_waiting(
 
     def remove(path: Path) -> None:
         begun.set()
-        assert disk.wait(5)
+        assert disk.wait(30)
         path.rmdir()
 
     monkeypatch.setattr(shutil, "rmtree", remove)
@@ -184,8 +184,8 @@ def test_a_deletion_that_takes_long_keeps_nobody_waiting(
     async def play(stage: Stage) -> None:
         worker = stage.workers[0]
         worker.note("unlink", [[str(tree)], 0])
-        await asyncio.to_thread(begun.wait, 5)
-        await asyncio.wait_for(worker.call("checkpoint", rows(tmp_path, t=1)), 2)
+        assert await asyncio.to_thread(begun.wait, 20)
+        await asyncio.wait_for(worker.call("checkpoint", rows(tmp_path, t=1)), 20)
         disk.set()
         while tree.exists():  # noqa: ASYNC110 - files cannot be waited for
             await asyncio.sleep(0.005)

@@ -352,7 +352,7 @@ def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
                 {0: [("t", mine, 0)], 1: [("t", theirs, 0)]}, timeout_ms=60_000, hurried=asyncio.Event()
             )
         )
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # nothing is to happen: only waiting shows that
         assert not waiting.done()
         produce.append(other, "t", theirs, bytearray(GOOD), VERSION, 1, "me", None)
         await asyncio.wait_for(waiting, 5)

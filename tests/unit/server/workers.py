@@ -100,13 +100,11 @@ class Family:
             line.close()
 
 
-async def until(condition: Callable[[], bool], *, turns: int = 1000) -> None:
-    """Let the loop run until something holds."""
-    for _ in range(turns):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never came to that")
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop, and the threads that work for it, run until something holds."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - what it waits for sets no event
+            await asyncio.sleep(0)
 
 
 def with_family(
