@@ -10,6 +10,7 @@ The order is Kafka's LogLoader's:
  6. Producer state: the newest snapshot, then the batches behind it.
 """
 
+import contextlib
 import logging
 import os
 from dataclasses import dataclass, field
@@ -261,7 +262,23 @@ class _Loader:
             low = min(low, base)
             high = max(high, base + 1, _scanned_end(segment))
             segment.release_files()
-        return low, high
+        return (self._source_of_split(low) if high > low else low), high
+
+    def _source_of_split(self, low: Offset) -> Offset:
+        """Where the covered segments begin: ``low``, or before it when Kafka split a segment whose first offset is not
+        its base (it names the first piece after the offset)."""
+        names = [name for name in self._names() if name.endswith(LOG_SUFFIX)]
+        before = max(
+            (base for base in map(base_offset_of, names) if base is not None and base < low), default=low
+        )
+        if before == low:
+            return low
+        segment = self._open(before)
+        is_source = False
+        with contextlib.suppress(DamagedBatchError):
+            is_source = any(batch.base_offset == low for batch in segment.scan(0, check=False))
+        segment.release_files()
+        return before if is_source else low
 
     def _delete_covered(self, covered: tuple[Offset, Offset]) -> None:
         low, high = covered

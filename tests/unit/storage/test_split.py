@@ -251,6 +251,20 @@ def test_a_kill_at_every_change_loses_nothing_and_doubles_nothing(tmp_path: Path
     assert changes > 40
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_what_kafka_leaves_when_it_is_killed_between_the_renames(tmp_path: Path, clean: bool) -> None:
+    """Its first piece has the name of the first offset, which is not that of the segment."""
+    world = World(tmp_path, WIDE)
+    write_segment(world, [10, 11, FAR + 10, FAR + 11])
+    pieces = {10: [10, 11], FAR + 10: [FAR + 10, FAR + 11]}
+    for base, offsets in pieces.items():
+        write_segment(world, offsets, base=base)
+        (world.directory / f"{base:020d}.log").rename(world.directory / f"{base:020d}.log.swap")
+    log = opened(world, clean=clean)
+    assert bases_of(log) == [10, FAR + 10]
+    assert [offset for offset, _ in everything(log)] == [10, 11, FAR + 10, FAR + 11]
+
+
 def test_a_full_disk_leaves_the_segment_and_no_pieces(tmp_path: Path) -> None:
     files = FaultyFiles()
     world = World(tmp_path, WIDE, files)
