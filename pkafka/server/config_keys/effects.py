@@ -9,6 +9,7 @@ from typing import Final
 
 _BAD_INPUT: Final = "tests/e2e/test_bad_input.py::"
 _CONFIG: Final = "tests/unit/server/test_config.py::"
+_IDENTITY: Final = "tests/unit/server/test_identity.py::"
 _LIMITS: Final = "tests/e2e/test_limits.py::"
 _LISTENER: Final = "tests/unit/net/test_listener.py::"
 _LIVE: Final = "tests/e2e/test_configs_live.py::"
@@ -70,7 +71,7 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "pkafka.heartbeat.timeout.ms": _PROCESSES + "test_a_stopped_worker_is_killed_and_replaced",
     "pkafka.workers": _CONFIG + "test_workers_follow_the_cores_unless_set",
     "process.roles": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
-    "reserved.broker.max.id": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "reserved.broker.max.id": _IDENTITY + "test_an_id_is_generated_above_those_that_people_give_and_kept",
     "security.inter.broker.protocol": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "zookeeper.connect": _CONFIG + "test_a_file_without_log_dirs_never_means_the_temporary_folder",
     "log.initial.task.delay.ms": _WORKER_LOGS + "test_the_tasks_of_the_log_manager_begin_after_their_delay",
