@@ -9,6 +9,7 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.testing import Broker
+from tests.faults.conftest import MakeBroker
 from tests.faults.wire import EARLIEST, Wire, eventually, produce_when_possible, read_all, values_of
 
 BATCHES = 30
@@ -58,6 +59,24 @@ def test_a_torn_tail_is_cut_and_produces_go_on(broker: Broker) -> None:
         assert len(found) >= len(all_values) // 2 - 3
         assert produce_when_possible(broker.bootstrap, topic, 0, [b"on"]) == len(found)
         assert values_of(read_all(broker.bootstrap, topic, 0)) == [*found, b"on"]
+
+
+def test_what_a_killed_broker_had_preallocated_is_cut(make_broker: MakeBroker) -> None:
+    broker = make_broker(**{"log.preallocate": "true"})
+    broker.start()
+    written = write(broker, "t", segment_bytes=2000)
+    assert active_segment(broker, "t").stat().st_size == 2000
+    broker.kill()
+    broker.start()
+    assert values_of(read_all(broker.bootstrap, "t", 0)) == written
+    assert active_segment(broker, "t").stat().st_size < 2000
+    produce_when_possible(broker.bootstrap, "t", 0, [b"on", *[b"x" * 400] * 4])
+    produce_when_possible(broker.bootstrap, "t", 0, [b"x" * 400] * 4)
+    assert active_segment(broker, "t").stat().st_size == 2000
+    assert broker.stop() == 0
+    assert active_segment(broker, "t").stat().st_size < 2000
+    broker.start()
+    assert values_of(read_all(broker.bootstrap, "t", 0))[: len(written) + 1] == [*written, b"on"]
 
 
 def test_a_tail_of_zeros_or_of_garbage_is_cut(broker: Broker) -> None:

@@ -58,7 +58,7 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "log.flush.offset.checkpoint.interval.ms": _LIVE + "test_flush_messages_and_flush_ms",
     "log.flush.scheduler.interval.ms": _LIVE + "test_flush_messages_and_flush_ms",
     "log.message.timestamp.type": _CONFIG + "test_log_config_is_what_topics_inherit",
-    "log.preallocate": _CONFIG + "test_log_config_is_what_topics_inherit",
+    "log.preallocate": "tests/faults/test_damage.py::test_what_a_killed_broker_had_preallocated_is_cut",
     "log.retention.check.interval.ms": _LIVE + "test_broker_retention",
     "log.retention.hours": _CONFIG + "test_topics_inherit_the_finest_unit_that_is_set",
     "log.retention.minutes": _CONFIG + "test_topics_inherit_the_finest_unit_that_is_set",
