@@ -14,6 +14,7 @@ from pkafka.storage.index_file import IndexFile
 
 _ENTRY: Final = Struct(">ii")
 _OFFSET: Final = Struct(">i")
+_POSITION: Final = Struct(">4xi")
 
 
 class OffsetIndex(IndexFile):
@@ -42,6 +43,13 @@ class OffsetIndex(IndexFile):
             return self.last_offset, self.last_position
         slot = self._slot_at_or_below(target - self.base_offset, _OFFSET)
         return self._entry_at(slot) if slot >= 0 else (self.base_offset, 0)
+
+    def position_at_or_below(self, position: int) -> int:
+        """The last indexed position not above ``position``; 0 without one."""
+        if not self.entries:
+            return 0
+        slot = self._slot_at_or_below(position, _POSITION)
+        return self._entry_at(slot)[1] if slot >= 0 else 0
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or behind ``offset``."""

@@ -394,6 +394,11 @@ class Segment:
         """All batches from ``position`` on, in big reads; see batch_scan.scan."""
         return scan(self._files, self.fileno(), position, self.size, check=check)
 
+    def scan_tail(self, length: int) -> Iterator[StoredBatch]:
+        """The batches in the last ``length`` bytes, and perhaps some before them."""
+        self.load_indexes()
+        return self.scan(self.offset_index.position_at_or_below(self.size - length), check=False)
+
     def read_bytes(self, position: int, length: int) -> bytes:
         """Bytes of the ``.log`` file."""
         return self._files.pread(self.fileno(), length, position)

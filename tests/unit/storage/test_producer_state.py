@@ -94,6 +94,39 @@ def test_duplicates_are_known_after_a_restart(world: World, clean: bool) -> None
     assert append(log, b"y", pid=9, epoch=4, sequence=20).base_offset == 20
 
 
+@pytest.mark.parametrize("crashes", [1, 2])
+@pytest.mark.parametrize("count", [3, 5, 8, 20])
+def test_every_batch_that_may_be_sent_again_is_known_after_a_crash(
+    world: World, count: int, crashes: int
+) -> None:
+    log = world.create()
+    append(log, b"x", b"y", pid=7, epoch=0, sequence=0)
+    for sequence in range(count):
+        append(log, b"x" * 50, pid=9, epoch=4, sequence=sequence)
+    for _ in range(crashes):
+        # The start after the first crash leaves a snapshot at the end of the log.
+        world.crash(log)
+        log = world.open()
+    in_flight = range(max(count - 5, 0), count)
+    for sequence in in_flight:
+        again = append(log, b"x" * 50, pid=9, epoch=4, sequence=sequence)
+        assert (again.base_offset, again.duplicate) == (2 + sequence, True)
+    assert append(log, b"x", b"y", pid=7, epoch=0, sequence=0).duplicate
+    assert append(log, b"y", pid=9, epoch=4, sequence=count).base_offset == 2 + count
+
+
+def test_a_producers_earlier_epoch_is_not_remembered_after_a_crash(world: World) -> None:
+    log = world.create()
+    append(log, b"x", pid=9, epoch=4, sequence=0)
+    append(log, b"y", pid=9, epoch=5, sequence=0)
+    world.crash(log)
+    log = world.open()
+    with pytest.raises(ApiError) as refused:
+        append(log, b"x", pid=9, epoch=4, sequence=0)
+    assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert append(log, b"y", pid=9, epoch=5, sequence=0).duplicate
+
+
 def test_producers_are_known_after_their_records_are_gone(world: World) -> None:
     log = world.create()
     for sequence in range(20):
