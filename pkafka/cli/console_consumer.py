@@ -14,11 +14,12 @@ from pkafka.cli import output
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.options import (
     CommandError,
+    client_properties,
     command,
     parse_assignments,
     require,
+    require_brokers,
     stream_output_option,
-    use_environment,
 )
 from pkafka.cli.output import JsonList, OutputFormat, to_json
 from pkafka.cli.topic_filter import topic_pattern
@@ -134,19 +135,13 @@ def _offset(text: str) -> int:
 
 
 def _consumer_properties(flags: Mapping[str, object]) -> dict[str, object]:
-    from pkafka.clients.properties import load_properties
-
-    values: dict[str, object] = {}
-    if flags["consumer_config"]:
-        values.update(load_properties(str(flags["consumer_config"])))
-    use_environment(values)
-    pairs = flags["consumer_property"]
-    assert isinstance(pairs, tuple)
-    values.update(parse_assignments(pairs, option="--consumer-property"))
-    if flags["bootstrap_server"]:
-        values["bootstrap.servers"] = flags["bootstrap_server"]
-    if not values.get("bootstrap.servers"):
-        raise click.UsageError('Missing required argument "[bootstrap-server]"')
+    values = client_properties(
+        flags["consumer_config"],
+        flags["bootstrap_server"],
+        flags["consumer_property"],
+        option="--consumer-property",
+    )
+    require_brokers(values)
     if flags["isolation_level"]:
         values["isolation.level"] = flags["isolation_level"]
     if flags["from_beginning"]:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pkafka.cli import output
-from pkafka.cli.options import CommandError, command, parse_assignments, parse_duration_ms, use_environment
+from pkafka.cli.options import (
+    CommandError,
+    client_properties,
+    command,
+    parse_assignments,
+    parse_duration_ms,
+    require_brokers,
+)
 
 if TYPE_CHECKING:
     from pkafka.clients.producer import Producer, RecordMetadata
@@ -90,7 +97,9 @@ def main(**flags: object) -> None:
     topic = str(flags["topic"])
     properties = _producer_properties(flags)
     reader_properties = load_properties(str(flags["reader_config"])) if flags["reader_config"] else {}
-    reader_properties.update(_pairs(flags["reader_property"], "--property"))
+    pairs = flags["reader_property"]
+    assert isinstance(pairs, tuple)
+    reader_properties.update(parse_assignments(pairs, option="--property"))
     reader = LineReader(reader_properties)
     _check_reachable(properties)
 
@@ -120,18 +129,13 @@ def _finish(producer: "Producer") -> None:
 
 
 def _producer_properties(flags: Mapping[str, object]) -> dict[str, object]:
-    from pkafka.clients.properties import load_properties
-
-    values: dict[str, object] = {}
-    if flags["producer_config"]:
-        values.update(load_properties(str(flags["producer_config"])))
-    use_environment(values)
-    values.update(_pairs(flags["producer_property"], "--producer-property"))
-    servers = flags["bootstrap_server"] or flags["broker_list"]
-    if servers:
-        values["bootstrap.servers"] = servers
-    if not values.get("bootstrap.servers"):
-        raise click.UsageError('Missing required argument "[bootstrap-server]"')
+    values = client_properties(
+        flags["producer_config"],
+        flags["bootstrap_server"] or flags["broker_list"],
+        flags["producer_property"],
+        option="--producer-property",
+    )
+    require_brokers(values)
     for name, (key, default) in _FLAGS.items():
         given = flags[name]
         if given is not None:
@@ -148,11 +152,6 @@ def _producer_properties(flags: Mapping[str, object]) -> dict[str, object]:
 
 def _number_of(key: str, text: str) -> str:
     return str(parse_duration_ms(text)) if key.endswith(".ms") else text
-
-
-def _pairs(items: object, option: str) -> dict[str, str]:
-    assert isinstance(items, tuple)
-    return parse_assignments(items, option=option)
 
 
 def _check_reachable(properties: Mapping[str, object]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.options import CommandError, command, text_output_option, use_environment
+from pkafka.cli.options import CommandError, client_properties, command, require_brokers, text_output_option
 from pkafka.cli.output import OutputFormat, View, line, note, show
 from pkafka.model import TopicPartition
 
@@ -108,17 +108,8 @@ def main(**flags: object) -> None:
 
 
 def _properties(flags: Mapping[str, object]) -> dict[str, object]:
-    from pkafka.clients.properties import load_properties
-
-    values: dict[str, object] = {}
-    if flags["consumer_config"]:
-        values.update(load_properties(str(flags["consumer_config"])))
-    use_environment(values)
-    servers = flags["bootstrap_server"] or flags["broker_list"]
-    if servers:
-        values["bootstrap.servers"] = servers
-    if not values.get("bootstrap.servers"):
-        raise click.UsageError('Missing required argument "[bootstrap-server]"')
+    values = client_properties(flags["consumer_config"], flags["bootstrap_server"] or flags["broker_list"])
+    require_brokers(values)
     values["receive.buffer.bytes"] = flags["socket_buffer_size"]
     values["max.partition.fetch.bytes"] = flags["fetch_size"]
     values["auto.offset.reset"] = "latest" if flags["from_latest"] else "earliest"

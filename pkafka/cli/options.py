@@ -247,16 +247,8 @@ class Common(NamedTuple):
             ConfigError: the file cannot be read.
             click.UsageError: nobody names a broker.
         """
-        values: dict[str, object] = {}
-        if self.command_config is not None:
-            from pkafka.clients.properties import load_properties
-
-            values.update(load_properties(self.command_config))
-        use_environment(values)
-        if self.bootstrap_server:
-            values["bootstrap.servers"] = self.bootstrap_server
-        if not values.get("bootstrap.servers"):
-            raise click.UsageError('Missing required argument "[bootstrap-server]"')
+        values = client_properties(self.command_config, self.bootstrap_server)
+        require_brokers(values)
         return values
 
     def admin_properties(self) -> dict[str, object]:
@@ -356,11 +348,43 @@ def timeout_option(function: F) -> F:
     )(function)
 
 
-def use_environment(values: dict[str, object]) -> None:
-    """Take from the environment what stands above a properties file and below properties and flags (KIP-1137)."""
-    servers = os.environ.get("PK_BOOTSTRAP_SERVER")
+def client_properties(
+    file: object, servers: object, pairs: object = (), *, option: str = ""
+) -> dict[str, object]:
+    """A client's configuration: flag over properties over environment over file (KIP-1137).
+
+    Args:
+        file: the path of a properties file, or None.
+        servers: what --bootstrap-server says, or None.
+        pairs: ``key=value`` of the repeated flag ``option``.
+
+    Raises:
+        ConfigError: the file cannot be read.
+        click.UsageError: a pair has no ``=``.
+    """
+    values: dict[str, object] = {}
+    if file is not None:
+        from pkafka.clients.properties import load_properties
+
+        values.update(load_properties(str(file)))
+    environment = os.environ.get("PK_BOOTSTRAP_SERVER")
+    if environment:
+        values["bootstrap.servers"] = environment
+    assert isinstance(pairs, tuple)
+    values.update(parse_assignments(pairs, option=option))
     if servers:
         values["bootstrap.servers"] = servers
+    return values
+
+
+def require_brokers(properties: Mapping[str, object]) -> None:
+    """Refuse to go on when nobody names a broker.
+
+    Raises:
+        click.UsageError: in Kafka's words.
+    """
+    if not properties.get("bootstrap.servers"):
+        raise click.UsageError('Missing required argument "[bootstrap-server]"')
 
 
 def parse_duration_ms(text: str) -> int:

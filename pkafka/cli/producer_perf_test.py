@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.options import CommandError, command, parse_assignments, text_output_option, use_environment
+from pkafka.cli.options import CommandError, client_properties, command, text_output_option
 from pkafka.cli.output import OutputFormat, View, line, show
 
 if TYPE_CHECKING:
@@ -93,17 +93,12 @@ def _payload(flags: Mapping[str, object]) -> tuple[int | None, list[bytes] | Non
 
 
 def _properties(flags: Mapping[str, object]) -> dict[str, object]:
-    from pkafka.clients.properties import load_properties
-
-    values: dict[str, object] = {}
-    if flags["producer_config"]:
-        values.update(load_properties(str(flags["producer_config"])))
-    use_environment(values)
-    pairs = flags["producer_props"]
-    assert isinstance(pairs, tuple)
-    values.update(parse_assignments(pairs, option="--producer-props"))
-    if flags["bootstrap_server"]:
-        values["bootstrap.servers"] = flags["bootstrap_server"]
+    values = client_properties(
+        flags["producer_config"],
+        flags["bootstrap_server"],
+        flags["producer_props"],
+        option="--producer-props",
+    )
     if not values:
         raise click.UsageError("Either --producer-props or --producer.config must be specified.")
     values.setdefault("client.id", "perf-producer-client")
