@@ -45,8 +45,13 @@ _FREE_PREFIXES: Final = ("listener.name.", "rsm.config.", "rlmm.config.", "ssl."
 _TIMESTAMP_LIMITS: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _NO_TIMESTAMP_LIMIT: Final = 2**63 - 1
 
-# Others that name classes of Java either stop the start or belong to what is not served yet.
-_REPORTERS: Final = ("metric.reporters", "kafka.metrics.reporters")
+# Others that name classes of Java either stop the start or belong to what is refused for now (TLS, SASL, ACLs).
+_JAVA_CLASSES: Final = (
+    "metric.reporters",
+    "kafka.metrics.reporters",
+    "client.quota.callback.class",
+    "security.providers",
+)
 
 _T = TypeVar("_T")
 
@@ -446,7 +451,9 @@ def _unknown_key_warnings(originals: Mapping[str, str]) -> list[str]:
 
 def _plugin_warnings(config: BrokerConfig) -> list[str]:
     return [
-        f"{name}: classes of Java cannot be loaded; it is ignored" for name in _REPORTERS if config.get(name)
+        f"{name}: classes of Java cannot be loaded; it is ignored"
+        for name in _JAVA_CLASSES
+        if config.get(name)
     ]
 
 

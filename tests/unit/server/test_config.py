@@ -68,9 +68,15 @@ def test_unknown_key_is_warned_about_once_and_plugin_prefixes_are_not(tmp_path: 
     assert config.warnings == ("num.partitons: no such configuration key; it is ignored",)
 
 
-def test_reporters_of_java_are_warned_about(tmp_path: Path) -> None:
-    config = _load(tmp_path, "metric.reporters=com.example.Reporter\nkafka.metrics.reporters=")
-    assert config.warnings == ("metric.reporters: classes of Java cannot be loaded; it is ignored",)
+def test_classes_of_java_that_are_not_loaded_are_warned_about(tmp_path: Path) -> None:
+    config = _load(
+        tmp_path,
+        "metric.reporters=com.example.Reporter\nkafka.metrics.reporters=\nclient.quota.callback.class=com.example.Q",
+    )
+    assert config.warnings == (
+        "metric.reporters: classes of Java cannot be loaded; it is ignored",
+        "client.quota.callback.class: classes of Java cannot be loaded; it is ignored",
+    )
 
 
 @pytest.mark.parametrize(
