@@ -29,11 +29,22 @@ from pkafka.storage.partition_metadata import write_topic_id
 from pkafka.storage.recovery import LogEnvironment, create_log
 
 if TYPE_CHECKING:
+    from pkafka.server.partitions import Partition
     from pkafka.server.worker import Worker
 
 log = logging.getLogger(__name__)
 
 _PLAUSIBLE_PRODUCER_IDS: Final = 2**62
+
+
+class _Flush:
+    """A flush that runs in a thread: up to where, by now, and the sign that it has been done, or has failed."""
+
+    __slots__ = ("done", "up_to")
+
+    def __init__(self, up_to: int) -> None:
+        self.up_to = up_to
+        self.done = asyncio.Event()
 
 
 class WorkerLogs:
@@ -54,8 +65,10 @@ class WorkerLogs:
         self._overrides: dict[str, dict[str, str]] = {}
         self._defaults = worker.config.log_config()
         self._cleaner: Peer | None = None
-        self._flushing: dict[Log, int] = {}
-        """The logs that a thread is flushing, and up to where they are to be flushed by now."""
+        self._flushing: dict[Log, _Flush] = {}
+        """The logs that a thread is flushing."""
+        self.flushes_due: "list[Partition]" = []
+        """What was just appended to and is to be flushed before that is acknowledged (flush.messages)."""
         self._to_unlink: dict[int, tuple[list[str], int]] = {}
         self._pending_number = 0
         self._environment = LogEnvironment(
@@ -280,10 +293,12 @@ class WorkerLogs:
     async def _every(
         self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]], *, first_ms: int
     ) -> None:
+        """Without an interval (0 or less) once, as Kafka's scheduler."""
         await asyncio.sleep(first_ms / 1000)
-        while True:
-            await work()
+        await work()
+        while interval_ms > 0:
             await asyncio.sleep(interval_ms / 1000)
+            await work()
 
     async def _each(self, work: Callable[[Log], object], logs: Iterable[Log] | None = None) -> None:
         """Do something to every log, or to these, letting clients in between."""
@@ -321,16 +336,38 @@ class WorkerLogs:
     async def _flush(self, one: Log, *, up_to: int) -> None:
         """Flush a log in a thread. Only one does so: what is asked for while the disk is busy waits for the next turn,
         else a slow disk would get the same files again with every segment."""
-        if one in self._flushing:
-            self._flushing[one] = max(self._flushing[one], up_to)
+        busy = self._flushing.get(one)
+        if busy is not None:
+            busy.up_to = max(busy.up_to, up_to)
+            await busy.done.wait()
             return
-        self._flushing[one] = up_to
+        busy = self._flushing[one] = _Flush(up_to)
         try:
-            while await self._flush_once(one, target := self._flushing[one]):
-                if self._flushing[one] == target:
+            while await self._flush_once(one, target := busy.up_to):
+                if busy.up_to == target:
                     return
         finally:
             del self._flushing[one]
+            busy.done.set()
+
+    async def flush_appended(self, appended: Sequence[tuple["Partition", int]]) -> list["Partition"]:
+        """Flush what a request appended, then let it be read.
+
+        Args:
+            appended: the partitions, and where their logs ended after it.
+
+        Returns:
+            Those whose disk refused.
+        """
+        failed = []
+        for partition, end in appended:
+            await self._flush(partition.log, up_to=end)
+            if partition.log.recovery_point < end:
+                failed.append(partition)
+            else:
+                partition.advance_high_watermark()
+                self._worker.fetches.check(partition.key)
+        return failed
 
     async def _flush_once(self, one: Log, up_to: int) -> bool:
         try:

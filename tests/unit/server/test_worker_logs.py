@@ -120,6 +120,21 @@ def test_the_tasks_of_the_log_manager_begin_after_their_delay(tmp_path: Path) ->
     with_family(tmp_path, body, workers=1, settings=settings)
 
 
+@pytest.mark.parametrize("interval_ms", [0, -1])
+def test_a_task_without_an_interval_runs_once(tmp_path: Path, interval_ms: int) -> None:
+    async def body(family: Family) -> None:
+        done: list[int] = []
+
+        async def work() -> None:
+            done.append(1)
+
+        async with asyncio.timeout(5):
+            await family.workers[0].logs._every(interval_ms, work, first_ms=interval_ms)
+        assert done == [1]
+
+    with_family(tmp_path, body, workers=1)
+
+
 def test_topics_inherit_how_many_replicas_must_be_in_sync(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         worker, _log = await led(family)
