@@ -1,8 +1,10 @@
 """pk-console-producer: lines of standard input to records, as kafka-console-producer.sh."""
 
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
@@ -112,8 +114,8 @@ def main(**flags: object) -> None:
             failures.append(error)
             output.note(f"Error when sending message to topic {topic}: {error}")
 
-    with Producer(properties) as producer:
-        for line in _lines(sys.stdin.buffer):
+    with _Leaving() as leaving, Producer(properties) as producer:
+        for line in leaving.lines(sys.stdin.buffer):
             record = reader.read(line)
             if flags["sync"]:
                 producer.send(topic, record.value, record.key, headers=record.headers).result()
@@ -122,6 +124,48 @@ def main(**flags: object) -> None:
         _finish(producer)
     if failures:
         raise CommandError(f"{len(failures)} record(s) could not be sent: {failures[0]}")
+
+
+class _Leaving:
+    """Lets SIGINT and SIGTERM end the reading of lines, not the sending of one; the next signal ends that as well.
+
+    What was read is sent before the program ends, as by the shutdown hook of Kafka's tool.
+    """
+
+    def __init__(self) -> None:
+        self._status: int | None = None
+        self._is_reading = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._obey)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def lines(self, source: Iterable[bytes]) -> Iterable[bytes]:
+        """The lines of standard input, until a signal comes."""
+        return _lines(self._read(source))
+
+    def _read(self, source: Iterable[bytes]) -> Iterator[bytes]:
+        lines = iter(source)
+        while True:
+            self._is_reading = True
+            if self._status is not None:
+                raise click.exceptions.Exit(self._status)
+            line = next(lines, None)
+            self._is_reading = False
+            if line is None:
+                return
+            yield line
+
+    def _obey(self, number: int, _frame: FrameType | None) -> None:
+        again, self._status = self._status is not None, 128 + number
+        if self._is_reading or again:
+            raise click.exceptions.Exit(self._status)
 
 
 def _finish(producer: "Producer") -> None:
