@@ -226,6 +226,13 @@ def test_problems_of_a_dump_are_in_its_document(tmp_path: Path, capsys: pytest.C
     found = document(dump_log.main, "--files", str(segment), capsys=capsys, status=ExitStatus.FAILURE)
     assert found["rows"]
     assert found["problems"]
+    snapshot = tmp_path / f"{0:020}.snapshot"
+    snapshot.write_bytes(b"\x09" * 20)
+    found = document(
+        dump_log.main, "--files", f"{segment},{snapshot}", capsys=capsys, status=ExitStatus.FAILURE
+    )
+    assert found["rows"]
+    assert "has the snapshot version" in found["error"]["message"]
     missing = str(tmp_path / f"{1:020}.log")
     found = document(dump_log.main, "--files", missing, capsys=capsys, status=ExitStatus.FAILURE)
     assert found["error"]["message"] == f"{missing}: there is no such file"
