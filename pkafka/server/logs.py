@@ -67,7 +67,7 @@ class WorkerLogs:
         self._cleaner: Peer | None = None
         self._flushing: dict[Log, _Flush] = {}
         """The logs that a thread is flushing."""
-        self.flushes_due: "list[Partition]" = []
+        self.flushes_due: list[Partition] = []
         """What was just appended to and is to be flushed before that is acknowledged (flush.messages)."""
         self._to_unlink: dict[int, tuple[list[str], int]] = {}
         self._pending_number = 0
@@ -359,9 +359,9 @@ class WorkerLogs:
         Returns:
             Those whose disk refused.
         """
+        await asyncio.gather(*(self._flush(partition.log, up_to=end) for partition, end in appended))
         failed = []
         for partition, end in appended:
-            await self._flush(partition.log, up_to=end)
             if partition.log.recovery_point < end:
                 failed.append(partition)
             else:

@@ -96,7 +96,12 @@ class Log(LogReader):
     # -- append --------------------------------------------------------------------------------------------------
 
     def append_as_leader(
-        self, records: ValidatedRecords, *, leader_epoch: LeaderEpoch, now_ms: Millis
+        self,
+        records: ValidatedRecords,
+        *,
+        leader_epoch: LeaderEpoch,
+        now_ms: Millis,
+        flush_later: bool = False,
     ) -> AppendResult:
         """Give the batches their offsets and write them behind the last one.
 
@@ -104,6 +109,7 @@ class Log(LogReader):
             records: as validation.validate returned them; offsets and epoch are written into their memory.
             leader_epoch: of this leader.
             now_ms: the wall clock, for rolling by age.
+            flush_later: leave the flush that flush.messages asks for to the caller (see flush_is_due).
 
         Raises:
             ApiError: RECORD_LIST_TOO_LARGE, a refusal of the producer's sequence, epoch or transaction (the log is
@@ -148,11 +154,16 @@ class Log(LogReader):
             self._write(data, appended, base, offset, newest, now_ms)
             if trial is not None:
                 self._commit(trial.entries, trial.begun, trial.completed)
-            if offset - self.recovery_point >= self.config.flush_messages:
+            if not flush_later and self.flush_is_due:
                 self.flush()
         except OSError as error:
             raise self._fenced("append to", error) from error
         return AppendResult(base, offset - 1, records.log_append_time_ms, self.log_start_offset, False)
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether flush.messages wants what was appended on the disk before it is acknowledged."""
+        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
     def append_as_follower(self, data: bytes | bytearray | memoryview) -> AppendResult:
         """Write batches that a leader sent, with the leader's offsets and epochs; a partial last one is left out.
@@ -174,7 +185,7 @@ class Log(LogReader):
                 batches, self.config.segment_bytes - self._active.size, self.config.segment_bytes
             ):
                 self._append_run(view, run, now_ms)
-            if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            if self.flush_is_due:
                 self.flush()
         except OSError as error:
             raise self._fenced("append to", error) from error

@@ -15,6 +15,7 @@ from tests.faults.conftest import MakeBroker
 from tests.faults.family import connect_to, exit_code, family
 from tests.faults.injection import injected
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
+from tests.talk import talking
 
 CLEAN_MARK = ".kafka_cleanshutdown"
 KIB = 1024
@@ -290,6 +291,41 @@ def test_slow_flushes_hold_nobody_up(make_broker: MakeBroker) -> None:
     for topic in rolling:
         assert len(read_all(disk.broker.bootstrap, topic, 0)) == 7
     assert disk.worker.is_running()
+    assert disk.broker.stop() == 0
+
+
+def test_who_wants_every_record_flushed_waits_alone(make_broker: MakeBroker) -> None:
+    disk = SlowDisk(make_broker)
+    flushed, other, *_ = disk.topics
+    with Wire(disk.broker.bootstrap) as wire:
+        assert wire.create_topic("both", 2, configs={"flush.messages": "1"}) == ErrorCode.NONE
+    for partition in range(2):
+        produce_when_possible(disk.broker.bootstrap, "both", partition, [b"first"])
+    with talking(disk.broker.bootstrap) as talk:
+        talk.set_topic(flushed, flush_messages=1)
+    # Not the indexes too: one delay a flush.
+    logs = [disk.broker.log_dir / name / f"{0:020}.log" for name in (f"{flushed}-0", "both-0", "both-1")]
+    with (
+        connect_to(disk.broker, "worker-0") as one,
+        connect_to(disk.broker, "worker-0") as two,
+        connect_to(disk.broker, "worker-0") as three,
+        injected(disk.worker, "fsync,fdatasync", f"delay_enter={SLOW_S * 1_000_000}", logs),
+    ):
+        began = time.monotonic()
+        for wire, value in ((one, b"one"), (two, b"two")):
+            wire.produce_to_each(flushed, [0], value)
+        three.produce_to_each("both", [0, 1], b"second")
+        assert disk.write(other, batches=5) < SLOW_S / 2
+        with Wire(disk.broker.bootstrap) as reader:
+            assert reader.offset(flushed, 0) == (ErrorCode.NONE, 0)
+        assert time.monotonic() - began < SLOW_S - 1
+        assert sorted([*one.produced().values(), *two.produced().values()]) == [
+            (ErrorCode.NONE, 0),
+            (ErrorCode.NONE, 1),
+        ]
+        assert time.monotonic() - began > SLOW_S - 1
+        assert three.produced() == {0: (ErrorCode.NONE, 1), 1: (ErrorCode.NONE, 1)}
+    assert sorted(values_of(read_all(disk.broker.bootstrap, flushed, 0))) == [b"one", b"two"]
     assert disk.broker.stop() == 0
 
 

@@ -8,7 +8,7 @@ future or an object per record. Only partitions that other workers own cost a ca
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
@@ -21,6 +21,7 @@ from pkafka.records.validation import RecordError, validate
 from pkafka.server.ipc import Blob, PeerLate, Reply
 
 if TYPE_CHECKING:
+    from pkafka.server.partitions import Partition
     from pkafka.server.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,11 @@ def handle(
         topic, partition, data = parts[0]
         if (topic, partition) in worker.partitions.led:
             row = append(worker, topic, partition, data, version, acks, header.client_id, transactional_id)
+            if worker.logs.flushes_due:
+                gathering = _Gathering(worker, connection, header, acks, parts)
+                gathering.rows[0] = row
+                gathering.flush_first()
+                return gathering.wait()
             return _answer_now(worker, connection, header, acks, [row])
     foreign = worker.foreign_owner([(topic, partition) for topic, partition, _data in parts])
     if foreign is not None and not connection.has_answers_due:
@@ -68,6 +74,8 @@ def handle(
         rows[number] = append(
             worker, topic, partition, data, version, acks, header.client_id, transactional_id
         )
+    if worker.logs.flushes_due:
+        gathering.flush_first()
     return gathering.wait()
 
 
@@ -81,7 +89,10 @@ def append(
     client_id: str | None,
     transactional_id: str | None,
 ) -> Row:
-    """Append one record set to a log of this worker; the outcome as a row of the answer."""
+    """Append one record set to a log of this worker; the outcome as a row of the answer.
+
+    A row is not to be answered before what ``worker.logs.flushes_due`` lists then is flushed.
+    """
     try:
         found = worker.partitions.led.get((topic, partition))
         if found is None:
@@ -101,7 +112,9 @@ def append(
                 raise ApiError(
                     ErrorCode.INVALID_TXN_STATE, "Transactions are not served by this version of pkafka"
                 )
-        result = found.log.append_as_leader(records, leader_epoch=found.leader_epoch, now_ms=now_ms)
+        result = found.log.append_as_leader(
+            records, leader_epoch=found.leader_epoch, now_ms=now_ms, flush_later=True
+        )
     except RecordError as error:
         worker.metrics.failed_produce(topic)
         return (topic, partition, error.code, -1, -1, -1, error.record_errors, error.message)
@@ -114,9 +127,8 @@ def append(
         worker.metrics.failed_produce(topic)
         return _failed(topic, partition, ApiError(worker.disk_refused(topic, partition, error)))
     if not result.duplicate:
-        found.advance_high_watermark()
         worker.metrics.appended(topic, records)
-        worker.fetches.check(found.key)
+    _let_read(worker, found, is_new=not result.duplicate)
     return (
         topic,
         partition,
@@ -127,6 +139,15 @@ def append(
         [],
         None,
     )
+
+
+def _let_read(worker: "Worker", partition: "Partition", *, is_new: bool) -> None:
+    if partition.log.flush_is_due:
+        # A duplicate too: the flush of what it repeats may not be done yet.
+        worker.logs.flushes_due.append(partition)
+    elif is_new:
+        partition.advance_high_watermark()
+        worker.fetches.check(partition.key)
 
 
 def _failed(topic: str, partition: int, error: ApiError) -> Row:
@@ -257,9 +278,21 @@ class _Gathering(LaterAnswer):
         error = ApiError(code)
         self._take(numbers, [_failed(*self._parts[number][:2], error) for number in numbers])
 
+    def flush_first(self) -> None:
+        """Have what this worker appended flushed before the answer (flush.messages); others go on meanwhile."""
+        self._missing += 1
+        self._worker.spawn(self._flush(_take_due(self._worker)))
+
+    async def _flush(self, due: "Sequence[tuple[Partition, int]]") -> None:
+        await _flush_rows(self._worker, due, self.rows)
+        self._share_is_there()
+
     def _take(self, numbers: Sequence[int], answers: Sequence[Row]) -> None:
         for number, answer in zip(numbers, answers, strict=True):
             self.rows[number] = answer
+        self._share_is_there()
+
+    def _share_is_there(self) -> None:
         self._missing -= 1
         if not self._missing and self._waiting and not self._connection.closed:
             all_together = _answer(self._worker, self._connection, self._header, self._acks, self.rows)
@@ -278,18 +311,52 @@ class _Gathering(LaterAnswer):
         return _answer_now(self._worker, self._connection, self._header, self._acks, self.rows)
 
 
-def serve_arena(worker: "Worker", payload: Sequence[Any], arena: memoryview) -> list[Row]:
+def _take_due(worker: "Worker") -> "list[tuple[Partition, int]]":
+    due = [(partition, partition.log.log_end_offset) for partition in worker.logs.flushes_due]
+    worker.logs.flushes_due.clear()
+    return due
+
+
+async def _flush_rows(worker: "Worker", due: "Sequence[tuple[Partition, int]]", rows: list[Row]) -> None:
+    """Wait until the disk has what was appended; the rows of what it refused become errors."""
+    refused = {partition.key for partition in await worker.logs.flush_appended(due)}
+    if refused:
+        error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        for number, row in enumerate(rows):
+            if row[:2] in refused and not row[2]:
+                rows[number] = _failed(row[0], row[1], error)
+
+
+def _flushed_rows(worker: "Worker", rows: list[Row]) -> list[Row] | Awaitable[list[Row]]:
+    """The rows for another worker, at once where nothing has to be flushed first."""
+    if not worker.logs.flushes_due:
+        return rows
+    due = _take_due(worker)
+
+    async def later() -> list[Row]:
+        await _flush_rows(worker, due, rows)
+        return rows
+
+    return later()
+
+
+def serve_arena(
+    worker: "Worker", payload: Sequence[Any], arena: memoryview
+) -> list[Row] | Awaitable[list[Row]]:
     """Append what another worker received for partitions of this one, out of the memory into which it was received."""
     version, acks, client_id, transactional_id, parts = payload
-    return [
+    rows = [
         append(
             worker, topic, partition, arena[place : place + size], version, acks, client_id, transactional_id
         )
         for topic, partition, place, size in parts
     ]
+    return _flushed_rows(worker, rows)
 
 
-def serve_peer(worker: "Worker", payload: Sequence[Any], blob: memoryview) -> list[Row]:
+def serve_peer(
+    worker: "Worker", payload: Sequence[Any], blob: memoryview
+) -> list[Row] | Awaitable[list[Row]]:
     """Append what another worker received for partitions of this one."""
     version, acks, client_id, transactional_id, parts = payload
     rows = []
@@ -298,4 +365,4 @@ def serve_peer(worker: "Worker", payload: Sequence[Any], blob: memoryview) -> li
         data = blob[position : position + size]
         rows.append(append(worker, topic, partition, data, version, acks, client_id, transactional_id))
         position += size
-    return rows
+    return _flushed_rows(worker, rows)
