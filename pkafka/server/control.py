@@ -54,6 +54,8 @@ _REREGISTER_PAUSE_S: Final = 0.1
 _EXPIRY_SLACK_S: Final = 2.0
 """ZooKeeper ends sessions once a tick, so a little later than the time-out says."""
 _SCRAPE_MAX_S: Final = 5.0
+_METRICS_OF_A_WORKER_MAX_S: Final = 2.0
+"""A worker that does not answer within this time is left out: most of all then is the page wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,10 @@ class Control:
     async def _ask_for_metrics(self) -> "tuple[Sequence[Mapping[str, Any]], BrokerFacts]":
         from pkafka.server.metrics_page import BrokerFacts
 
-        calls = [peer.call("metrics") for peer in self._workers.values()]
+        calls = [
+            asyncio.wait_for(peer.call("metrics"), _METRICS_OF_A_WORKER_MAX_S)
+            for peer in self._workers.values()
+        ]
         answers = await asyncio.gather(*calls, return_exceptions=True)
         partitions = [one for topic in self.metadata.topics.values() for one in topic.partitions.values()]
         facts = BrokerFacts(

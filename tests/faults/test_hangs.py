@@ -2,10 +2,12 @@
 
 import ctypes
 import os
+import re
 import select
 import socket
 import struct
 import time
+import urllib.request
 
 import psutil
 import pytest
@@ -103,6 +105,20 @@ def test_nobody_waits_for_a_worker_that_hangs(broker: Broker) -> None:
             eventually(lambda: values_of(reader.polled()[THEIRS][1])[:1] == [large(b"a")])
         connect_to(broker, "worker-1").close()
     assert family(broker)["worker-1"].pid == victim.pid
+    assert broker.stop() == 0
+
+
+def test_the_metrics_page_shows_the_others(make_broker: MakeBroker) -> None:
+    broker = make_broker(**{"pkafka.heartbeat.timeout.ms": KILLED_AFTER_MS, "pkafka.metrics.port": 0})
+    broker.start()
+    found = re.search(r"http://\S+/metrics", broker.log_file.read_text())
+    assert found is not None
+    victim = family(broker)["worker-1"]
+    victim.suspend()
+    with urllib.request.urlopen(found[0], timeout=10) as page:
+        text = page.read().decode()
+    assert "kafka_" in text
+    victim.resume()
     assert broker.stop() == 0
 
 
