@@ -76,19 +76,21 @@ def _available(bundle: str) -> str:
 @pytest.fixture(scope="session")
 def java_tool(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTool]:
     """``java_tool(main_class, *args, stdin="")``: runs a tool of Kafka 3.9.1, or a program of tests/interop/java."""
-    classes = tmp_path_factory.mktemp("java-3.9")
-    server = oracle.ToolServer(oracle.compile_java(kafka_classpath, classes, "ToolServer", "Roundtrip"))
-    yield server.run
-    server.close()
+    yield from _tool_server(kafka_classpath, tmp_path_factory.mktemp("java-3.9"))
 
 
 @pytest.fixture(scope="session")
 def java_tool_4(clients_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTool]:
     """Like ``java_tool``, on the clients of Kafka 4.1.0, without any of Kafka's tools."""
-    classes = tmp_path_factory.mktemp("java-4.1")
-    server = oracle.ToolServer(oracle.compile_java(clients_classpath, classes, "ToolServer", "Roundtrip"))
-    yield server.run
-    server.close()
+    yield from _tool_server(clients_classpath, tmp_path_factory.mktemp("java-4.1"))
+
+
+def _tool_server(class_path: str, classes: Path) -> Iterator[JavaTool]:
+    server = oracle.ToolServer(oracle.compile_java(class_path, classes, "ToolServer", "Roundtrip"))
+    try:
+        yield server.run
+    finally:
+        server.close()
 
 
 @pytest.fixture(scope="session")

@@ -560,14 +560,20 @@ def test_requests_are_served_behind_one_whose_answer_comes_later_and_answered_in
     run(test)
 
 
+def answered_later() -> tuple[Callable[[ServerConnection, bytes], Outcome], list[LaterAnswer]]:
+    """A handler that answers nothing at once, and what it owes, in the order of the requests."""
+    later: list[LaterAnswer] = []
+
+    def handle(connection: ServerConnection, _frame: bytes) -> Outcome:
+        later.append(LaterAnswer(connection))
+        return later[-1]
+
+    return handle, later
+
+
 def test_answers_that_one_read_brings_leave_in_one_write(run: Run) -> None:
     async def test() -> None:
-        later: list[LaterAnswer] = []
-
-        def handle(connection: ServerConnection, _frame: bytes) -> Outcome:
-            later.append(LaterAnswer(connection))
-            return later[-1]
-
+        handle, later = answered_later()
         # Packets, so that what was one write can be told.
         client = Client(handle, pair=socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         await client.send(framed(b"a", b"b", b"c"))
@@ -585,12 +591,7 @@ def test_answers_that_one_read_brings_leave_in_one_write(run: Run) -> None:
 
 def test_a_request_may_end_the_connection_in_place_of_its_answer(run: Run) -> None:
     async def test() -> None:
-        later: list[LaterAnswer] = []
-
-        def handle(connection: ServerConnection, _frame: bytes) -> Outcome:
-            later.append(LaterAnswer(connection))
-            return later[-1]
-
+        handle, later = answered_later()
         client = Client(handle)
         await client.send(framed(b"one", b"two", b"three"))
         await turns()
@@ -633,12 +634,7 @@ def test_a_request_that_has_to_find_all_before_it_done_waits(run: Run) -> None:
 
 def test_few_requests_of_a_client_are_served_at_a_time(run: Run) -> None:
     async def test() -> None:
-        later: list[LaterAnswer] = []
-
-        def handle(connection: ServerConnection, _frame: bytes) -> Outcome:
-            later.append(LaterAnswer(connection))
-            return later[-1]
-
+        handle, later = answered_later()
         client = Client(handle)
         await client.send(framed(*[b"x"] * 40))
         served = 0
