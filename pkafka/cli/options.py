@@ -25,6 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TIMEOUT_MS: Final = 10_000
 HELP_FLAGS: Final = ["--help", "-h"]
+_VERSION_HELP: Final = "Print the version of Kafka that this is compatible with."
 _AUTHORIZATION: Final = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -281,18 +282,19 @@ def command(
     kafka_failure: int = 1,
     greedy: tuple[str, ...] = (),
     version: Callable[[], None] | None = None,
+    version_help: str | None = None,
 ) -> Callable[[F], KafkaCommand]:
     """Make a function a pk-* command with ``--version``, ``--help`` and ``--debug``.
 
     Args:
         error_text, kafka_failure, greedy: see :class:`KafkaCommand`.
-        version: what ``--version`` does, if not what the tools of Kafka 3.9 do.
+        version, version_help: what ``--version`` does and says of itself, if not what the tools of Kafka 3.9 do.
     """
 
     def decorate(function: F) -> KafkaCommand:
         settings = {"help_option_names": HELP_FLAGS, "max_content_width": 110}
         made = click.command(name, cls=KafkaCommand, context_settings=settings)(
-            _version(_debug(function), version or _show_version)
+            _version(_debug(function), version or _show_version, version_help or _VERSION_HELP)
         )
         made.error_text = error_text
         made.kafka_failure = kafka_failure
@@ -335,7 +337,7 @@ def _output_option(forms: Iterable[OutputFormat], text: str) -> Callable[[F], F]
 
 def version_option(function: F) -> F:
     """Add ``--version``, for what is not made by :func:`command`."""
-    return _version(function, _show_version)
+    return _version(function, _show_version, _VERSION_HELP)
 
 
 def timeout_option(function: F) -> F:
@@ -459,7 +461,7 @@ def _gather(function: F) -> F:
     return gathered  # type: ignore[return-value]
 
 
-def _version(function: F, show: Callable[[], None]) -> F:
+def _version(function: F, show: Callable[[], None], text: str) -> F:
     def show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value:
             show()
@@ -471,7 +473,7 @@ def _version(function: F, show: Callable[[], None]) -> F:
         is_eager=True,
         expose_value=False,
         callback=show_version,
-        help="Print the version of Kafka that this is compatible with.",
+        help=text,
     )(function)
 
 

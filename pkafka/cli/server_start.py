@@ -29,7 +29,11 @@ def _print_version() -> None:
     output.line(f"pkafka {__version__} (Kafka {KAFKA_VERSION} protocol and formats; record loops: {loops})")
 
 
-@command("pk-server-start", version=_print_version)
+@command(
+    "pk-server-start",
+    version=_print_version,
+    version_help="Print the versions, and whether the record loops are compiled.",
+)
 @click.argument("properties", required=False, type=click.Path(path_type=Path), metavar="[server.properties]")
 @click.option(
     "--daemon", is_flag=True, help=f"Run in the background; logs go to ${LOG_DIRECTORY_VARIABLE} (./logs)."
