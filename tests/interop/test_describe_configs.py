@@ -242,8 +242,9 @@ DESCRIBED: Final[tuple[tuple[int, str, list[str] | None], ...]] = (
 class Kafka:
     """An Apache Kafka that runs, asked over one connection per request."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, broker: oracle.KafkaBroker) -> None:
+        self.port = broker.port
+        self.log_file = broker.log_file
 
     def ask(self, key: int, version: int, message: Message) -> Message:
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
@@ -291,7 +292,7 @@ def both_brokers(connect: str, classpath: str, directory: Path) -> Iterator[tupl
             directory, BrokerConfig.load(theirs.properties), broker_id=BROKER_ID, topics=(TOPIC,)
         )
         try:
-            kafka = Kafka(theirs.port)
+            kafka = Kafka(theirs)
             topic = create_topics.CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
             request = create_topics.CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
             answer = kafka.ask(ApiKey.CREATE_TOPICS, 5, request)
@@ -365,6 +366,9 @@ def assert_same_description(kafka: Kafka, pkafka: Pkafka, version: int = 4) -> N
         if theirs == ours or time.monotonic() > deadline:
             break
         time.sleep(0.05)
+    if theirs != ours:
+        # Shown when this fails: perhaps Kafka could not apply a change.
+        print(kafka.log_file.read_text(errors="replace")[-10_000:])
     _assert_equal_settings(theirs, ours)
 
 
