@@ -39,7 +39,7 @@ class Talk:
 
     def __init__(self, bootstrap: str, *, broker_id: int = 0) -> None:
         self.broker_id = broker_id
-        settings = {"default.api.timeout.ms": 15_000, "request.timeout.ms": 10_000}
+        settings = {"default.api.timeout.ms": 30_000, "request.timeout.ms": 20_000}
         self.admin = Admin({"bootstrap.servers": bootstrap, **settings})
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ class Talk:
         return self._patiently(once)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 30
         while True:
             try:
                 return ask()
@@ -202,7 +202,7 @@ def good(outcome: T | ApiError) -> T:
     return outcome
 
 
-def wait_for(condition: Callable[[], object], *, timeout_s: float = 15.0, what: str = "it") -> None:
+def wait_for(condition: Callable[[], object], *, timeout_s: float = 30.0, what: str = "it") -> None:
     """Wait for something that a broker does in its own time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
