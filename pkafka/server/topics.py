@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pkafka.coordination.store import (
+    REQUEST_BYTES_MAX,
     CreateOp,
     DataTooLargeError,
     NodeExistsError,
@@ -34,6 +35,9 @@ Assignments = Mapping[int, tuple[BrokerId, ...]]
 
 UNSET: Final = -1
 """Partitions or replication factor that the client leaves to the broker (KIP-464)."""
+
+_PARTITIONS_MAX: Final = REQUEST_BYTES_MAX // len('"0":[0],')
+"""A topic's node has at least so many bytes for each."""
 
 
 def check_new_topic(store: Store, name: str, assignments: Assignments) -> None:
@@ -83,6 +87,21 @@ def _check_shape(assignments: Assignments) -> None:
         )
 
 
+def check_count(partitions: int) -> None:
+    """Refuse at once what no node can hold; placing it would take all memory before the store refuses it.
+
+    Raises:
+        ApiError: there are too many.
+    """
+    if partitions > _PARTITIONS_MAX:
+        raise _too_many(partitions)
+
+
+def _too_many(partitions: int) -> ApiError:
+    text = f"{partitions} partitions are more than the coordination store can hold for one topic."
+    return ApiError(ErrorCode.INVALID_PARTITIONS, text)
+
+
 def create_topic(store: Store, name: str, assignments: Assignments, configs: Mapping[str, str]) -> TopicId:
     """Write a checked topic with its settings, both or neither.
 
@@ -104,10 +123,7 @@ def create_topic(store: Store, name: str, assignments: Assignments, configs: Map
     except NodeExistsError:
         raise already_exists(name) from None
     except DataTooLargeError:
-        raise ApiError(
-            ErrorCode.INVALID_PARTITIONS,
-            f"{len(assignments)} partitions are more than the coordination store can hold for one topic.",
-        ) from None
+        raise _too_many(len(assignments)) from None
     return topic_id
 
 
@@ -167,6 +183,7 @@ def grow_topic(
         )
     added = count - len(topic.partitions)
     _check_growth(len(topic.partitions), count)
+    check_count(count)
     racks = live_racks(store)
     replication_factor = len(topic.partitions[0].replicas)
     first = len(topic.partitions)
@@ -186,10 +203,12 @@ def grow_topic(
             **topic.partitions,
             **{number: PartitionAssignment(replicas) for number, replicas in new.items()},
         }
-        # At the version read: two that grow the same topic at once must not undo each other.
-        store.set(
-            TopicAssignment.path(name), TopicAssignment(grown, topic.topic_id).encode(), version=stat.version
-        )
+        value = TopicAssignment(grown, topic.topic_id).encode()
+        try:
+            # At the version read: two that grow the same topic at once must not undo each other.
+            store.set(TopicAssignment.path(name), value, version=stat.version)
+        except DataTooLargeError:
+            raise _too_many(count) from None
     return count
 
 

@@ -20,6 +20,7 @@ from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import encode_request
 from pkafka.protocol.messages import (
     api_versions,
+    create_partitions,
     create_topics,
     delete_records,
     list_offsets,
@@ -600,13 +601,19 @@ def test_topics_with_absurd_partitions_or_replicas_are_refused(client: RawClient
             ],
             timeout_ms=2_000,
         )
-        if partitions == LARGEST:
-            continue
         [answer] = client.call(request, 5).topics
         assert answer.error_code in (
             ErrorCode.INVALID_PARTITIONS,
             ErrorCode.INVALID_REPLICATION_FACTOR,
         ), (partitions, replicas, ErrorCode(answer.error_code))
+
+
+def test_a_topic_grown_absurdly_is_refused(client: RawClient, topic: str) -> None:
+    for count in (0, -1, 120_000, 200_000, LARGEST):
+        grown = create_partitions.CreatePartitionsTopic(name=topic, count=count, assignments=None)
+        request = create_partitions.CreatePartitionsRequest(topics=[grown], timeout_ms=2_000)
+        [answer] = client.call(request, 3).results
+        assert answer.error_code == ErrorCode.INVALID_PARTITIONS, (count, ErrorCode(answer.error_code))
 
 
 def test_the_same_partition_twice_in_one_request(client: RawClient, topic: str) -> None:

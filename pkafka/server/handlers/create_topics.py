@@ -160,9 +160,11 @@ def _assignments(ctx: ControlContext, topic: CreatableTopic) -> dict[int, tuple[
                 " at the same time.",
             )
         return {one.partition_index: tuple(one.broker_ids) for one in topic.assignments}
+    partitions = ctx.config.num_partitions if shape[0] == topics.UNSET else shape[0]
+    topics.check_count(partitions)
     return place_replicas(
         {broker.id: broker.rack for broker in ctx.metadata.brokers.values()},
-        partitions=ctx.config.num_partitions if shape[0] == topics.UNSET else shape[0],
+        partitions=partitions,
         replication_factor=ctx.config.default_replication_factor if shape[1] == topics.UNSET else shape[1],
     )
 
