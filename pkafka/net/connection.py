@@ -231,9 +231,11 @@ class ServerConnection:
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
-            count = 0
-        if not count:
             self.close()
+            return
+        if not count:
+            # It may have shut its sending side down only, and wait for answers that come later.
+            self.drain()
             return
         self.last_active = self._loop.time()
         if self._frame is None:

@@ -1003,3 +1003,21 @@ def test_the_memory_for_frames_comes_back_from_those_who_leave(run: Run) -> None
         stayer.end()
 
     run(test)
+
+
+def test_a_client_that_sends_no_more_gets_the_answers_that_come_later(run: Run) -> None:
+    async def test() -> None:
+        handle, later = answered_later()
+        client = Client(handle)
+        await client.send(framed(b"one", b"two"))
+        client.sock.shutdown(socket.SHUT_WR)
+        await turns()
+        assert len(later) == 2
+        assert client.closed == 0
+        later[1].finish((framed(b"two"),))
+        later[0].finish((framed(b"one"),))
+        assert await client.receive(100) == framed(b"one", b"two")
+        assert client.closed == 1
+        client.sock.close()
+
+    run(test)
