@@ -1,0 +1,118 @@
+"""The keys that all clients share."""
+
+from collections.abc import Mapping
+from typing import Any, Self, get_type_hints
+
+from pkafka.clients.config.options import INT_MAX, Options, option, parse
+from pkafka.errors import ConfigError
+
+# Keys of Kafka's own clients that have no effect here: Java class names of metrics, or features that come later.
+_ACCEPTED_PREFIXES = ("sasl.", "ssl.", "metric.", "metrics.", "security.", "auto.include.")
+_ACCEPTED = frozenset(
+    {
+        "client.dns.lookup",
+        "key.serializer",
+        "value.serializer",
+        "key.deserializer",
+        "value.deserializer",
+        "interceptor.classes",
+        "partition.assignment.strategy",
+        "enable.metrics.push",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
+        "enable.auto.commit",
+        "auto.commit.interval.ms",
+        "session.timeout.ms",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "default.api.timeout.ms",
+        "allow.auto.create.topics",
+        "exclude.internal.topics",
+        "bootstrap.controllers",
+        "partitioner.class",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms",
+        "metadata.max.idle.ms",
+        "metadata.recovery.strategy",
+        "transactional.id",
+        "transaction.timeout.ms",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "internal.leave.group.on.close",
+    }
+)
+
+
+class ClientConfig(Options):
+    """What all clients share; also the whole configuration of the admin client."""
+
+    bootstrap_servers: tuple[str, ...] = option(())
+    client_id: str = option("")
+    security_protocol: str = option("PLAINTEXT", choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
+    request_timeout_ms: int = option(30_000, at_least=0)
+    default_api_timeout_ms: int = option(60_000, at_least=0)
+    retry_backoff_ms: int = option(100, at_least=0)
+    retry_backoff_max_ms: int = option(1_000, at_least=0)
+    retries: int = option(INT_MAX, at_least=0)
+    reconnect_backoff_ms: int = option(50, at_least=0)
+    reconnect_backoff_max_ms: int = option(1_000, at_least=0)
+    metadata_max_age_ms: int = option(300_000, at_least=0)
+    connections_max_idle_ms: int = option(540_000, at_least=-1)
+    socket_connection_setup_timeout_ms: int = option(10_000, at_least=0)
+    socket_connection_setup_timeout_max_ms: int = option(30_000, at_least=0)
+    send_buffer_bytes: int = option(131_072, at_least=-1)
+    receive_buffer_bytes: int = option(65_536, at_least=-1)
+
+    @classmethod
+    def from_properties(cls, values: Mapping[str, object]) -> Self:
+        """Make a configuration of Kafka's dotted keys.
+
+        Args:
+            values: key to value; text is parsed, Python values of the right type are taken as they are.
+
+        Raises:
+            ConfigError: a value has the wrong type or lies outside its limits.
+        """
+        types = get_type_hints(cls)
+        chosen: dict[str, Any] = {}
+        for key, value in values.items():
+            name = key.replace(".", "_")
+            declared = cls._options.get(name) if "_" not in key else None
+            if declared is None:
+                _note_unknown(key)
+                continue
+            chosen[name] = parse(key, value, types[name], declared)
+        config = cls(**chosen)
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Look at the values together.
+
+        Raises:
+            ConfigError: two values contradict each other, or a needed one is missing.
+        """
+        if not self.bootstrap_servers:
+            raise ConfigError("bootstrap.servers", "is missing; name at least one broker as host:port")
+        if self.security_protocol != "PLAINTEXT":
+            raise ConfigError(
+                "security.protocol", "only PLAINTEXT is supported by this version", self.security_protocol
+            )
+
+
+_warned: set[str] = set()
+
+
+def _note_unknown(key: str) -> None:
+    if key in _ACCEPTED or key.startswith(_ACCEPTED_PREFIXES) or key in _warned:
+        return
+    # A producer's file is often given to the admin client too: a key of another client is not a typo.
+    if any(key.replace(".", "_") in cls._options for cls in ClientConfig.__subclasses__()):
+        return
+    _warned.add(key)
+    import logging
+
+    logging.getLogger(__name__).warning("the configuration %r is not known to this client", key)

@@ -1,0 +1,112 @@
+"""How the configuration of a client is declared: typed options with Kafka's defaults and limits, parsed and checked."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, NamedTuple, NoReturn, dataclass_transform
+
+from pkafka.errors import ConfigError
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+
+class Option(NamedTuple):
+    """A key: its default and what is allowed."""
+
+    default: Any
+    at_least: int | None
+    at_most: int
+    choices: tuple[str, ...]
+
+
+def option(
+    default: Any,  # noqa: ANN401 - options are typed where they stand
+    *,
+    at_least: int | None = None,
+    at_most: int = INT_MAX,
+    choices: Iterable[str] = (),
+) -> Any:  # noqa: ANN401 - stands in the place of the value
+    """Declare a key where its value will stand; the type is that of the annotation."""
+    return Option(default, at_least, at_most, tuple(choices))
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(option,))
+class Options:
+    """What a dataclass would do here; making three of those takes as long as everything else that a tool imports."""
+
+    _options: ClassVar[dict[str, Option]] = {}
+
+    def __init_subclass__(cls) -> None:
+        own = {name: each for name, each in vars(cls).items() if isinstance(each, Option)}
+        cls._options = {**cls._options, **own}
+        for name, option in own.items():
+            setattr(cls, name, option.default)
+
+    def __init__(self, **values: object) -> None:
+        unknown = values.keys() - self._options.keys()
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no option {', '.join(sorted(unknown))}")
+        vars(self).update(values)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} cannot be changed")
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        )
+
+
+def parse(key: str, value: object, kind: object, option: Option) -> object:
+    """The typed value of a key.
+
+    Raises:
+        ConfigError: it has the wrong type or lies outside its limits.
+    """
+    if key == "acks":
+        value = {"all": -1}.get(str(value), value)
+    parsed = _PARSERS[kind](key, value)
+    low = option.at_least
+    if low is not None and isinstance(parsed, int) and not low <= parsed <= option.at_most:
+        raise ConfigError(key, f"must be between {low} and {option.at_most}", value)
+    if option.choices and parsed not in option.choices:
+        raise ConfigError(key, f"must be one of {', '.join(option.choices)}", value)
+    if key == "acks" and parsed not in (-1, 0, 1):
+        raise ConfigError(key, "must be all, -1, 0 or 1", value)
+    return parsed
+
+
+def _parse_int(key: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        return int(str(value).strip())
+    except ValueError:
+        raise ConfigError(key, "must be a whole number", value) from None
+
+
+def _parse_bool(key: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text not in {"true", "false"}:
+        raise ConfigError(key, "must be true or false", value)
+    return text == "true"
+
+
+def _parse_str(key: str, value: object) -> str:
+    return str(value).strip()
+
+
+def _parse_list(key: str, value: object) -> tuple[str, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, Iterable):
+        raise ConfigError(key, "must be a list", value)
+    return tuple(text for item in items if (text := str(item).strip()))
+
+
+_PARSERS: dict[object, Callable[[str, object], object]] = {
+    int: _parse_int,
+    bool: _parse_bool,
+    str: _parse_str,
+    tuple[str, ...]: _parse_list,
+}
