@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from pkafka.clients.serialization import Deserializer, deserializer
+from pkafka.clients.serialization import Deserializer, load_deserializer
 from pkafka.errors import ConfigError, PkafkaError
 
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
@@ -147,7 +147,7 @@ class RecordFormatter:
         self._headers_separator = properties.get("headers.separator", ",").encode()
         self._null = properties.get("null.literal", "null").encode()
         self._readers = {
-            part: deserializer(properties[f"{part}.deserializer"])
+            part: _reader(part, properties)
             for part in ("key", "value", "headers")
             if properties.get(f"{part}.deserializer")
         }
@@ -202,8 +202,19 @@ class RecordFormatter:
         reader: Deserializer | None = self._readers.get(part)
         if reader is None:
             return data
-        value = reader(data)
+        value = reader.deserialize("", data)
         return value if isinstance(value, bytes) else _java_text(value).encode()
+
+
+def _reader(part: str, properties: Mapping[str, str]) -> Deserializer:
+    """The deserializer of a part; its own properties have the name of its key in front, as in Kafka."""
+    key = f"{part}.deserializer"
+    own = {
+        name.removeprefix(f"{key}."): value
+        for name, value in properties.items()
+        if name.startswith(f"{key}.")
+    }
+    return load_deserializer(key, properties[key], own, is_key=part == "key")
 
 
 def _java_text(value: object) -> str:
