@@ -13,7 +13,7 @@ from pkafka.clients.admin.results import ListedOffset
 from pkafka.clients.cluster import Cluster, TopicView
 from pkafka.clients.config import ConsumerConfig
 from pkafka.clients.consumer.fetcher import Chunk, Fetcher
-from pkafka.clients.consumer.subscription import EARLIEST, LATEST, Subscription
+from pkafka.clients.consumer.subscription import EARLIEST, LATEST, Status, Subscription
 from pkafka.clients.errors import ClosedError, NoOffsetError, WakeupError
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError
@@ -173,7 +173,7 @@ class Consumer:
                     self._woken = False
                     raise WakeupError("the consumer was woken up")
                 left_ms = max(0, deadline_ms - self._clock.monotonic_ms())
-                if self._subscription.without_position():
+                if self._without_position():
                     self._find_positions(left_ms)
                 wait_ms = self._cluster.keep_fresh(
                     self._subscription.topics(), allow_auto_create=self.config.allow_auto_create_topics
@@ -278,7 +278,7 @@ class Consumer:
         """Look the offsets of partitions without a position up: what was sought, or the reset policy."""
         policy = self.config.auto_offset_reset
         wanted: dict[TopicPartition, int] = {}
-        for partition in self._subscription.without_position():
+        for partition in self._without_position():
             to = self._subscription.state(partition).reset_to
             if to is None:
                 if policy == "none":
@@ -292,6 +292,11 @@ class Consumer:
             found |= self._look_up(dict.fromkeys(past_end, LATEST), timeout_ms=budget_ms)
         for partition, at in found.items():
             self._subscription.seek(partition, at.offset)
+
+    def _without_position(self) -> list[TopicPartition]:
+        return self._subscription.in_status(Status.INITIALIZING) + self._subscription.in_status(
+            Status.RESETTING
+        )
 
     def _look_up(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None

@@ -141,7 +141,7 @@ class Fetcher:
         while self._ready and left > 0:
             fetched = self._ready[0]
             state = self._subscription.get(fetched.partition)
-            if state is None or state.position is None or state.paused:
+            if state is None or not self._subscription.is_fetchable(fetched.partition):
                 self._ready.popleft()
                 continue
             try:
@@ -152,7 +152,8 @@ class Fetcher:
                     self._errors.append(error)
                     break
                 raise
-            state.position = fetched.next_offset
+            epoch = state.position_epoch if chunk is None else chunk.leader_epoch
+            self._subscription.advance(fetched.partition, fetched.next_offset, epoch)
             if chunk is None:
                 self._ready.popleft()
                 continue
