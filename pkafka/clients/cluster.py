@@ -380,7 +380,7 @@ class Cluster:
 
     def _adopt(self, response: "MetadataResponse") -> ClusterView:
         """Merge an answer into ``view``; returns what the answer alone says."""
-        answered = {view.name: view for view in map(_topic_view, response.topics)}
+        answered = {view.name: view for view in map(topic_view, response.topics)}
         view = ClusterView(
             cluster_id=response.cluster_id,
             controller_id=response.controller_id,
@@ -463,7 +463,8 @@ def _metadata_request(topics: Collection[str] | None, *, allow_auto_create: bool
     return message
 
 
-def _topic_view(topic: "MetadataResponseTopic") -> TopicView:
+def topic_view(topic: "MetadataResponseTopic") -> TopicView:
+    """What an answer to Metadata says about one topic."""
     partitions = [
         PartitionView(
             each.partition_index,
