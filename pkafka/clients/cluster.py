@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pkafka.clients.config import ClientConfig
@@ -236,7 +237,7 @@ class Cluster:
         message = _metadata_request(topics, allow_auto_create=allow_auto_create)
         with self._lock:
             response = self.request(message, _metadata_response_type(), timeout_ms=timeout_ms)
-            return self._adopt(response)
+            return self._adopt(response, of_all=topics is None)
 
     def pause(self, attempt: int, deadline_ms: int) -> None:
         """Let ``retry.backoff.ms`` (doubled per attempt) pass before trying again, but not the deadline."""
@@ -258,8 +259,11 @@ class Cluster:
         """Ask for fresh metadata at the next :meth:`keep_fresh`."""
         self._refresh_wanted = True
 
-    def keep_fresh(self, topics: Iterable[str], *, allow_auto_create: bool) -> int:
+    def keep_fresh(self, topics: Iterable[str] | None, *, allow_auto_create: bool) -> int:
         """Send a metadata request when one is due; never waits.
+
+        Args:
+            topics: those to ask for, looked at only when it is time; None for all.
 
         Returns:
             Milliseconds until it should be called again.
@@ -274,19 +278,21 @@ class Cluster:
             return age_left_ms
         if now_ms < self._refresh_not_before_ms:
             return self._refresh_not_before_ms - now_ms
-        address = self._choose_any()
+        address = self.any_address()
         wait_ms = self.network.backoff_ms(address)
         if wait_ms:
             return wait_ms
         self._refresh_wanted = False
-        message = _metadata_request(list(topics), allow_auto_create=allow_auto_create)
-        pending = self.network.send(address, message, on_done=self._on_refreshed)
+        wanted = None if topics is None else list(topics)
+        message = _metadata_request(wanted, allow_auto_create=allow_auto_create)
+        on_done = partial(self._on_refreshed, of_all=wanted is None)
+        pending = self.network.send(address, message, on_done=on_done)
         if not pending.done:
             self._refresh = pending
             return max(1, pending.deadline_ms - now_ms)
         return max(1, self._refresh_not_before_ms - now_ms)
 
-    def _on_refreshed(self, pending: Pending) -> None:
+    def _on_refreshed(self, pending: Pending, *, of_all: bool) -> None:
         self._refresh = None
         pause_ms = self.config.retry_backoff_ms
         if pending.error is not None:
@@ -299,7 +305,7 @@ class Cluster:
             self.last_refresh_error = None
             response = pending.response
             assert isinstance(response, _metadata_response_type())
-            self._adopt(response)
+            self._adopt(response, of_all=of_all)
         self._refresh_not_before_ms = self.clock.monotonic_ms() + pause_ms
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -356,7 +362,8 @@ class Cluster:
         load = connection.in_flight_count if connection is not None else 0
         return (not ready, self.network.backoff_ms(address), load)
 
-    def _choose_any(self) -> Address:
+    def any_address(self) -> Address:
+        """The broker to ask what any of them knows: one that is connected and has least to do, if there is one."""
         return self._addresses_by_preference()[0]
 
     def _address_of(self, to: To | int, deadline_ms: int) -> Address:
@@ -378,8 +385,8 @@ class Cluster:
         if not isinstance(outcome, ClientError):
             self._adopt(outcome)
 
-    def _adopt(self, response: "MetadataResponse") -> ClusterView:
-        """Merge an answer into ``view``; returns what the answer alone says."""
+    def _adopt(self, response: "MetadataResponse", *, of_all: bool = False) -> ClusterView:
+        """Merge an answer into ``view``, where one of all topics leaves no other; returns what it alone says."""
         answered = {view.name: view for view in map(topic_view, response.topics)}
         view = ClusterView(
             cluster_id=response.cluster_id,
@@ -391,7 +398,7 @@ class Cluster:
             topics=answered,
             authorized_operations=response.cluster_authorized_operations,
         )
-        self.view = replace(view, topics={**self.view.topics, **answered})
+        self.view = view if of_all else replace(view, topics={**self.view.topics, **answered})
         self._refreshed_ms = self.clock.monotonic_ms()
         self.generation += 1
         return view

@@ -40,10 +40,11 @@ _HTTP: Final = b"HTTP"
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """Where a broker listens. Answers come in order: what must not wait behind a long fetch has a lane of its own."""
 
     host: str
     port: int
+    lane: str = ""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -36,6 +36,11 @@ class Network:
         self._failures: dict[Address, tuple[int, int]] = {}
         self._wakeup_pair: tuple[socket.socket, socket.socket] | None = None
         self._closed = False
+        self.before_poll: Callable[[], int] | None = None
+        """Called before every wait, by the thread that waits; returns how long the wait may be, in milliseconds.
+
+        For what must happen in time whatever a caller waits for. What it raises comes out of :meth:`poll`.
+        """
 
     def send(
         self,
@@ -83,6 +88,8 @@ class Network:
 
     def poll(self, timeout_ms: int) -> None:
         """Wait for something to happen on any connection, at most ``timeout_ms``, and deal with all of it."""
+        if self.before_poll is not None:
+            timeout_ms = min(timeout_ms, self.before_poll())
         for key, mask in self._selector.select(max(0, self._wait_ms(timeout_ms)) / 1000):
             connection = key.data
             if connection is None:
