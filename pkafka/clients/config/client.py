@@ -3,19 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, Self, get_type_hints
 
-from pkafka.clients.config.options import INT_MAX, Options, option, parse
+from pkafka.clients.config.options import INT_MAX, LONG_MAX, Options, option, parse
 from pkafka.errors import ConfigError
 
 # Keys of Kafka's own clients that have no effect here: Java class names of metrics, or features that come later.
-_ACCEPTED_PREFIXES = ("sasl.", "ssl.", "metric.", "metrics.", "security.", "auto.include.")
+_ACCEPTED_PREFIXES = ("sasl.", "ssl.", "metrics.recording.", "security.", "auto.include.")
 _ACCEPTED = frozenset(
     {
         "client.dns.lookup",
-        "key.serializer",
-        "value.serializer",
         "key.deserializer",
         "value.deserializer",
-        "interceptor.classes",
         "partition.assignment.strategy",
         "enable.metrics.push",
         "group.id",
@@ -27,20 +24,12 @@ _ACCEPTED = frozenset(
         "session.timeout.ms",
         "heartbeat.interval.ms",
         "max.poll.interval.ms",
-        "default.api.timeout.ms",
         "allow.auto.create.topics",
         "exclude.internal.topics",
         "bootstrap.controllers",
-        "partitioner.class",
-        "partitioner.adaptive.partitioning.enable",
-        "partitioner.availability.timeout.ms",
-        "metadata.max.idle.ms",
         "metadata.recovery.strategy",
         "transactional.id",
         "transaction.timeout.ms",
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.zstd.level",
         "internal.leave.group.on.close",
     }
 )
@@ -65,6 +54,10 @@ class ClientConfig(Options):
     socket_connection_setup_timeout_max_ms: int = option(30_000, at_least=0)
     send_buffer_bytes: int = option(131_072, at_least=-1)
     receive_buffer_bytes: int = option(65_536, at_least=-1)
+    interceptor_classes: object = option(())
+    metric_reporters: object = option(())
+    metrics_num_samples: int = option(2, at_least=1)
+    metrics_sample_window_ms: int = option(30_000, at_least=0, at_most=LONG_MAX)
 
     @classmethod
     def from_properties(cls, values: Mapping[str, object]) -> Self:
@@ -86,6 +79,7 @@ class ClientConfig(Options):
                 continue
             chosen[name] = parse(key, value, types[name], declared)
         config = cls(**chosen)
+        config.remember(values)
         config.check()
         return config
 

@@ -1,6 +1,7 @@
 """How the configuration of a client is declared: typed options with Kafka's defaults and limits, parsed and checked."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, NoReturn, dataclass_transform
 
 from pkafka.errors import ConfigError
@@ -34,6 +35,8 @@ class Options:
     """What a dataclass would do here; making three of those takes as long as everything else that a tool imports."""
 
     _options: ClassVar[dict[str, Option]] = {}
+    originals: Mapping[str, object] = MappingProxyType({})
+    """The keys as they were given, unknown ones too: what the objects that a configuration names are handed."""
 
     def __init_subclass__(cls) -> None:
         own = {name: each for name, each in vars(cls).items() if isinstance(each, Option)}
@@ -46,6 +49,10 @@ class Options:
         if unknown:
             raise TypeError(f"{type(self).__name__} has no option {', '.join(sorted(unknown))}")
         vars(self).update(values)
+
+    def remember(self, originals: Mapping[str, object]) -> None:
+        """Keep the keys as they were given."""
+        vars(self)["originals"] = MappingProxyType(dict(originals))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} cannot be changed")
@@ -104,7 +111,12 @@ def _parse_list(key: str, value: object) -> tuple[str, ...]:
     return tuple(text for item in items if (text := str(item).strip()))
 
 
+def _as_it_is(_key: str, value: object) -> object:
+    return value
+
+
 _PARSERS: dict[object, Callable[[str, object], object]] = {
+    object: _as_it_is,  # a class, its name, an object or a list of them: clients.plugins knows what to make of it
     int: _parse_int,
     bool: _parse_bool,
     str: _parse_str,

@@ -21,7 +21,16 @@ class ProducerConfig(ClientConfig):
     max_request_size: int = option(1_048_576, at_least=0)
     max_in_flight_requests_per_connection: int = option(5, at_least=1)
     enable_idempotence: bool = option(True)
+    key_serializer: object = option(None)
+    value_serializer: object = option(None)
+    partitioner_class: object = option(None)
     partitioner_ignore_keys: bool = option(False)
+    partitioner_adaptive_partitioning_enable: bool = option(True)
+    partitioner_availability_timeout_ms: int = option(0, at_least=0, at_most=LONG_MAX)
+    metadata_max_idle_ms: int = option(300_000, at_least=5_000, at_most=LONG_MAX)
+    compression_gzip_level: int = option(-1, at_least=-1, at_most=9)
+    compression_lz4_level: int = option(9, at_least=1, at_most=17)
+    compression_zstd_level: int = option(3, at_least=-131_072, at_most=22)
 
     @classmethod
     def from_properties(cls, values: Mapping[str, object]) -> Self:
@@ -37,6 +46,11 @@ class ProducerConfig(ClientConfig):
 
     def check(self) -> None:
         super().check()
+        if self.originals.get("transactional.id"):
+            text = "transactions are not supported by this version of pkafka; leave the key out"
+            raise ConfigError("transactional.id", text, self.originals["transactional.id"])
+        if self.compression_gzip_level == 0:
+            raise ConfigError("compression.gzip.level", "must be -1, or between 1 and 9", 0)
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ConfigError(
                 "delivery.timeout.ms",

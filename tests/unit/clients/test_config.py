@@ -63,3 +63,26 @@ def test_properties_files_are_read_as_java_reads_them(tmp_path: Path) -> None:
     assert load_properties(tmp_path / "f") == expected
     with pytest.raises(ConfigError, match="No such file"):
         load_properties(tmp_path / "nope")
+
+
+def test_what_objects_of_the_user_are_handed_is_what_was_given() -> None:
+    config = ProducerConfig.from_properties({**HERE, "key.serializer": len, "own.key": 5})
+    assert config.key_serializer is len
+    assert config.originals == {**HERE, "key.serializer": len, "own.key": 5}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("transactional.id", "mine"),
+        ("compression.gzip.level", "0"),
+        ("compression.lz4.level", "18"),
+        ("compression.zstd.level", "23"),
+        ("metadata.max.idle.ms", "4999"),
+        ("metrics.num.samples", "0"),
+    ],
+)
+def test_more_of_the_producers_values_are_refused(key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.from_properties({**HERE, key: value})
+    assert caught.value.key == key
