@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from pkafka.errors import ErrorCode
+from pkafka.model import Millis
 from pkafka.protocol.messages.records.group_metadata import GroupMetadataValue
+from pkafka.server.groups.events import Protocols
 
 
 class JoinedMember(NamedTuple):
@@ -79,6 +81,21 @@ class StoreAssignment(Store):
 
     generation: int
     assignments: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoreStaticRejoin(Store):
+    """The new id of a static member that came back while the group is stable, and what to restore when that fails."""
+
+    waiter: object
+    instance_id: str
+    member_id: str
+    can_skip_assignment: bool
+    former_member_id: str
+    former_leader: str
+    former_protocols: Protocols
+    former_rebalance_timeout_ms: Millis
+    former_session_timeout_ms: Millis
 
 
 @dataclass(frozen=True, slots=True, eq=False)
