@@ -104,6 +104,10 @@ def _parse_str(key: str, value: object) -> str:
     return str(value).strip()
 
 
+def _parse_optional_str(key: str, value: object) -> str | None:
+    return None if value is None else str(value).strip()
+
+
 def _parse_list(key: str, value: object) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, Iterable):
@@ -120,5 +124,6 @@ _PARSERS: dict[object, Callable[[str, object], object]] = {
     int: _parse_int,
     bool: _parse_bool,
     str: _parse_str,
+    str | None: _parse_optional_str,
     tuple[str, ...]: _parse_list,
 }

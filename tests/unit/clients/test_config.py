@@ -86,3 +86,35 @@ def test_more_of_the_producers_values_are_refused(key: str, value: str) -> None:
     with pytest.raises(ConfigError) as caught:
         ProducerConfig.from_properties({**HERE, key: value})
     assert caught.value.key == key
+
+
+def test_a_consumer_without_a_group_commits_nothing() -> None:
+    assert not ConsumerConfig.from_properties(HERE).enable_auto_commit
+    assert ConsumerConfig.from_properties({**HERE, "group.id": "g"}).enable_auto_commit
+    with pytest.raises(ConfigError, match=r"default group id \(null\)"):
+        ConsumerConfig.from_properties({**HERE, "enable.auto.commit": "true"})
+
+
+def test_consumers_have_client_ids_of_their_group_and_instance() -> None:
+    named = ConsumerConfig.from_properties({**HERE, "group.id": "g", "group.instance.id": "i"})
+    assert named.client_id == "consumer-g-i"
+    ids = {ConsumerConfig.from_properties(HERE).client_id for _ in range(3)}
+    assert len(ids) == 3
+    assert all(each.startswith("consumer-null-") for each in ids)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("session.timeout.ms", "3000"),
+        ("group.protocol", "consumer"),
+        ("group.instance.id", "a b"),
+        ("group.instance.id", ""),
+        ("max.poll.interval.ms", "0"),
+        ("max.poll.records", "0"),
+    ],
+)
+def test_a_bad_value_of_a_member_is_refused(key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ConsumerConfig.from_properties({**HERE, "group.id": "g", key: value})
+    assert caught.value.key in (key, "heartbeat.interval.ms")
