@@ -2,9 +2,7 @@
 
 import gzip
 import random
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import cramjam
 import pytest
@@ -18,49 +16,19 @@ from pkafka.records.conversion import down_convert
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import read_batches
 from pkafka.records.validation import LONG_MAX, ProduceRules, validate
+from tests.interop.line_oracle import LineOracle, line_oracle
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
-SOURCE = Path(__file__).parent / "java" / "RecordsOracle.java"
 NOW = 1_700_000_000_000
 CODECS = list(Codec)
 OLD_CODECS = [codec for codec in Codec if codec is not Codec.ZSTD]
 
 
-class Oracle:
-    """A Java process that answers one line per line."""
-
-    def __init__(self, classpath: str) -> None:
-        self._process = subprocess.Popen(
-            ["java", "-Xmx256m", "-cp", classpath, str(SOURCE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ask(self, line: str) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline().rstrip("\n")
-        assert answer, "the oracle has ended"
-        return answer
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
-
-
 @pytest.fixture(scope="module")
-def oracle(kafka_classpath: str) -> Iterator[Oracle]:
-    started = Oracle(kafka_classpath)
-    yield started
-    started.close()
+def oracle(kafka_classpath: str) -> Iterator[LineOracle]:
+    with line_oracle(kafka_classpath, "RecordsOracle") as started:
+        yield started
 
 
 def word(data: bytes | bytearray | memoryview | None) -> str:
@@ -124,7 +92,7 @@ def some_records(count: int, seed: int, *, headers: bool = True) -> list[RecordF
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("count", [1, 3, 200])
-def test_java_reads_what_is_built_here(oracle: Oracle, codec: Codec, count: int) -> None:
+def test_java_reads_what_is_built_here(oracle: LineOracle, codec: Codec, count: int) -> None:
     data = build_batch(
         some_records(count, count),
         codec=codec,
@@ -139,14 +107,14 @@ def test_java_reads_what_is_built_here(oracle: Oracle, codec: Codec, count: int)
 @pytest.mark.parametrize(
     ("codec", "level"), [(Codec.GZIP, 1), (Codec.LZ4, 1), (Codec.LZ4, 17), (Codec.ZSTD, -7), (Codec.ZSTD, 19)]
 )
-def test_java_reads_every_level(oracle: Oracle, codec: Codec, level: int) -> None:
+def test_java_reads_every_level(oracle: LineOracle, codec: Codec, level: int) -> None:
     data = build_batch(some_records(2_000, 1), codec=codec, level=level)
     assert oracle.ask(f"read {word(data)}") == described(data)
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("timestamp_type", [0, 1])
-def test_what_java_writes_is_read_here(oracle: Oracle, codec: Codec, timestamp_type: int) -> None:
+def test_what_java_writes_is_read_here(oracle: LineOracle, codec: Codec, timestamp_type: int) -> None:
     records = some_records(150, 7)
     words = " ".join(map(fields, records))
     answer = oracle.ask(f"write {codec} 2 17 {timestamp_type} {NOW} 5 0 0 true {words}")
@@ -161,7 +129,7 @@ def test_what_java_writes_is_read_here(oracle: Oracle, codec: Codec, timestamp_t
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_formats_go_both_ways(oracle: Oracle, codec: Codec, magic: int) -> None:
+def test_old_formats_go_both_ways(oracle: LineOracle, codec: Codec, magic: int) -> None:
     records = some_records(20, 3, headers=False)
     words = " ".join(map(fields, records))
     theirs = bytes.fromhex(
@@ -184,7 +152,7 @@ def test_old_formats_go_both_ways(oracle: Oracle, codec: Codec, magic: int) -> N
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
-def test_down_conversion_yields_what_java_yields(oracle: Oracle, codec: Codec, magic: int) -> None:
+def test_down_conversion_yields_what_java_yields(oracle: LineOracle, codec: Codec, magic: int) -> None:
     data = (
         build_batch(some_records(5, 1), codec=codec, base_offset=100)
         + control.build_end_marker(
@@ -205,7 +173,7 @@ def test_down_conversion_yields_what_java_yields(oracle: Oracle, codec: Codec, m
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_markers_are_java_s_byte_for_byte(oracle: Oracle, committed: bool) -> None:
+def test_markers_are_java_s_byte_for_byte(oracle: LineOracle, committed: bool) -> None:
     ours = control.build_end_marker(
         committed=committed,
         producer_id=77,
@@ -231,7 +199,7 @@ def judged(data: bytes | bytearray, rules: ProduceRules) -> str:
     return f"ok {word(result.data)}"
 
 
-def asked(oracle: Oracle, data: bytes | bytearray, rules: ProduceRules) -> str:
+def asked(oracle: LineOracle, data: bytes | bytearray, rules: ProduceRules) -> str:
     codec = -1 if rules.codec is None else int(rules.codec)
     answer = oracle.ask(
         f"validate {rules.produce_version} {str(rules.compacted).lower()} {rules.timestamp_type} "
@@ -241,7 +209,7 @@ def asked(oracle: Oracle, data: bytes | bytearray, rules: ProduceRules) -> str:
     return answer.split(" (")[0]
 
 
-def agree(oracle: Oracle, data: bytes | bytearray, rules: ProduceRules) -> str:
+def agree(oracle: LineOracle, data: bytes | bytearray, rules: ProduceRules) -> str:
     """Assert that both say the same: the same error and records at fault, or sets that read the same."""
     theirs, ours = asked(oracle, bytes(data), rules), judged(bytearray(data), rules)
     if theirs.startswith("ok ") and ours.startswith("ok ") and theirs != ours:
@@ -277,7 +245,7 @@ RULES = [
 
 @pytest.mark.parametrize("rules", RULES, ids=range(len(RULES)))
 @pytest.mark.parametrize("codec", CODECS)
-def test_validation_agrees_on_good_batches(oracle: Oracle, rules: ProduceRules, codec: Codec) -> None:
+def test_validation_agrees_on_good_batches(oracle: LineOracle, rules: ProduceRules, codec: Codec) -> None:
     for seed, count in ((1, 1), (2, 4), (3, 60)):
         agree(oracle, build_batch(some_records(count, seed), codec=codec), rules)
     keyed: list[RecordFields] = [(NOW, b"k", b"v", ()), (NOW + 2, b"k", None, ())]
@@ -293,7 +261,7 @@ def test_validation_agrees_on_good_batches(oracle: Oracle, rules: ProduceRules, 
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
 def test_validation_agrees_on_old_messages(
-    oracle: Oracle, rules: ProduceRules, codec: Codec, magic: int
+    oracle: LineOracle, rules: ProduceRules, codec: Codec, magic: int
 ) -> None:
     rows = [
         (index, record[0], record[1], record[2])
@@ -333,11 +301,11 @@ def hostile_headers() -> dict[str, bytearray]:
 
 @pytest.mark.parametrize("name", hostile_headers())
 @pytest.mark.parametrize("version", [2, 3, 11])
-def test_validation_agrees_on_hostile_headers(oracle: Oracle, name: str, version: int) -> None:
+def test_validation_agrees_on_hostile_headers(oracle: LineOracle, name: str, version: int) -> None:
     agree(oracle, hostile_headers()[name], ProduceRules(produce_version=version))
 
 
-def test_validation_is_never_laxer_than_java_on_damaged_records(oracle: Oracle) -> None:
+def test_validation_is_never_laxer_than_java_on_damaged_records(oracle: LineOracle) -> None:
     chance = random.Random(11)
     good = build_batch([*some_records(3, 4), (NOW, b"k", b"v" * 100, [("a", b"b")])])
     refused = 0
@@ -402,7 +370,7 @@ def foreign_payloads() -> dict[str, tuple[Codec, bytes, int]]:
 
 
 @pytest.mark.parametrize("name", foreign_payloads())
-def test_foreign_streams_are_taken_where_java_takes_them(oracle: Oracle, name: str) -> None:
+def test_foreign_streams_are_taken_where_java_takes_them(oracle: LineOracle, name: str) -> None:
     codec, payload, count = foreign_payloads()[name]
     data = with_payload(payload, codec, count)
     theirs, ours = asked(oracle, data, ProduceRules()), judged(bytearray(data), ProduceRules())
@@ -414,13 +382,13 @@ def test_foreign_streams_are_taken_where_java_takes_them(oracle: Oracle, name: s
         assert ours == "error CORRUPT_MESSAGE"
 
 
-def test_a_zstd_stream_without_records_is_refused_by_both(oracle: Oracle) -> None:
+def test_a_zstd_stream_without_records_is_refused_by_both(oracle: LineOracle) -> None:
     data = with_payload(_SKIPPABLE, Codec.ZSTD, 900)
     assert asked(oracle, data, ProduceRules()) == judged(data, ProduceRules()) == "error INVALID_RECORD"
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_unknown_codecs_are_refused_by_both(oracle: Oracle, codec: int) -> None:
+def test_unknown_codecs_are_refused_by_both(oracle: LineOracle, codec: int) -> None:
     data = with_payload(b"\x00" * 20, codec, 1)
     assert asked(oracle, data, ProduceRules()).startswith("error")
     assert judged(data, ProduceRules()) == "error CORRUPT_MESSAGE"
