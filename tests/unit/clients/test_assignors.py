@@ -1,5 +1,7 @@
 """Assignors: what they promise, worked by hand; tests/interop compares thousands of groups with Kafka's."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from pkafka.clients.consumer.assignors.api import (
@@ -9,12 +11,13 @@ from pkafka.clients.consumer.assignors.api import (
     RebalanceProtocol,
     Subscription,
 )
+from pkafka.clients.consumer.assignors.configured import load_assignors
 from pkafka.clients.consumer.assignors.java_order import group_order, hash_order, text_hash
 from pkafka.clients.consumer.assignors.range_assignor import RangeAssignor
 from pkafka.clients.consumer.assignors.round_robin import RoundRobinAssignor
 from pkafka.clients.consumer.assignors.sticky import CooperativeStickyAssignor, StickyAssignor, decode_claim
 from pkafka.clients.consumer.assignors.wire import decode_assignment, decode_subscription, encode_subscription
-from pkafka.errors import ProtocolError
+from pkafka.errors import ConfigError, ProtocolError
 from pkafka.model import TopicPartition
 
 STICKY: list[type[Assignor]] = [StickyAssignor, CooperativeStickyAssignor]
@@ -171,3 +174,39 @@ def test_hashes_are_javas() -> None:
     assert text_hash("ß\U0001f600") == (223 * 31 * 31 + 0xD83D * 31 + 0xDE00) % 2**32
     assert hash_order(["b", "q", "0", "a"]) == ["0", "q", "a", "b"]
     assert group_order(["b", "q", "0", "a"]) == ["0", "a", "q", "b"]
+
+
+class Tenacious(RangeAssignor):
+    """Somebody's own."""
+
+    name = "tenacious"
+    supported_protocols = (RebalanceProtocol.COOPERATIVE,)
+    configs: Mapping[str, object] = {}
+
+    def configure(self, configs: Mapping[str, object]) -> None:
+        self.configs = configs
+
+
+def test_assignors_are_named_as_in_kafka_or_are_ones_own() -> None:
+    java = "org.apache.kafka.clients.consumer."
+    loaded, protocol = load_assignors(f"{java}RangeAssignor, {java}CooperativeStickyAssignor", {})
+    assert [type(each) for each in loaded] == [RangeAssignor, CooperativeStickyAssignor]
+    assert protocol is RebalanceProtocol.EAGER
+    (own, sticky), protocol = load_assignors([Tenacious, "CooperativeStickyAssignor"], {"rack": "r"})
+    assert (own.name, sticky.name, protocol) == (
+        "tenacious",
+        "cooperative-sticky",
+        RebalanceProtocol.COOPERATIVE,
+    )
+    assert isinstance(own, Tenacious)
+    assert own.configs == {"rack": "r"}
+
+
+@pytest.mark.parametrize(
+    "named",
+    [[], "RangeAssignor,RangeAssignor", [Tenacious, RangeAssignor], [int], "no.such.Assignor"],
+    ids=str,
+)
+def test_assignors_that_do_not_go_together_are_refused(named: object) -> None:
+    with pytest.raises(ConfigError, match=r"partition\.assignment\.strategy"):
+        load_assignors(named, {})
