@@ -9,6 +9,7 @@ from typing import Self
 
 from pkafka.clients.admin.cluster_info import ClusterInfoAdmin
 from pkafka.clients.admin.configs import ConfigsAdmin
+from pkafka.clients.admin.groups import GroupsAdmin
 from pkafka.clients.admin.partitions import PartitionsAdmin
 from pkafka.clients.admin.topics import TopicsAdmin
 from pkafka.clients.cluster import Cluster
@@ -16,7 +17,7 @@ from pkafka.clients.config import ClientConfig
 from pkafka.clock import Clock
 
 
-class Admin(TopicsAdmin, ConfigsAdmin, PartitionsAdmin, ClusterInfoAdmin):
+class Admin(TopicsAdmin, ConfigsAdmin, PartitionsAdmin, GroupsAdmin, ClusterInfoAdmin):
     """See the module.
 
     Args:

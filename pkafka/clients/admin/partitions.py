@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pkafka.clients.admin.results import ListedOffset, LogDir, Outcome, ReplicaOnDisk
+from pkafka.clients.admin.results import ListedOffset, LogDir, Outcome, ReplicaOnDisk, error_outcome
 from pkafka.clients.cluster import Cluster, TopicView
-from pkafka.clients.errors import ClientError, ClientTimeoutError
+from pkafka.clients.errors import ClientError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.schema import Message
@@ -167,7 +167,7 @@ class PartitionsAdmin:
             answers = cluster.request_each(messages, response_type, timeout_ms=left_ms)
             for node, answer in answers.items():
                 if isinstance(answer, ClientError):
-                    outcomes.update(dict.fromkeys(groups[node], _as_outcome(answer)))
+                    outcomes.update(dict.fromkeys(groups[node], error_outcome(answer)))
                 else:
                     outcomes.update(read(answer))
             left = [each for each in left if _may_pass(outcomes[each])]
@@ -177,15 +177,6 @@ class PartitionsAdmin:
                 cluster.pause(attempt, deadline_ms)
                 attempt += 1
         return outcomes
-
-
-def _as_outcome(error: ClientError) -> ApiError:
-    if not error.retriable:
-        raise error
-    code = (
-        ErrorCode.REQUEST_TIMED_OUT if isinstance(error, ClientTimeoutError) else ErrorCode.NETWORK_EXCEPTION
-    )
-    return ApiError(code, error.message)
 
 
 def _may_pass(outcome: object) -> bool:

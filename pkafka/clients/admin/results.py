@@ -1,9 +1,10 @@
 """What admin calls give back: values per item, with the error of an item in its place."""
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from pkafka.clients.errors import ClientError, ClientTimeoutError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicId, TopicPartition
 
@@ -15,6 +16,20 @@ Outcome: TypeAlias = T | ApiError
 def outcome_of(code: int, message: str | None, value: T) -> "T | ApiError":
     """``value``, or the error that ``code`` stands for."""
     return ApiError(ErrorCode(code), message) if code else value
+
+
+def error_outcome(error: ClientError) -> ApiError:
+    """What a broker's failure to answer is to each of the items that it was asked about.
+
+    Raises:
+        ClientError: the error itself, where asking again cannot help.
+    """
+    if not error.retriable:
+        raise error
+    code = (
+        ErrorCode.REQUEST_TIMED_OUT if isinstance(error, ClientTimeoutError) else ErrorCode.NETWORK_EXCEPTION
+    )
+    return ApiError(code, error.message)
 
 
 def raise_first(outcomes: Mapping[object, object] | Iterable[object]) -> None:
@@ -191,3 +206,93 @@ class ClusterDescription(NamedTuple):
     cluster_id: str | None
     controller_id: int
     brokers: tuple[BrokerInfo, ...]
+
+
+class GroupState(Enum):
+    """Where a group is in its life; the values are what Kafka's tools print."""
+
+    UNKNOWN = "Unknown"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+
+    @classmethod
+    def parse(cls, text: str) -> "GroupState":
+        """The state of that name, in any case; UNKNOWN for every other text."""
+        return _STATES.get(text.lower(), cls.UNKNOWN)
+
+
+_STATES = {state.value.lower(): state for state in GroupState}
+
+
+class GroupType(Enum):
+    """Who assigns the partitions of a group: one of its members, or the coordinator (KIP-848)."""
+
+    UNKNOWN = "Unknown"
+    CONSUMER = "Consumer"
+    CLASSIC = "Classic"
+
+    @classmethod
+    def parse(cls, text: str) -> "GroupType":
+        """The type of that name, in any case; UNKNOWN for every other text."""
+        return _TYPES.get(text.lower(), cls.UNKNOWN)
+
+
+_TYPES = {type.value.lower(): type for type in GroupType}
+
+
+class GroupListing(NamedTuple):
+    """One group by name. State and type are UNKNOWN where the broker is too old to say."""
+
+    group_id: str
+    protocol_type: str
+    state: GroupState
+    type: GroupType
+
+    @property
+    def is_consumer_group(self) -> bool:
+        """Whether its members are consumers, or it has only stored offsets."""
+        return self.protocol_type in ("consumer", "")
+
+
+class GroupList(NamedTuple):
+    """All groups of the brokers that answered, and why the others did not, by broker id."""
+
+    groups: tuple[GroupListing, ...]
+    errors: Mapping[int, ApiError]
+
+
+class MemberDescription(NamedTuple):
+    """One member of a group. ``client_host`` is as the coordinator writes it: ``/10.0.0.1``.
+
+    ``metadata`` and ``assignment_bytes`` are what the member's own protocol says; ``assignment`` is read from it where
+    that is the consumers'.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    assignment: tuple[TopicPartition, ...]
+    metadata: bytes
+    assignment_bytes: bytes
+
+
+class GroupDescription(NamedTuple):
+    """One group with its members. ``assignor`` is the protocol that the members agreed on.
+
+    A group that does not exist is in state DEAD.
+    """
+
+    group_id: str
+    protocol_type: str
+    assignor: str
+    state: GroupState
+    type: GroupType
+    members: tuple[MemberDescription, ...]
+    coordinator: BrokerInfo
+    authorized_operations: int | None
