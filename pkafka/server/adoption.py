@@ -18,8 +18,6 @@ from pkafka.coordination.store import CreateOp, Op, SetOp, Store
 from pkafka.coordination.znodes import EntityConfig, PartitionAssignment, PartitionState, TopicAssignment
 from pkafka.errors import PkafkaError
 from pkafka.model import (
-    CONSUMER_OFFSETS_TOPIC,
-    TRANSACTION_STATE_TOPIC,
     BrokerId,
     LeaderEpoch,
     TopicId,
@@ -28,6 +26,7 @@ from pkafka.model import (
     topic_id_text,
 )
 from pkafka.server.config import BrokerConfig
+from pkafka.server.internal_topics import shape_of
 from pkafka.storage.files import OsFiles
 from pkafka.storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
 from pkafka.storage.log_directory import DirectoryKind, LogDirectory
@@ -169,21 +168,8 @@ def _creation(
 
 def settings_of(topic: str, config: BrokerConfig) -> Mapping[str, str]:
     """The settings that an adopted topic begins with."""
-    if topic == CONSUMER_OFFSETS_TOPIC:
-        return {
-            "cleanup.policy": "compact",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
-            "compression.type": "producer",
-        }
-    if topic == TRANSACTION_STATE_TOPIC:
-        return {
-            "cleanup.policy": "compact",
-            "segment.bytes": str(config.transaction_state_log_segment_bytes),
-            "compression.type": "uncompressed",
-            "unclean.leader.election.enable": "false",
-            "min.insync.replicas": str(config.transaction_state_log_min_isr),
-        }
-    return KEEP_EVERYTHING
+    shape = shape_of(topic, config)
+    return shape.settings if shape is not None else KEEP_EVERYTHING
 
 
 def strangers(store: Store, directories: Iterable[LogDirectory]) -> int:

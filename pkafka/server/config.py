@@ -372,6 +372,9 @@ class BrokerConfig:
     offsets_retention_check_interval_ms = _Key("offsets.retention.check.interval.ms", int)
     offset_metadata_max_bytes = _Key("offset.metadata.max.bytes", int)
     offsets_commit_timeout_ms = _Key("offsets.commit.timeout.ms", int)
+    offsets_commit_required_acks = _Key("offsets.commit.required.acks", int)
+    offsets_topic_compression_codec = _Key("offsets.topic.compression.codec", int)
+    offsets_load_buffer_size = _Key("offsets.load.buffer.size", int)
     group_min_session_timeout_ms = _Key("group.min.session.timeout.ms", int)
     group_max_session_timeout_ms = _Key("group.max.session.timeout.ms", int)
     group_initial_rebalance_delay_ms = _Key("group.initial.rebalance.delay.ms", int)
@@ -552,8 +555,7 @@ def _check_replication(config: BrokerConfig) -> None:
     if wait_ms > config.replica_lag_time_max_ms:
         problem = "should always be less than or equal to replica.lag.time.max.ms"
         raise ConfigError("replica.fetch.wait.max.ms", problem, wait_ms)
-    acks, replicas = config.get("offsets.commit.required.acks"), config.offsets_topic_replication_factor
-    assert isinstance(acks, int)
+    acks, replicas = config.offsets_commit_required_acks, config.offsets_topic_replication_factor
     if not -1 <= acks <= replicas:
         problem = (
             f"must be greater or equal -1 and less or equal to offsets.topic.replication.factor ({replicas})"

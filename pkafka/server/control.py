@@ -20,7 +20,7 @@ from pkafka.clock import Clock, SystemClock
 from pkafka.coordination.store import SessionState, Store, StoreError, StoreFullError
 from pkafka.coordination.znodes import LogDirEvent
 from pkafka.errors import PkafkaError, StorageError
-from pkafka.model import BrokerId
+from pkafka.model import BrokerId, TopicPartition
 from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.registry import request_class
 from pkafka.server import control_apis, lifeline
@@ -30,6 +30,7 @@ from pkafka.server.broker_loggers import ProcessLoggers, set_log_level
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_repository import ConfigRepository
 from pkafka.server.controller.controller import Controller
+from pkafka.server.groups import store_offsets
 from pkafka.server.handlers import create_topics
 from pkafka.server.identity import Identity, establish_identity
 from pkafka.server.ipc import Handler, Payload, Peer
@@ -105,6 +106,8 @@ class Control:
             "hello": self._hello,
             "api": self._api,
             "auto_create": self._auto_create,
+            "commit_to_store": self._commit_to_store,
+            "fetch_from_store": self._fetch_from_store,
             "log_dir_failed": self._log_dir_failed,
         }
         words: dict[str, Handler] = {
@@ -451,6 +454,24 @@ class Control:
         await self._booted.wait()
         context = control_apis.ControlRequestContext(self, None, "")
         return {name: int(code) for name, code in (await create_topics.auto_create(context, names)).items()}
+
+    async def _commit_to_store(
+        self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]
+    ) -> list[int]:
+        """OffsetCommit v0: an error code for each (topic, partition, offset)."""
+        await self._booted.wait()
+        group, rows = payload
+        offsets = [(TopicPartition(topic, partition), offset) for topic, partition, offset in rows]
+        return await self.run_on_store(store_offsets.commit, self.store, group, offsets)
+
+    async def _fetch_from_store(
+        self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]
+    ) -> list[tuple[int, int]]:
+        """OffsetFetch v0: error code and offset for each (topic, partition)."""
+        await self._booted.wait()
+        group, rows = payload
+        partitions = [TopicPartition(*row) for row in rows]
+        return await self.run_on_store(store_offsets.fetch, self.store, group, partitions)
 
     async def _log_dir_failed(self, _peer: Peer, path: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """A disk failed: the other workers stop using it, and the controller asks which replicas are lost."""

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError, StorageError
+from pkafka.model import CONSUMER_OFFSETS_TOPIC
 from pkafka.net.buffers import Arena, ReadBuffers, map_arena
 from pkafka.net.connection import Detach, ServerConnection
 from pkafka.net.listener import Acceptor, Admission, open_files_max
@@ -37,13 +38,16 @@ from pkafka.server.connection_state import ConnectionState
 from pkafka.server.delayed import Purgatory, Timer
 from pkafka.server.dispatch import Dispatcher, frame
 from pkafka.server.fetch_sessions import FetchSessionCache
+from pkafka.server.groups import routing
+from pkafka.server.groups.coordinator import CoordinatorSettings, GroupCoordinator
+from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.handlers import delete_records, describe_log_dirs, list_offsets, offset_for_leader_epoch
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import Blob, Handler, Payload, Peer, PeerGone, Reply
 from pkafka.server.lifeline import ChildExit
 from pkafka.server.logs import WorkerLogs
-from pkafka.server.metadata import MetadataCache
+from pkafka.server.metadata import MetadataCache, MetadataChange
 from pkafka.server.metrics import Metrics
 from pkafka.server.partitions import PartitionKey, Partitions
 from pkafka.server.supervisor import CLEANER, CONTROL, Birth
@@ -104,6 +108,15 @@ class Worker:
             logs=self.logs,
             changed=self._partition_changed,
         )
+        self.groups = GroupCoordinator(
+            CoordinatorSettings.of(self.config),
+            group_log=OffsetsLog(self),
+            partitions=self._offsets_partitions,
+            timer=self.timer,
+            clock=self.clock,
+            spawn=self.spawn,
+        )
+        self.metadata.on_change(self._metadata_changed)
         self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
         self.worker_peers: dict[int, Peer] = {}
         self.connections: set[ServerConnection] = set()
@@ -166,6 +179,7 @@ class Worker:
         self._opened.set()
         self.logs.start()
         self.spawn(self._sweep_idle())
+        self.spawn(self.groups.expire_for_ever())
 
     def give_up(self, reason: str) -> None:
         """Nothing is left that this worker, or one in its place, could do: the broker stops."""
@@ -209,6 +223,8 @@ class Worker:
         """Answer the requests in hand, then take no more, neither of clients nor of other workers; close the logs."""
         for index in list(self._acceptors):
             self._stop_accepting(index)
+        # Members that wait for their group find another coordinator, or this one when it is back.
+        self.groups.resign()
         await self._drain()
         for connection in list(self.connections):
             connection.close()
@@ -410,6 +426,9 @@ class Worker:
             "identity": self._identity,
             "serve": self._serve,
             "log_dir_failed": lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
+            "group": lambda _peer, payload, blob, _fds: routing.serve_peer(
+                self, handlers.GROUP_APIS, payload, blob
+            ),
             "metrics": lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
         }
 
@@ -581,12 +600,16 @@ class Worker:
 
     async def auto_create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """Have missing topics created by the controller (auto.create.topics.enable)."""
+        answer = await self.ask_control("auto_create", list(names))
+        return {name: ErrorCode(code) for name, code in answer.items()}
+
+    async def ask_control(self, operation: str, payload: Payload) -> Payload:
+        """Ask the control process for something that may be done twice; when it dies meanwhile, its successor."""
         while True:
             try:
-                answer = (await (await self.control_peer()).call("auto_create", list(names)))[0]
+                return (await (await self.control_peer()).call(operation, payload))[0]
             except PeerGone:
                 continue
-            return {name: ErrorCode(code) for name, code in answer.items()}
 
     @property
     def log_dirs(self) -> list[Path]:
@@ -625,6 +648,20 @@ class Worker:
 
     def _partition_changed(self, key: PartitionKey) -> None:
         self.fetches.check(key)
+        if key[0] == CONSUMER_OFFSETS_TOPIC:
+            if key in self.partitions.led:
+                self.groups.begin(key[1])
+            else:
+                self.groups.end(key[1])
+
+    def _metadata_changed(self, change: MetadataChange) -> None:
+        self.groups.partitions_deleted(change.deleted)
+
+    def _offsets_partitions(self) -> int:
+        """How many partitions __consumer_offsets has, or is going to have."""
+        return (
+            self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC) or self.config.offsets_topic_num_partitions
+        )
 
 
 def main(setup: WorkerSetup) -> Callable[[Birth], int]:

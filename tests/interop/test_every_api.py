@@ -19,6 +19,7 @@ from pkafka.protocol.messages.alter_configs import AlterConfigsRequest, AlterCon
 from pkafka.protocol.messages.api_versions import ApiVersionsRequest
 from pkafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pkafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pkafka.protocol.messages.delete_groups import DeleteGroupsRequest
 from pkafka.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -27,21 +28,44 @@ from pkafka.protocol.messages.delete_records import (
 from pkafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from pkafka.protocol.messages.describe_cluster import DescribeClusterRequest
 from pkafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pkafka.protocol.messages.heartbeat import HeartbeatRequest
 from pkafka.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalResource,
 )
 from pkafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from pkafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pkafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from pkafka.protocol.messages.list_groups import ListGroupsRequest
 from pkafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pkafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pkafka.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from pkafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from pkafka.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
 from pkafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pkafka.protocol.messages.sync_group import SyncGroupRequest
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from pkafka.records.conversion import down_convert
@@ -52,6 +76,7 @@ from tests.talk import wait_for
 NOON: Final = 1_700_000_000_000
 THERE: Final = "every-api"
 MISSING: Final = "no-such-topic"
+GROUP: Final = "every-api-group"
 _TOPIC_RESOURCE: Final = 2
 # Two brokers differ in these by nature, whatever the API.
 MASKED: Final = frozenset(
@@ -171,11 +196,93 @@ def _describe_log_dirs(version: int) -> Message:
     return DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=THERE, partitions=[0, 9])])
 
 
+def _offset_commit(version: int) -> Message:
+    wanted = [
+        OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="m"),
+        OffsetCommitRequestPartition(partition_index=1, committed_offset=6, committed_metadata="m" * 5_000),
+        OffsetCommitRequestPartition(partition_index=9, committed_offset=7, committed_metadata=None),
+    ]
+    topics = [OffsetCommitRequestTopic(name=name, partitions=list(wanted)) for name in (THERE, MISSING)]
+    return OffsetCommitRequest(group_id=GROUP, topics=topics)
+
+
+def _offset_fetch(version: int) -> Message:
+    wanted = {THERE: [0, 1, 9], MISSING: [0]}
+    if version >= 8:
+        named = [
+            OffsetFetchRequestTopics(name=name, partition_indexes=list(at)) for name, at in wanted.items()
+        ]
+        groups = [
+            OffsetFetchRequestGroup(group_id=GROUP, topics=named),
+            OffsetFetchRequestGroup(group_id=GROUP, topics=None),
+            OffsetFetchRequestGroup(group_id="no-such-group", topics=None),
+        ]
+        return OffsetFetchRequest(groups=groups, require_stable=True)
+    topics = [OffsetFetchRequestTopic(name=name, partition_indexes=list(at)) for name, at in wanted.items()]
+    return OffsetFetchRequest(group_id=GROUP, topics=topics)
+
+
+def _offset_delete(version: int) -> Message:
+    wanted = [OffsetDeleteRequestPartition(partition_index=index) for index in (1, 9)]
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=list(wanted)) for name in (THERE, MISSING)]
+    return OffsetDeleteRequest(group_id=GROUP, topics=topics)
+
+
+def _find_coordinator(version: int) -> Message:
+    if version >= 4:
+        return FindCoordinatorRequest(coordinator_keys=[GROUP, "no-such-group"])
+    return FindCoordinatorRequest(key=GROUP)
+
+
+def _join_group(version: int) -> Message:
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+    return JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=10_000,
+        member_id="nobody",
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+
+
+def _sync_group(version: int) -> Message:
+    request = SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="nobody")
+    if version >= 5:
+        request.protocol_type, request.protocol_name = "consumer", "range"
+    return request
+
+
+def _leave_group(version: int) -> Message:
+    if version >= 3:
+        members = [MemberIdentity(member_id="nobody"), MemberIdentity(group_instance_id="no-instance")]
+        return LeaveGroupRequest(group_id=GROUP, members=members)
+    return LeaveGroupRequest(group_id=GROUP, member_id="nobody")
+
+
+def _describe_groups(version: int) -> Message:
+    return DescribeGroupsRequest(
+        groups=[GROUP, "no-such-group", ""], include_authorized_operations=version >= 3
+    )
+
+
 REQUESTS: Final[dict[ApiKey, Build]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,
     ApiKey.METADATA: _metadata,
+    ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.JOIN_GROUP: _join_group,
+    ApiKey.HEARTBEAT: lambda version: HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="nobody"),
+    ApiKey.LEAVE_GROUP: _leave_group,
+    ApiKey.SYNC_GROUP: _sync_group,
+    ApiKey.DESCRIBE_GROUPS: _describe_groups,
+    ApiKey.LIST_GROUPS: lambda version: ListGroupsRequest(states_filter=["EMPTY"] if version >= 4 else []),
+    ApiKey.DELETE_GROUPS: lambda version: DeleteGroupsRequest(
+        groups_names=["no-such-group", "no-such-group"]
+    ),
+    ApiKey.OFFSET_DELETE: _offset_delete,
     ApiKey.API_VERSIONS: lambda version: ApiVersionsRequest(
         client_software_name="test", client_software_version="1"
     ),
@@ -252,6 +359,12 @@ def both_with_topic(kafka: System, pkafka: System) -> list[System]:
         ask(system, ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
         # Kafka fetches its first block of producer ids when somebody asks for one, and has none to give until then.
         wait_for(lambda: not ask(system, ApiKey.INIT_PRODUCER_ID, 0, _init_producer_id(0)).error_code)  # type: ignore[attr-defined] # noqa: B023
+        # Asking for a group's coordinator makes the topic in which it is kept; its partitions are then read.
+        find = FindCoordinatorRequest(key=GROUP)
+        wait_for(lambda: not ask(system, ApiKey.FIND_COORDINATOR, 0, find).error_code)  # type: ignore[attr-defined] # noqa: B023
+        topics = [OffsetFetchRequestTopic(name=THERE, partition_indexes=[0])]
+        fetch = OffsetFetchRequest(group_id=GROUP, topics=topics)
+        wait_for(lambda: not ask(system, ApiKey.OFFSET_FETCH, 2, fetch).error_code)  # type: ignore[attr-defined] # noqa: B023
         # Two records share the highest timestamp, and one is older: which offset is it that has it?
         records = bytes(build_batch([(NOON + age, b"k", b"v", ()) for age in (-5, 0, 0, -1)]))
         data = TopicProduceData(name=THERE, partition_data=[PartitionProduceData(index=1, records=records)])

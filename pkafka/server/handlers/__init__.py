@@ -1,21 +1,33 @@
 """The APIs that this broker serves, written out: ApiVersions lists exactly these keys.
 
-Consumer groups, transactions, security and the requests between brokers are not here yet.
+Transactions, security and the requests between brokers are not here yet.
 """
 
 from typing import Final
 
 from pkafka.protocol.api import ApiKey
 from pkafka.server.dispatch import FrameApi, MessageApi
+from pkafka.server.groups.routing import Serve
 from pkafka.server.handlers import (
     api_versions,
     cluster_metadata,
+    delete_groups,
     delete_records,
+    describe_groups,
     describe_log_dirs,
     fetch,
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
     list_offsets,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sync_group,
 )
 
 FRAME_APIS: Final[dict[int, FrameApi]] = {
@@ -27,12 +39,37 @@ FRAME_APIS: Final[dict[int, FrameApi]] = {
 MESSAGE_APIS: Final[dict[int, MessageApi]] = {
     ApiKey.LIST_OFFSETS: list_offsets.handle,
     ApiKey.METADATA: cluster_metadata.handle,
+    ApiKey.OFFSET_COMMIT: offset_commit.handle,
+    ApiKey.OFFSET_FETCH: offset_fetch.handle,
+    ApiKey.FIND_COORDINATOR: find_coordinator.handle,
+    ApiKey.JOIN_GROUP: join_group.handle,
+    ApiKey.HEARTBEAT: heartbeat.handle,
+    ApiKey.LEAVE_GROUP: leave_group.handle,
+    ApiKey.SYNC_GROUP: sync_group.handle,
+    ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
+    ApiKey.LIST_GROUPS: list_groups.handle,
     ApiKey.API_VERSIONS: api_versions.handle,
     ApiKey.DELETE_RECORDS: delete_records.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
+    ApiKey.DELETE_GROUPS: delete_groups.handle,
+    ApiKey.OFFSET_DELETE: offset_delete.handle,
 }
 """Served by the workers, message by message."""
+
+GROUP_APIS: Final[dict[int, Serve]] = {
+    ApiKey.OFFSET_COMMIT: offset_commit.serve,
+    ApiKey.OFFSET_FETCH: offset_fetch.serve,
+    ApiKey.JOIN_GROUP: join_group.serve,
+    ApiKey.HEARTBEAT: heartbeat.serve,
+    ApiKey.LEAVE_GROUP: leave_group.serve,
+    ApiKey.SYNC_GROUP: sync_group.serve,
+    ApiKey.DESCRIBE_GROUPS: describe_groups.serve,
+    ApiKey.LIST_GROUPS: list_groups.serve,
+    ApiKey.DELETE_GROUPS: delete_groups.serve,
+    ApiKey.OFFSET_DELETE: offset_delete.serve,
+}
+"""What of those is served by the worker to which the group belongs."""
 
 CONTROL_APIS: Final[frozenset[int]] = frozenset(
     {

@@ -11,15 +11,10 @@ from typing import NamedTuple
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import (
-    CONSUMER_OFFSETS_TOPIC,
-    NO_TOPIC_ID,
-    TRANSACTION_STATE_TOPIC,
-    BrokerId,
-    TopicId,
-)
+from pkafka.model import NO_TOPIC_ID, BrokerId, TopicId
 from pkafka.protocol.messages.create_topics import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
@@ -30,6 +25,7 @@ from pkafka.server.config_description import describe_topic
 from pkafka.server.control_context import ControlContext
 from pkafka.server.controller.placement import place_replicas
 from pkafka.server.dynamic_config import check_new_topic_configs
+from pkafka.server.internal_topics import shape_of
 from pkafka.server.policies import NewTopicFacts
 
 log = logging.getLogger(__name__)
@@ -105,14 +101,15 @@ async def auto_create(ctx: ControlContext, names: Sequence[str]) -> dict[str, Er
 
 
 def _internal_or_default(ctx: ControlContext, name: str) -> CreatableTopic:
-    config = ctx.config
-    if name == CONSUMER_OFFSETS_TOPIC:
-        shape = (config.offsets_topic_num_partitions, config.offsets_topic_replication_factor)
-    elif name == TRANSACTION_STATE_TOPIC:
-        shape = (config.transaction_state_log_num_partitions, config.transaction_state_log_replication_factor)
-    else:
-        shape = (topics.UNSET, topics.UNSET)
-    return CreatableTopic(name=name, num_partitions=shape[0], replication_factor=shape[1])
+    shape = shape_of(name, ctx.config)
+    if shape is None:
+        return CreatableTopic(name=name, num_partitions=topics.UNSET, replication_factor=topics.UNSET)
+    return CreatableTopic(
+        name=name,
+        num_partitions=shape.partitions,
+        replication_factor=shape.replication_factor,
+        configs=[CreatableTopicConfig(name=key, value=text) for key, text in shape.settings.items()],
+    )
 
 
 async def _create(ctx: ControlContext, topic: CreatableTopic, *, validate_only: bool) -> _Created:

@@ -1,0 +1,153 @@
+"""The partitions of __consumer_offsets that this worker leads, as the group coordinator writes and reads them."""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pkafka.errors import ApiError, ErrorCode, StorageError
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from pkafka.records.batch import BatchHeader, peek, read_header
+from pkafka.records.builder import RecordFields, build_batch
+from pkafka.records.compression import Codec
+from pkafka.records.errors import RecordError
+from pkafka.records.reading import Record, iter_entries, read_batches
+from pkafka.records.validation import validate
+from pkafka.server.turns import Turns
+from pkafka.storage.log import Log
+
+if TYPE_CHECKING:
+    from pkafka.server.partitions import Partition
+    from pkafka.server.worker import Worker
+
+log = logging.getLogger(__name__)
+
+Committed: TypeAlias = Callable[[ErrorCode, int], None]
+"""Called once with the outcome of an append: NONE and the offset of its first record, or why it is not committed. At
+once, or later."""
+
+_ACKS_ALL: Final = -1
+_PRODUCE_VERSION: Final = 11
+_MAGIC_V2: Final = 2
+
+
+class OffsetsLog:
+    """See the module.
+
+    Args:
+        worker: whose partitions.
+    """
+
+    def __init__(self, worker: "Worker") -> None:
+        self._worker = worker
+
+    # -- writing --
+
+    def append(
+        self,
+        partition: int,
+        records: Sequence[RecordFields],
+        committed: Committed,
+        *,
+        acks: int | None = None,
+    ) -> None:
+        """Append records as one batch, and call back when nothing can take them away again.
+
+        Args:
+            acks: like a producer's; ``offsets.commit.required.acks`` when left out.
+        """
+        acks = self._worker.config.offsets_commit_required_acks if acks is None else acks
+        try:
+            found = self._worker.partitions.led.get((CONSUMER_OFFSETS_TOPIC, partition))
+            if found is None:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            base_offset = self._append(found, records, acks)
+        except RecordError as error:
+            committed(error.code, -1)
+        except ApiError as error:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                self._worker.log_failed(CONSUMER_OFFSETS_TOPIC, partition)
+            committed(error.code, -1)
+        except (StorageError, OSError) as error:
+            committed(self._worker.disk_refused(CONSUMER_OFFSETS_TOPIC, partition, error), -1)
+        else:
+            self._when_committed(found, lambda code: committed(code, base_offset))
+
+    def _append(self, found: "Partition", records: Sequence[RecordFields], acks: int) -> int:
+        worker = self._worker
+        min_isr = min(found.log.config.min_insync_replicas, len(found.replicas))
+        if acks == _ACKS_ALL and len(found.isr) < min_isr:
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        now_ms = worker.clock.now_ms()
+        batch = build_batch(records, codec=Codec(worker.config.offsets_topic_compression_codec))
+        validated = validate(batch, found.rules(_PRODUCE_VERSION), now_ms=now_ms)
+        result = found.log.append_as_leader(
+            validated, leader_epoch=found.leader_epoch, now_ms=now_ms, flush_later=True
+        )
+        worker.metrics.appended(CONSUMER_OFFSETS_TOPIC, validated)
+        return result.base_offset
+
+    def _when_committed(self, partition: "Partition", call: Callable[[ErrorCode], None]) -> None:
+        """What was just appended is committed when the high watermark has passed it: at once without other replicas,
+        unless it has to be flushed first."""
+        if partition.log.flush_is_due:
+            self._worker.spawn(self._flush(partition, partition.log.log_end_offset, call))
+        else:
+            partition.advance_high_watermark()
+            self._worker.fetches.check(partition.key)
+            call(ErrorCode.NONE)
+
+    async def _flush(self, partition: "Partition", end: int, call: Callable[[ErrorCode], None]) -> None:
+        failed = await self._worker.logs.flush_appended([(partition, end)])
+        call(ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE)
+
+    # -- reading --
+
+    async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, list[Record]]]:
+        """Every batch of a partition, to the end of its log, giving way to others; ends early when it is led no more.
+
+        A batch that is damaged is left out, and an error is logged.
+        """
+        turns = Turns()
+        key = (CONSUMER_OFFSETS_TOPIC, partition)
+        position = 0
+        while (found := self._worker.partitions.led.get(key)) is not None:
+            position = max(position, found.log.log_start_offset)
+            following = position
+            try:
+                for data in _batches(found.log, position, self._worker.config.offsets_load_buffer_size):
+                    following = max(following, _end_of(data))
+                    for batch in _decoded(data, found.log.topic_partition):
+                        yield batch
+                    await turns.step()
+            except RecordError as error:
+                log.error("%s is damaged behind offset %d: %s", found.log.topic_partition, following, error)
+            except (StorageError, OSError) as error:
+                self._worker.disk_refused(CONSUMER_OFFSETS_TOPIC, partition, error)
+            if following == position:
+                return
+            position = following
+
+
+def _batches(source: Log, offset: int, bytes_max: int) -> Iterator[memoryview]:
+    """The whole batches of one read from ``offset`` on."""
+    end = source.log_end_offset
+    if offset >= end:
+        return
+    found = source.read(offset, bytes_max=bytes_max, min_one_batch=True, upper_bound=end)
+    data = memoryview(found.segment.read_bytes(found.position, found.length))
+    for start, size, _magic in iter_entries(data):
+        yield data[start : start + size]
+
+
+def _end_of(data: memoryview) -> int:
+    """The first offset behind a batch or old message."""
+    base_offset, _size, magic = peek(data)
+    return read_header(data).next_offset if magic == _MAGIC_V2 else base_offset + 1
+
+
+def _decoded(data: memoryview, source: TopicPartition) -> Iterable[tuple[BatchHeader, list[Record]]]:
+    try:
+        return list(read_batches(data))
+    except RecordError as error:
+        log.error("Leaving out the batch before offset %d of %s: %s", _end_of(data), source, error)
+        return ()

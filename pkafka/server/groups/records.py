@@ -1,0 +1,154 @@
+"""The keys and values of __consumer_offsets, and which of its partitions has a group (GROUP-2, GROUP-11).
+
+Every key and value begins with its version, an i16. The versions written are those of Kafka 3.9 with its own
+inter.broker.protocol.version; every version that it reads is read.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+from pkafka.errors import ProtocolError
+from pkafka.model import NO_EPOCH
+from pkafka.protocol.codec import decode_prefix, encode
+from pkafka.protocol.messages.records.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from pkafka.protocol.schema import version_range
+
+_VERSION: Final = Struct(">h")
+_OFFSET_KEY_VERSION: Final = 1
+_GROUP_KEY_VERSION: Final = 2
+_OFFSET_VALUE_VERSION: Final = 3
+_EXPIRING_OFFSET_VALUE_VERSION: Final = 1
+"""The only one that has a time of expiry, and it has no leader epoch."""
+_GROUP_VALUE_VERSION: Final = 3
+
+NO_EXPIRY: Final = -1
+
+
+class OffsetKey(NamedTuple):
+    """The record is a committed offset."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class GroupKey(NamedTuple):
+    """The record is the state of a group."""
+
+    group: str
+
+
+class UnknownKey(NamedTuple):
+    """The record is of a later Kafka, or of another kind of group."""
+
+    version: int
+
+
+Key: TypeAlias = OffsetKey | GroupKey | UnknownKey
+
+
+class CommittedOffset(NamedTuple):
+    """What a group committed for one partition; times in ms since the epoch."""
+
+    offset: int
+    commit_timestamp: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+    expire_timestamp: int = NO_EXPIRY
+    """Only from clients that give the retention time themselves (OffsetCommit v2 to v4)."""
+
+
+def partition_of(group_id: str, partitions: int) -> int:
+    """The partition of __consumer_offsets whose leader coordinates a group: by Java's hash of its id."""
+    value = 0
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(units), 2):
+        value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
+    if value >= 1 << 31:
+        value = (1 << 32) - value
+    # Utils.abs: the one number without an opposite counts as 0.
+    return (0 if value == 1 << 31 else value) % partitions
+
+
+def encode_offset_key(group: str, topic: str, partition: int) -> bytes:
+    """The key of a committed offset."""
+    message = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    return _VERSION.pack(_OFFSET_KEY_VERSION) + encode(message, _OFFSET_KEY_VERSION)
+
+
+def encode_offset_value(committed: CommittedOffset) -> bytes:
+    """The value of a committed offset."""
+    message = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp,
+        expire_timestamp=committed.expire_timestamp,
+    )
+    expires = committed.expire_timestamp != NO_EXPIRY
+    version = _EXPIRING_OFFSET_VALUE_VERSION if expires else _OFFSET_VALUE_VERSION
+    return _VERSION.pack(version) + encode(message, version)
+
+
+def encode_group_key(group: str) -> bytes:
+    """The key of a group's state."""
+    return _VERSION.pack(_GROUP_KEY_VERSION) + encode(GroupMetadataKey(group=group), _GROUP_KEY_VERSION)
+
+
+def encode_group_value(value: GroupMetadataValue) -> bytes:
+    """The value of a group's state."""
+    return _VERSION.pack(_GROUP_VALUE_VERSION) + encode(value, _GROUP_VALUE_VERSION)
+
+
+def decode_key(data: bytes) -> Key:
+    """What a record is about.
+
+    Raises:
+        ProtocolError: the bytes are no key.
+    """
+    version = _version_of(data)
+    if version in version_range(OffsetCommitKey.__versions__):
+        key = decode_prefix(OffsetCommitKey, version, data, _VERSION.size)[0]
+        return OffsetKey(key.group, key.topic, key.partition)
+    if version == _GROUP_KEY_VERSION:
+        return GroupKey(decode_prefix(GroupMetadataKey, version, data, _VERSION.size)[0].group)
+    return UnknownKey(version)
+
+
+def decode_offset_value(data: bytes) -> CommittedOffset:
+    """The value of a committed offset.
+
+    Raises:
+        ProtocolError: the bytes are none, or of a version that Kafka 3.9 does not know.
+    """
+    version = _version_of(data)
+    if version not in version_range(OffsetCommitValue.__versions__):
+        raise ProtocolError(f"version {version} of a committed offset is not known")
+    value = decode_prefix(OffsetCommitValue, version, data, _VERSION.size)[0]
+    return CommittedOffset(
+        value.offset, value.commit_timestamp, value.leader_epoch, value.metadata, value.expire_timestamp
+    )
+
+
+def decode_group_value(data: bytes) -> GroupMetadataValue:
+    """The value of a group's state.
+
+    Raises:
+        ProtocolError: the bytes are none, or of a version that Kafka 3.9 does not know.
+    """
+    version = _version_of(data)
+    if version not in version_range(GroupMetadataValue.__versions__):
+        raise ProtocolError(f"version {version} of a group's state is not known")
+    return decode_prefix(GroupMetadataValue, version, data, _VERSION.size)[0]
+
+
+def _version_of(data: bytes) -> int:
+    if len(data) < _VERSION.size:
+        raise ProtocolError(f"{len(data)} bytes cannot hold a version")
+    version: int = _VERSION.unpack_from(data)[0]
+    return version

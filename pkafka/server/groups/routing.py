@@ -1,0 +1,132 @@
+"""The way of a group's request to the worker that coordinates the group, in one hop.
+
+A group belongs to the worker that owns its partition of __consumer_offsets. A request that arrives elsewhere is sent
+there as it is, in its own version, with what the coordinator may know of the client; the answer comes back encoded.
+When that worker has died or hangs, the client gets an error upon which it asks for its coordinator again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from pkafka.errors import ErrorCode
+from pkafka.model import CONSUMER_OFFSETS_TOPIC
+from pkafka.protocol.codec import decode, decode_request, encode
+from pkafka.protocol.registry import request_class, response_class
+from pkafka.protocol.schema import Message
+from pkafka.server.ipc import PeerGone, Reply
+
+if TYPE_CHECKING:
+    from pkafka.server.dispatch import RequestContext
+    from pkafka.server.worker import Worker
+
+
+class Caller(NamedTuple):
+    """What the coordinator may know of the client."""
+
+    client_id: str | None
+    host: str
+
+
+Serve: TypeAlias = "Callable[[Worker, Caller, Any, int], Message | Awaitable[Message]]"
+"""Serves a request about groups of this worker: worker, caller, request, version -> response."""
+ServeAtOnce: TypeAlias = "Callable[[Worker, Caller, Any, int], Message]"
+"""Such one that never waits."""
+Merge: TypeAlias = Callable[[Sequence[Any]], Message]
+"""Makes one answer out of those of several workers."""
+Refuse: TypeAlias = Callable[[Any, int, ErrorCode], Message]
+"""The answer to a whole request that could not be brought to its coordinator: request, version, error."""
+
+
+def owner_of(worker: "Worker", group_id: str) -> int:
+    """The worker that coordinates a group, whether or not this broker does."""
+    return worker.partitions.owner(CONSUMER_OFFSETS_TOPIC, worker.groups.partition_of(group_id))
+
+
+def to_owner(
+    context: "RequestContext", group_id: str, request: Message, serve: Serve, refuse: Refuse
+) -> Message | bytes | Awaitable[Message | bytes]:
+    """Answer a request about one group here, or have it answered where the group is."""
+    worker, version = context.worker, context.header.api_version
+    owner = owner_of(worker, group_id)
+    caller = _caller(context)
+    if owner == worker.index:
+        return serve(worker, caller, request, version)
+
+    async def forwarded() -> Message | bytes:
+        answer = await _ask(worker, owner, caller, request, version)
+        return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE) if answer is None else answer
+
+    return forwarded()
+
+
+def to_owners(
+    context: "RequestContext",
+    parts: Mapping[int, Message],
+    serve: ServeAtOnce,
+    refuse: Refuse,
+    merge: Merge,
+) -> Message | Awaitable[Message]:
+    """Have each worker answer its part of a request, and put the answers together.
+
+    Args:
+        parts: by worker, what to ask it.
+        merge: gets the answers in the order of ``parts``.
+    """
+    worker, version = context.worker, context.header.api_version
+    caller = _caller(context)
+    if not parts.keys() - {worker.index}:
+        answers = [serve(worker, caller, request, version) for request in parts.values()]
+        return merge(answers)
+
+    async def part(owner: int, request: Message) -> Message:
+        if owner == worker.index:
+            return serve(worker, caller, request, version)
+        assert request.__api_key__ is not None
+        body = await _ask(worker, owner, caller, request, version)
+        if body is None:
+            return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return decode(response_class(request.__api_key__), version, body)
+
+    async def together() -> Message:
+        return merge(await asyncio.gather(*(part(owner, request) for owner, request in parts.items())))
+
+    return together()
+
+
+def by_owner(worker: "Worker", group_ids: Iterable[str]) -> dict[int, list[int]]:
+    """The places of groups in a request, by the worker that coordinates them."""
+    places: dict[int, list[int]] = {}
+    for place, group_id in enumerate(group_ids):
+        places.setdefault(owner_of(worker, group_id), []).append(place)
+    return places
+
+
+def serve_peer(
+    worker: "Worker", apis: Mapping[int, Serve], payload: Sequence[Any], blob: memoryview
+) -> Reply | Awaitable[Reply]:
+    """Answer what another worker received for groups of this one."""
+    key, version, client_id, host = payload
+    request = decode_request(request_class(key), version, bytes(blob))
+    answer = apis[key](worker, Caller(client_id, host), request, version)
+    if not isinstance(answer, Awaitable):
+        return None, encode(answer, version), ()
+
+    async def later(answer: Awaitable[Message]) -> Reply:
+        return None, encode(await answer, version), ()
+
+    return later(answer)
+
+
+async def _ask(worker: "Worker", owner: int, caller: Caller, request: Message, version: int) -> bytes | None:
+    """The encoded answer of another worker; None when it has died or hangs."""
+    facts = [request.__api_key__, version, caller.client_id, caller.host]
+    try:
+        _payload, body, _fds = await worker.ask(owner, "group", facts, encode(request, version))
+    except PeerGone:
+        return None
+    return bytes(body)
+
+
+def _caller(context: "RequestContext") -> Caller:
+    return Caller(context.header.client_id, context.connection.peer_host)

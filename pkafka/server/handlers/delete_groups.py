@@ -1,0 +1,55 @@
+"""DeleteGroups (key 42, v0-2): removes groups without members.
+
+v2 flexible
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from pkafka.protocol.schema import Message
+from pkafka.server.dispatch import RequestContext
+from pkafka.server.groups.routing import Caller, by_owner, to_owners
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+
+def handle(
+    context: RequestContext, request: DeleteGroupsRequest, _version: int
+) -> Message | Awaitable[Message]:
+    """Ask the coordinators of all groups; naming one twice is naming it once."""
+    names = list(dict.fromkeys(request.groups_names))
+    parts = {
+        owner: DeleteGroupsRequest(groups_names=[names[place] for place in numbers])
+        for owner, numbers in by_owner(context.worker, names).items()
+    }
+
+    def merged(responses: Sequence[DeleteGroupsResponse]) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(results=[result for one in responses for result in one.results])
+
+    return to_owners(context, parts, serve, refused, merged)
+
+
+def serve(
+    worker: "Worker", _caller: Caller, request: DeleteGroupsRequest, _version: int
+) -> DeleteGroupsResponse:
+    """Delete groups of this worker."""
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=name, error_code=worker.groups.delete(name))
+            for name in request.groups_names
+        ]
+    )
+
+
+def refused(request: DeleteGroupsRequest, _version: int, error: ErrorCode) -> DeleteGroupsResponse:
+    """The answer when the coordinator is out of reach."""
+    return DeleteGroupsResponse(
+        results=[DeletableGroupResult(group_id=name, error_code=error) for name in request.groups_names]
+    )

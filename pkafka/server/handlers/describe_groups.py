@@ -1,0 +1,92 @@
+"""DescribeGroups (key 15, v0-5): state and members of groups.
+
+v1 throttle time · v3 authorized operations (KIP-430) · v4 static members (KIP-345) · v5 flexible
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from pkafka.protocol.schema import Message
+from pkafka.server.dispatch import RequestContext
+from pkafka.server.groups.routing import Caller, by_owner, to_owners
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8))
+"""Read, Delete and Describe: without an authorizer all that a group knows is allowed (KIP-430)."""
+
+
+def handle(
+    context: RequestContext, request: DescribeGroupsRequest, _version: int
+) -> Message | Awaitable[Message]:
+    """Ask the coordinators of all groups."""
+    places = by_owner(context.worker, request.groups)
+    parts = {
+        owner: DescribeGroupsRequest(
+            groups=[request.groups[place] for place in numbers],
+            include_authorized_operations=request.include_authorized_operations,
+        )
+        for owner, numbers in places.items()
+    }
+
+    def merged(responses: Sequence[DescribeGroupsResponse]) -> DescribeGroupsResponse:
+        groups: dict[int, DescribedGroup] = {}
+        for numbers, response in zip(places.values(), responses, strict=True):
+            groups.update(zip(numbers, response.groups, strict=True))
+        return DescribeGroupsResponse(groups=[groups[place] for place in range(len(request.groups))])
+
+    return to_owners(context, parts, serve, refused, merged)
+
+
+def serve(
+    worker: "Worker", _caller: Caller, request: DescribeGroupsRequest, _version: int
+) -> DescribeGroupsResponse:
+    """Describe groups of this worker."""
+    return DescribeGroupsResponse(
+        groups=[
+            _described(worker, group_id, with_operations=request.include_authorized_operations)
+            for group_id in request.groups
+        ]
+    )
+
+
+def _described(worker: "Worker", group_id: str, *, with_operations: bool) -> DescribedGroup:
+    found = worker.groups.describe(group_id)
+    if isinstance(found, ErrorCode):
+        group = DescribedGroup(group_id=group_id, error_code=found)
+    else:
+        group = DescribedGroup(
+            group_id=group_id,
+            group_state=found.state.value,
+            protocol_type=found.protocol_type,
+            protocol_data=found.protocol,
+            members=[
+                DescribedGroupMember(
+                    member_id=one.member_id,
+                    group_instance_id=one.instance_id,
+                    client_id=one.client_id,
+                    client_host=one.client_host,
+                    member_metadata=one.metadata,
+                    member_assignment=one.assignment,
+                )
+                for one in found.members
+            ],
+        )
+    if with_operations:
+        group.authorized_operations = GROUP_OPERATIONS
+    return group
+
+
+def refused(request: DescribeGroupsRequest, _version: int, error: ErrorCode) -> DescribeGroupsResponse:
+    """The answer when the coordinator is out of reach."""
+    return DescribeGroupsResponse(
+        groups=[DescribedGroup(group_id=group_id, error_code=error) for group_id in request.groups]
+    )

@@ -1,0 +1,77 @@
+"""FindCoordinator (key 10, v0-6): the broker that coordinates a group (GROUP-2).
+
+v1 key types, throttle time, error message · v3 flexible · v4 several keys (KIP-699) · v5 and v6 more errors, key types
+
+Answered from the metadata alone: the coordinator of a group is whoever leads its partition of __consumer_offsets.
+"""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from pkafka.errors import ErrorCode
+from pkafka.model import CONSUMER_OFFSETS_TOPIC
+from pkafka.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from pkafka.server.dispatch import RequestContext
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+SHARE: Final = 2
+_BATCHED_VERSION: Final = 4
+_SHARE_VERSION: Final = 6
+
+
+def handle(
+    context: RequestContext, request: FindCoordinatorRequest, version: int
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    """Name the coordinators; where there is no topic for them yet, have it made first."""
+    worker = context.worker
+    if request.key_type == GROUP and worker.metadata.topic(CONSUMER_OFFSETS_TOPIC) is None:
+        return _create_first(context, request, version)
+    return _response(context, request, version)
+
+
+async def _create_first(
+    context: RequestContext, request: FindCoordinatorRequest, version: int
+) -> FindCoordinatorResponse:
+    await context.worker.auto_create([CONSUMER_OFFSETS_TOPIC])
+    return _response(context, request, version)
+
+
+def _response(
+    context: RequestContext, request: FindCoordinatorRequest, version: int
+) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys if version >= _BATCHED_VERSION else [request.key]
+    found = [_find(context, request.key_type, key, version) for key in keys]
+    if version >= _BATCHED_VERSION:
+        return FindCoordinatorResponse(coordinators=found)
+    [one] = found
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        # Only the old answers have a text, also where there is no error.
+        error_message=ErrorCode(one.error_code).message if one.error_code else "NONE",
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _find(context: RequestContext, key_type: int, key: str, version: int) -> Coordinator:
+    worker = context.worker
+    if key_type not in (GROUP, TRANSACTION):
+        return _none(key, ErrorCode.INVALID_REQUEST)
+    if key_type == TRANSACTION:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    partition = worker.groups.partition_of(key)
+    leader = worker.metadata.leader_of(CONSUMER_OFFSETS_TOPIC, partition)
+    endpoint = worker.metadata.endpoint(leader, context.listener_name)
+    if endpoint is None:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port, error_message="")
+
+
+def _none(key: str, error: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message="")

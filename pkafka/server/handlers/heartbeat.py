@@ -1,0 +1,36 @@
+"""Heartbeat (key 12, v0-4): a member of a group is alive (GROUP-7).
+
+v1 throttle time · v3 static members (KIP-345) · v4 flexible
+"""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pkafka.protocol.schema import Message
+from pkafka.server.dispatch import RequestContext
+from pkafka.server.groups.routing import Caller, to_owner
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+
+def handle(
+    context: RequestContext, request: HeartbeatRequest, _version: int
+) -> Message | bytes | Awaitable[Message | bytes]:
+    """Take the request to the group's coordinator."""
+    return to_owner(context, request.group_id, request, serve, refused)
+
+
+def serve(worker: "Worker", _caller: Caller, request: HeartbeatRequest, _version: int) -> HeartbeatResponse:
+    """Serve a member of a group of this worker."""
+    error = worker.groups.heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id
+    )
+    return HeartbeatResponse(error_code=error)
+
+
+def refused(_request: HeartbeatRequest, _version: int, error: ErrorCode) -> HeartbeatResponse:
+    """The answer when the coordinator is out of reach."""
+    return HeartbeatResponse(error_code=error)

@@ -1,0 +1,53 @@
+"""LeaveGroup (key 13, v0-5): members leave a group (GROUP-7).
+
+v1 throttle time · v3 several at once, static members (KIP-345) · v4 flexible · v5 reason (KIP-800)
+"""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from pkafka.protocol.schema import Message
+from pkafka.server.dispatch import RequestContext
+from pkafka.server.groups.events import Leaving
+from pkafka.server.groups.routing import Caller, to_owner
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+_BATCHED_VERSION: Final = 3
+
+
+def handle(
+    context: RequestContext, request: LeaveGroupRequest, _version: int
+) -> Message | bytes | Awaitable[Message | bytes]:
+    """Take the request to the group's coordinator."""
+    return to_owner(context, request.group_id, request, serve, refused)
+
+
+def serve(worker: "Worker", _caller: Caller, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
+    """Serve members of a group of this worker."""
+    if version < _BATCHED_VERSION:
+        leaving = [Leaving(member_id=request.member_id)]
+    else:
+        leaving = [
+            Leaving(member_id=one.member_id, instance_id=one.group_instance_id, reason=one.reason)
+            for one in request.members
+        ]
+    error, members = worker.groups.leave(request.group_id, leaving)
+    if version < _BATCHED_VERSION:
+        codes = [error, *(one.error for one in members)]
+        return LeaveGroupResponse(error_code=next(filter(None, codes), ErrorCode.NONE))
+    return LeaveGroupResponse(
+        error_code=error,
+        members=[
+            MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=one.error)
+            for one in members
+        ],
+    )
+
+
+def refused(_request: LeaveGroupRequest, _version: int, error: ErrorCode) -> LeaveGroupResponse:
+    """The answer when the coordinator is out of reach."""
+    return LeaveGroupResponse(error_code=error)

@@ -1,0 +1,61 @@
+"""ListGroups (key 16, v0-5): the groups that this broker coordinates.
+
+v1 throttle time · v3 flexible · v4 by state (KIP-518) · v5 by type (KIP-848)
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from pkafka.protocol.schema import Message
+from pkafka.server.dispatch import RequestContext
+from pkafka.server.groups.routing import Caller, to_owners
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+CLASSIC: Final = "classic"
+"""The type of every group here: those of KIP-848 are not served."""
+
+
+def handle(
+    context: RequestContext, request: ListGroupsRequest, _version: int
+) -> Message | Awaitable[Message]:
+    """Ask all workers."""
+    parts = dict.fromkeys(range(context.worker.setup.workers), request)
+
+    def merged(responses: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
+        error = next(filter(None, (one.error_code for one in responses)), ErrorCode.NONE)
+        return ListGroupsResponse(
+            error_code=error, groups=[group for one in responses for group in one.groups]
+        )
+
+    return to_owners(context, parts, serve, refused, merged)
+
+
+def serve(worker: "Worker", _caller: Caller, request: ListGroupsRequest, _version: int) -> ListGroupsResponse:
+    """List the groups of this worker."""
+    error, groups = worker.groups.overview()
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    if types and CLASSIC not in types:
+        groups = []
+    return ListGroupsResponse(
+        error_code=error,
+        groups=[
+            ListedGroup(
+                group_id=one.group_id,
+                protocol_type=one.protocol_type or "",
+                group_state=one.state.value,
+                group_type=CLASSIC,
+            )
+            for one in groups
+            if not states or one.state.value.lower() in states
+        ],
+    )
+
+
+def refused(_request: ListGroupsRequest, _version: int, error: ErrorCode) -> ListGroupsResponse:
+    """The answer of a worker that is out of reach: the list is not complete."""
+    return ListGroupsResponse(error_code=error)

@@ -1,0 +1,133 @@
+"""OffsetCommit (key 8, v0-9): a group's member stores positions (GROUP-11).
+
+v1 generation and member · v2 to v4 retention time · v3 throttle time · v5 without retention time (KIP-211) ·
+v6 leader epochs (KIP-320) · v7 static members (KIP-345) · v8 flexible · v9 new errors only (KIP-848)
+
+Version 0 goes to the coordination store, as on every Kafka in ZooKeeper mode (OLDC-15), and from any broker.
+"""
+
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from pkafka.protocol.schema import Message
+from pkafka.server.dispatch import RequestContext
+from pkafka.server.groups.coordinator import Outcomes, java_length
+from pkafka.server.groups.offsets import PartitionKey
+from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
+from pkafka.server.groups.routing import Caller, to_owner
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+_NO_TIMESTAMP: Final = -1
+_NO_RETENTION: Final = -1
+
+
+def handle(
+    context: RequestContext, request: OffsetCommitRequest, version: int
+) -> Message | bytes | Awaitable[Message | bytes]:
+    """Take the request to the group's coordinator, or to the coordination store."""
+    if version == 0:
+        return _to_store(context.worker, request)
+    return to_owner(context, request.group_id, request, serve, refused)
+
+
+def serve(
+    worker: "Worker", _caller: Caller, request: OffsetCommitRequest, _version: int
+) -> Message | Awaitable[Message]:
+    """Store offsets of a group of this worker."""
+    known = _known_partitions(worker, request)
+    if not known:
+        return _response(request, {})
+    now_ms = worker.clock.now_ms()
+    expires_ms = (
+        NO_EXPIRY if request.retention_time_ms == _NO_RETENTION else now_ms + request.retention_time_ms
+    )
+    commits = {
+        key: CommittedOffset(
+            offset=one.committed_offset,
+            commit_timestamp=now_ms if one.commit_timestamp == _NO_TIMESTAMP else one.commit_timestamp,
+            leader_epoch=one.committed_leader_epoch,
+            metadata=one.committed_metadata or "",
+            expire_timestamp=expires_ms,
+        )
+        for key, one in known.items()
+    }
+    outcomes = worker.groups.commit(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        commits,
+    )
+    if isinstance(outcomes, dict):
+        return _response(request, outcomes)
+
+    async def later(waiting: Awaitable[Outcomes]) -> Message:
+        return _response(request, await waiting)
+
+    return later(outcomes)
+
+
+def _known_partitions(
+    worker: "Worker", request: OffsetCommitRequest
+) -> dict[PartitionKey, OffsetCommitRequestPartition]:
+    """Those of the request that the cluster has; of one that is named twice the last."""
+    return {
+        (topic.name, one.partition_index): one
+        for topic in request.topics
+        for one in topic.partitions
+        if worker.metadata.partition(topic.name, one.partition_index) is not None
+    }
+
+
+def _response(
+    request: OffsetCommitRequest, outcomes: Mapping[PartitionKey, ErrorCode]
+) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=outcomes.get(
+                            (topic.name, one.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        ),
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+async def _to_store(worker: "Worker", request: OffsetCommitRequest) -> OffsetCommitResponse:
+    known = _known_partitions(worker, request)
+    outcomes = dict.fromkeys(known, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    chars_max = worker.config.offset_metadata_max_bytes
+    rows: list[list[Any]] = [
+        [*key, one.committed_offset]
+        for key, one in known.items()
+        if java_length(one.committed_metadata or "") <= chars_max
+    ]
+    if rows:
+        codes = await worker.ask_control("commit_to_store", [request.group_id, rows])
+        for row, code in zip(rows, codes, strict=True):
+            outcomes[row[0], row[1]] = ErrorCode(code)
+    return _response(request, outcomes)
+
+
+def refused(request: OffsetCommitRequest, _version: int, error: ErrorCode) -> OffsetCommitResponse:
+    """The answer when the coordinator is out of reach."""
+    keys = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    return _response(request, dict.fromkeys(keys, error))

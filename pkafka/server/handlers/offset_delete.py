@@ -1,0 +1,65 @@
+"""OffsetDelete (key 47, v0): removes what a group committed for partitions (KIP-496)."""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from pkafka.protocol.schema import Message
+from pkafka.server.dispatch import RequestContext
+from pkafka.server.groups.coordinator import Outcomes
+from pkafka.server.groups.routing import Caller, to_owner
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+
+def handle(
+    context: RequestContext, request: OffsetDeleteRequest, _version: int
+) -> Message | bytes | Awaitable[Message | bytes]:
+    """Take the request to the group's coordinator."""
+    return to_owner(context, request.group_id, request, serve, refused)
+
+
+def serve(
+    worker: "Worker", _caller: Caller, request: OffsetDeleteRequest, version: int
+) -> OffsetDeleteResponse:
+    """Delete offsets of a group of this worker."""
+    known = [
+        (topic.name, one.partition_index)
+        for topic in request.topics
+        for one in topic.partitions
+        if worker.metadata.partition(topic.name, one.partition_index) is not None
+    ]
+    outcomes: Outcomes = {}
+    if known:
+        error, outcomes = worker.groups.delete_offsets(request.group_id, known)
+        if error is not ErrorCode.NONE:
+            return refused(request, version, error)
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=outcomes.get(
+                            (topic.name, one.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        ),
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def refused(_request: OffsetDeleteRequest, _version: int, error: ErrorCode) -> OffsetDeleteResponse:
+    """The answer when nothing of the request can be done."""
+    return OffsetDeleteResponse(error_code=error)

@@ -1,0 +1,165 @@
+"""OffsetFetch (key 9, v0-9): reads a group's positions (GROUP-11).
+
+v2 null asks for all topics, an error of the whole group · v3 throttle time · v5 leader epochs (KIP-320) · v6 flexible ·
+v7 stable offsets only (KIP-447) · v8 several groups (KIP-709) · v9 member epochs (KIP-848), which classic groups lack
+
+Version 0 reads the coordination store, as OffsetCommit v0 writes it.
+"""
+
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pkafka.errors import ErrorCode
+from pkafka.model import NO_EPOCH
+from pkafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from pkafka.protocol.schema import Message
+from pkafka.server.dispatch import RequestContext
+from pkafka.server.groups.offsets import PartitionKey
+from pkafka.server.groups.records import CommittedOffset
+from pkafka.server.groups.routing import Caller, by_owner, to_owner, to_owners
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+_GROUP_ERROR_VERSION: Final = 2
+_BATCHED_VERSION: Final = 8
+_NO_OFFSET: Final = -1
+
+Found: TypeAlias = Mapping[PartitionKey, CommittedOffset | ErrorCode | None]
+
+
+def handle(
+    context: RequestContext, request: OffsetFetchRequest, version: int
+) -> Message | bytes | Awaitable[Message | bytes]:
+    """Take the request to the groups' coordinators, or to the coordination store."""
+    if version == 0:
+        return _from_store(context.worker, request)
+    if version < _BATCHED_VERSION:
+        return to_owner(context, request.group_id, request, serve, refused)
+    places = by_owner(context.worker, [group.group_id for group in request.groups])
+    parts = {
+        owner: OffsetFetchRequest(
+            groups=[request.groups[place] for place in numbers], require_stable=request.require_stable
+        )
+        for owner, numbers in places.items()
+    }
+
+    def merged(responses: Sequence[OffsetFetchResponse]) -> OffsetFetchResponse:
+        groups: dict[int, OffsetFetchResponseGroup] = {}
+        for numbers, response in zip(places.values(), responses, strict=True):
+            groups.update(zip(numbers, response.groups, strict=True))
+        return OffsetFetchResponse(groups=[groups[place] for place in range(len(request.groups))])
+
+    return to_owners(context, parts, serve, refused, merged)
+
+
+def serve(
+    worker: "Worker", _caller: Caller, request: OffsetFetchRequest, version: int
+) -> OffsetFetchResponse:
+    """Read offsets of groups of this worker."""
+    if version < _BATCHED_VERSION:
+        keys = _keys(request)
+        error, found = worker.groups.committed(request.group_id, keys, require_stable=request.require_stable)
+        if error is not ErrorCode.NONE:
+            return refused(request, version, error)
+        return OffsetFetchResponse(topics=_topics(found))
+    groups = []
+    for group in request.groups:
+        wanted = (
+            None
+            if group.topics is None
+            else [(topic.name, index) for topic in group.topics for index in topic.partition_indexes]
+        )
+        error, found = worker.groups.committed(group.group_id, wanted, require_stable=request.require_stable)
+        groups.append(
+            OffsetFetchResponseGroup(
+                group_id=group.group_id, error_code=error, topics=_topics_of_group(found)
+            )
+        )
+    return OffsetFetchResponse(groups=groups)
+
+
+def _keys(request: OffsetFetchRequest) -> list[PartitionKey] | None:
+    if request.topics is None:
+        return None
+    return [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
+
+
+def _by_topic(found: Found) -> Iterable[tuple[str, list[tuple[int, CommittedOffset | ErrorCode | None]]]]:
+    in_order = sorted(found.items(), key=lambda item: item[0])
+    for topic, items in groupby(in_order, key=lambda item: item[0][0]):
+        yield topic, [(key[1], one) for key, one in items]
+
+
+def _topics(found: Found) -> list[OffsetFetchResponseTopic]:
+    return [
+        OffsetFetchResponseTopic(
+            name=topic,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=index,
+                    committed_offset=one.offset if isinstance(one, CommittedOffset) else _NO_OFFSET,
+                    committed_leader_epoch=one.leader_epoch if isinstance(one, CommittedOffset) else NO_EPOCH,
+                    metadata=one.metadata if isinstance(one, CommittedOffset) else "",
+                    error_code=one if isinstance(one, ErrorCode) else ErrorCode.NONE,
+                )
+                for index, one in partitions
+            ],
+        )
+        for topic, partitions in _by_topic(found)
+    ]
+
+
+def _topics_of_group(found: Found) -> list[OffsetFetchResponseTopics]:
+    return [
+        OffsetFetchResponseTopics(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartitions(
+                    partition_index=one.partition_index,
+                    committed_offset=one.committed_offset,
+                    committed_leader_epoch=one.committed_leader_epoch,
+                    metadata=one.metadata,
+                    error_code=one.error_code,
+                )
+                for one in topic.partitions
+            ],
+        )
+        for topic in _topics(found)
+    ]
+
+
+async def _from_store(worker: "Worker", request: OffsetFetchRequest) -> OffsetFetchResponse:
+    keys = _keys(request) or []
+    unknown = [key for key in keys if worker.metadata.partition(*key) is None]
+    found: dict[PartitionKey, CommittedOffset | ErrorCode | None] = dict.fromkeys(
+        unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    known = [key for key in keys if key not in found]
+    if known:
+        rows = await worker.ask_control("fetch_from_store", [request.group_id, known])
+        for key, (code, offset) in zip(known, rows, strict=True):
+            found[key] = ErrorCode(code) if code else CommittedOffset(offset, commit_timestamp=0)
+    return OffsetFetchResponse(topics=_topics(found))
+
+
+def refused(request: OffsetFetchRequest, version: int, error: ErrorCode) -> OffsetFetchResponse:
+    """The answer when the offsets of no group can be told."""
+    if version >= _BATCHED_VERSION:
+        return OffsetFetchResponse(
+            groups=[
+                OffsetFetchResponseGroup(group_id=one.group_id, error_code=error) for one in request.groups
+            ]
+        )
+    if version >= _GROUP_ERROR_VERSION:
+        return OffsetFetchResponse(error_code=error)
+    return OffsetFetchResponse(topics=_topics(dict.fromkeys(_keys(request) or (), error)))
