@@ -28,6 +28,18 @@ cpdef list decode_records(
     bytes data, long long count, long long base_offset, long long base_timestamp, object fixed_timestamp, object make
 )
 
+@cython.locals(
+    source="const unsigned char *", size=Py_ssize_t, with_key=cython.longlong, misplaced=cython.longlong,
+    end=Py_ssize_t, place=Py_ssize_t, raw=cython.ulonglong, byte=cython.ulonglong, ts=cython.ulonglong,
+    ts_safe=cython.ulonglong, ts_last=cython.ulonglong, timestamp=cython.longlong,
+)
+cpdef tuple columns_part(
+    bytes data, Py_ssize_t position, long long index, long long stop, long long base_timestamp, long long[::1] times,
+    list keys, list values, list heads
+)
+
+cpdef tuple decode_columns(bytes data, long long count, long long base_timestamp)
+
 @cython.locals(raw=cython.ulonglong, stop=Py_ssize_t, headers=list)
 cpdef tuple decode_headers(bytes data, Py_ssize_t position)
 

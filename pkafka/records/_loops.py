@@ -1,15 +1,19 @@
 """The inner loops over records: the framing walk, decoding and encoding.
 
 Plain Python that Cython compiles as it stands (the C types are in _loops.pxd); loops.py picks the variant.
-The loops are unrolled by hand, because a call per
-field would cost more than the field. Nothing here checks a CRC, inflates or knows a batch header.
+The loops are unrolled by hand, because a call per field would cost more than the field. ``source`` is ``data`` as a
+pointer in C: slices of it are cut without a check, so only behind a comparison. Nothing here checks a CRC, inflates or knows a batch header.
 """
 
+from array import array
 from typing import Any, TypeAlias
 
 from pkafka.records.errors import invalid
 
 Data: TypeAlias = bytes | bytearray | memoryview
+
+RECORD_BYTES_MIN = 7
+"""A record without key, value and headers: seven varints of one byte."""
 
 
 def long_varint(data: Data, position: int, bytes_max: int) -> tuple[int, int]:
@@ -310,6 +314,190 @@ def decode_records(  # noqa: C901 - see the note on top
     if position != size:
         raise invalid(f"{size - position} bytes are left over behind the {count} records")
     return records
+
+
+def columns_part(  # noqa: C901 - see the note on top
+    data: bytes,
+    position: int,
+    index: int,
+    stop: int,
+    base_timestamp: int,
+    times: Any,  # noqa: ANN401 - an array, or what stands for it in C
+    keys: list[bytes | None],
+    values: list[bytes | None],
+    heads: list[int],
+) -> tuple[int, int, int]:
+    """Decode the records ``index`` to ``stop`` - 1, the first of which is at ``position``.
+
+    Args:
+        data: the uncompressed records of a batch.
+        base_timestamp: added to every timestamp delta, in ms.
+        times: where the timestamps go, by index.
+        keys, values: appended to.
+        heads: appended to, for every record: the position of its headers, 0 without any.
+
+    Returns:
+        (position behind them, how many have a key, how many have an offset delta that is not their index).
+
+    Raises:
+        RecordError: INVALID_RECORD, the framing is damaged.
+    """
+    source = data
+    size = len(data)
+    with_key = misplaced = 0
+    # Times wrap around as in Java; below this delta they cannot.
+    ts_safe = 1 << 62 if -(1 << 62) < base_timestamp < 1 << 62 else 0
+    ts_last = 0
+    timestamp = base_timestamp
+    try:
+        while index < stop:
+            raw = data[position]
+            if raw < 0x80:
+                position += 1
+            else:
+                byte = data[position + 1]
+                if byte < 0x80:
+                    raw += (byte << 7) - 0x80
+                    position += 2
+                else:
+                    raw, position = long_varint(data, position, 5)
+            if raw & 1:
+                raise invalid(f"record {index} has a negative length")
+            end = position + (raw >> 1)
+            if end > size:
+                raise invalid(f"record {index} reaches beyond the end of its batch")
+
+            position += 1  # behind the attributes, which mean nothing yet
+            ts = data[position]
+            if ts < 0x80:
+                position += 1
+            else:
+                byte = data[position + 1]
+                if byte < 0x80:
+                    ts += (byte << 7) - 0x80
+                    position += 2
+                else:
+                    ts, position = long_varint(data, position, 10)
+            if ts != ts_last:
+                ts_last = ts
+                timestamp = base_timestamp + ((ts >> 1) ^ -(ts & 1))
+                if ts > ts_safe:
+                    timestamp = wrap64(timestamp)
+            times[index] = timestamp
+
+            raw = data[position]
+            if raw < 0x80:
+                position += 1
+            else:
+                byte = data[position + 1]
+                if byte < 0x80:
+                    raw += (byte << 7) - 0x80
+                    position += 2
+                else:
+                    raw, position = long_varint(data, position, 5)
+            if raw != index << 1:
+                misplaced += 1
+
+            raw = data[position]
+            if raw < 0x80:
+                position += 1
+            else:
+                raw, position = long_varint(data, position, 5)
+            if raw == 1:
+                keys.append(None)
+            elif raw & 1:
+                raise invalid(f"record {index} has a key of negative length")
+            else:
+                place = position + (raw >> 1)
+                if place > end:
+                    raise invalid(f"the key of record {index} reaches beyond its end")
+                with_key += 1
+                keys.append(source[position:place])
+                position = place
+
+            raw = data[position]
+            if raw < 0x80:
+                position += 1
+            else:
+                byte = data[position + 1]
+                if byte < 0x80:
+                    raw += (byte << 7) - 0x80
+                    position += 2
+                else:
+                    raw, position = long_varint(data, position, 5)
+            if raw == 1:
+                values.append(None)
+            elif raw & 1:
+                raise invalid(f"record {index} has a value of negative length")
+            else:
+                place = position + (raw >> 1)
+                if place > end:
+                    raise invalid(f"the value of record {index} reaches beyond its end")
+                values.append(source[position:place])
+                position = place
+
+            if data[position] == 0:
+                position += 1
+                heads.append(0)
+            else:
+                heads.append(position)
+                position = walk_headers(data, position, end, index)
+            if position != end:
+                raise invalid(f"record {index} does not end where its length says")
+            index += 1
+    except IndexError:
+        raise invalid(f"record {index} reaches beyond the end of its batch") from None
+    return position, with_key, misplaced
+
+
+def decode_columns(
+    data: bytes, count: int, base_timestamp: int
+) -> tuple[list[bytes | None] | None, list[bytes | None], Any, list[int] | None, bool]:
+    """Decode ``count`` records that must fill ``data`` exactly.
+
+    Args:
+        data: the uncompressed records of a batch.
+        count: how many records the header of the batch claims.
+        base_timestamp: added to every timestamp delta, in ms.
+
+    Returns:
+        (keys, or None where no record has one; values; an array of timestamps in ms; the positions of the headers in
+        ``data``, 0 for none, or None where no record has any; whether every offset delta is the record's index).
+
+    Raises:
+        RecordError: INVALID_RECORD, the framing is damaged or the count is wrong.
+    """
+    times = new_times(data, count)
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    heads: list[int] = []
+    position, with_key, misplaced = columns_part(
+        data, 0, 0, count, base_timestamp, times, keys, values, heads
+    )
+    if position != len(data):
+        raise invalid(f"{len(data) - position} bytes are left over behind the {count} records")
+    return (keys if with_key else None, values, times, heads if any(heads) else None, misplaced == 0)
+
+
+def new_times(data: bytes, count: int) -> "array[int]":
+    """Room for the timestamps of so many records, if ``data`` can hold so many."""
+    if not 0 <= count <= len(data) // RECORD_BYTES_MIN:
+        raise invalid(f"{len(data)} bytes cannot be {count} records")
+    return array("q", bytes(8 * count))
+
+
+def offset_deltas(data: bytes, count: int) -> list[int]:
+    """The offset deltas of ``count`` records that :func:`decode_columns` has checked."""
+    deltas: list[int] = []
+    position = 0
+    for _ in range(count):
+        raw, position = long_varint(data, position, 5)
+        end = position + (raw >> 1)
+        _, position = long_varint(data, position + 1, 10)
+        raw, position = long_varint(data, position, 5)
+        deltas.append((raw >> 1) ^ -(raw & 1))
+        position = end
+    return deltas
 
 
 def wrap64(value: int) -> int:

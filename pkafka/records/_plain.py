@@ -15,12 +15,12 @@ from pkafka.records.errors import invalid
 Data: TypeAlias = bytes | bytearray | memoryview
 WalkPart: TypeAlias = Callable[[Data, int, int, int], tuple[int, int, int, int, int, int]]
 
-_RECORDS_MIN: Final = 24  # in a smaller batch the loop is as fast
+RECORDS_MIN: Final = 24  # in a smaller batch the loop is as fast
 _RUN_MIN: Final = 4  # shorter runs are not worth their columns
-_RUN_START: Final = 64
-_RUN_MAX: Final = 8192
-_LOOP_START: Final = 8
-_LOOP_MAX: Final = 512
+RUN_START: Final = 64
+RUN_MAX: Final = 8192
+LOOP_START: Final = 8
+LOOP_MAX: Final = 512
 
 # The bytes of the zigzag varints of 0, 1, 2...: one byte up to 63, two up to 8191, three up to 2^20 - 1.
 _BLOCK: Final = 8192
@@ -34,43 +34,46 @@ _FINAL_BYTES: Final = bytes(range(0x80))
 _CONTINUED_BYTES: Final = bytes(range(0x80, 0x100))
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
     """Where the fields of one record stand, relative to its first byte, and how long it is."""
 
     stride: int
     constant: tuple[int, ...]  # the bytes of the lengths and of the number of headers
     timestamp: range
     offset: range
-    has_key: bool
+    key: tuple[int, int]  # where it begins, and its length, -1 for null
+    value: tuple[int, int]
 
 
 def walk(data: Data, count: int, walk_part: WalkPart) -> tuple[int, int, int, int, int]:
     """As ``_loops.walk``, with the loop to use for what has no common shape."""
-    if count < _RECORDS_MIN:
+    if count < RECORDS_MIN:
         position, low, high, high_index, null_keys, misplaced = walk_part(data, 0, 0, count)
         if position != len(data):
             raise invalid(f"{len(data) - position} bytes are left over behind the {count} records")
         return low, high, high_index, null_keys, misplaced
     data = bytes(data)  # columns of a memoryview are slow, a copy is not
     position = index = null_keys = misplaced = misses = 0
-    run_max = _RUN_START
+    run_max = RUN_START
     lows: list[int] = []
     highs: list[tuple[int, int]] = []  # negated index, so that max() finds the first of equals
     while index < count:
-        found = _run(data, position, index, min(count - index, run_max))
+        found = find_run(data, position, index, min(count - index, run_max))
         if found is None:
-            stop = min(count, index + min(_LOOP_START << misses, _LOOP_MAX))
+            stop = min(count, index + min(LOOP_START << misses, LOOP_MAX))
             position, low, high, high_index, keyless, elsewhere = walk_part(data, position, index, stop)
             misplaced += elsewhere
             misses += 1
-            run_max = _RUN_START
+            run_max = RUN_START
         else:
-            length, shape, low, high, high_index = found
+            length, shape, times = found
+            low, high, high_index = _extremes(times)
+            high_index += index
             position += length * shape.stride
             stop = index + length
-            keyless = 0 if shape.has_key else length
+            keyless = length if shape.key[1] < 0 else 0
             misses = 0
-            run_max = min(run_max * 2, _RUN_MAX)
+            run_max = min(run_max * 2, RUN_MAX)
         null_keys += keyless
         lows.append(low)
         highs.append((high, -high_index))
@@ -81,11 +84,11 @@ def walk(data: Data, count: int, walk_part: WalkPart) -> tuple[int, int, int, in
     return min(lows), highest, -negated, null_keys, misplaced
 
 
-def _run(data: bytes, position: int, index: int, length: int) -> tuple[int, _Shape, int, int, int] | None:
+def find_run(data: bytes, position: int, index: int, length: int) -> tuple[int, Shape, list[bytes]] | None:
     """A run of records of the shape of the one at ``position``; None when it is short.
 
     Returns:
-        (number of records, their shape, smallest timestamp delta, largest one, index of the first with it).
+        (number of records, their shape, the columns of their timestamp deltas).
     """
     shape = _shape(data, position)
     if shape is None:
@@ -111,11 +114,10 @@ def _run(data: bytes, position: int, index: int, length: int) -> tuple[int, _Sha
     length = min(length, _prefix(times[-1], _FINAL_BYTES))
     if length < _RUN_MIN:
         return None
-    low, high, high_index = _extremes([column[:length] for column in times])
-    return length, shape, low, high, index + high_index
+    return length, shape, [column[:length] for column in times]
 
 
-def _shape(data: bytes, position: int) -> _Shape | None:
+def _shape(data: bytes, position: int) -> Shape | None:
     """The shape of the record at ``position``; None when it has headers, long varints or a fault."""
     try:
         start = position
@@ -127,21 +129,24 @@ def _shape(data: bytes, position: int) -> _Shape | None:
         key = _varint_end(data, offset)
         key_size, position = _short_varint(data, key)
         constant += range(key - start, position - start)
+        key_start = position
         value = position + max(key_size, 0)
         value_size, position = _short_varint(data, value)
         constant += range(value - start, position - start)
+        value_start = position
         position += max(value_size, 0)
         if size < 0 or key_size < -1 or value_size < -1 or data[position] != 0 or position + 1 != end:
             return None
         constant.append(position - start)
     except IndexError:
         return None
-    return _Shape(
+    return Shape(
         end - start,
         tuple(constant),
         range(timestamp - start, offset - start),
         range(offset - start, key - start),
-        key_size >= 0,
+        (key_start - start, key_size),
+        (value_start - start, value_size),
     )
 
 
@@ -191,15 +196,25 @@ def _offset_columns(index: int) -> tuple[bytes, ...]:
 
 def _extremes(columns: list[bytes]) -> tuple[int, int, int]:
     """(smallest, largest, place of the first largest) of varints given by columns."""
-    length = len(columns[0])
-    if all(column.count(column[0]) == length for column in columns):
+    if is_constant(columns):
         columns = [column[:1] for column in columns]
+    values = numbers(columns)
+    largest = max(values)
+    return min(values), largest, values.index(largest)
+
+
+def is_constant(columns: list[bytes]) -> bool:
+    """Whether the varints given by columns are all the same."""
+    length = len(columns[0])
+    return all(column.count(column[0]) == length for column in columns)
+
+
+def numbers(columns: list[bytes]) -> list[int]:
+    """The varints given by columns."""
     raws = list(columns[-1])
     for column in reversed(columns[:-1]):
         raws = [raw << 7 | byte & 0x7F for raw, byte in zip(raws, column, strict=True)]
-    values = [raw >> 1 ^ -(raw & 1) for raw in raws]
-    largest = max(values)
-    return min(values), largest, values.index(largest)
+    return [raw >> 1 ^ -(raw & 1) for raw in raws]
 
 
 _SMALL: Final = tuple(varint.encode(value) for value in range(-1, 4096))  # by value + 1

@@ -4,7 +4,8 @@ For clients, tools and the coordinators that load their own topics. The broker's
 it looks at headers (batch.py) and lets validation.py walk.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pkafka.records import legacy
@@ -18,9 +19,10 @@ from pkafka.records.batch import (
     peek,
     read_header,
 )
+from pkafka.records.columns import RecordColumns
 from pkafka.records.compression import Codec, codec_of, decompress
 from pkafka.records.errors import corrupt
-from pkafka.records.loops import decode_records
+from pkafka.records.loops import decode_columns, decode_records, offset_deltas
 
 INFLATED_BYTES_MAX: Final = 1 << 30
 """The default cap on one inflated batch: a reader trusts its broker more than a broker its producers."""
@@ -118,6 +120,59 @@ def read_batches(
         yield header, decode_batch(view, position, header, inflated_bytes_max=inflated_bytes_max)
 
 
+def read_columns(
+    buffer: Buffer,
+    *,
+    check_crc: bool = True,
+    from_offset: int = 0,
+    inflated_bytes_max: int = INFLATED_BYTES_MAX,
+) -> Iterator[tuple[BatchHeader, RecordColumns]]:
+    """As :func:`read_batches`, the records as columns; those before ``from_offset`` are left out.
+
+    Raises:
+        RecordError: CORRUPT_MESSAGE or INVALID_RECORD, a batch is damaged.
+    """
+    view = memoryview(buffer)
+    for position, size, magic in iter_entries(view):
+        if magic < 2:
+            header, records = _read_legacy(view, position, check_crc, inflated_bytes_max)
+            columns = RecordColumns(
+                [each.offset for each in records],
+                [each.timestamp for each in records],
+                [each.key for each in records],
+                [each.value for each in records],
+            )
+        else:
+            header = read_header(view, position)
+            if header.last_offset < from_offset:
+                continue
+            if check_crc and not crc_is_valid(view, position, size):
+                raise corrupt(f"the batch at offset {header.base_offset} does not match its checksum")
+            columns = decode_batch_columns(view, position, header, inflated_bytes_max=inflated_bytes_max)
+        if header.base_offset < from_offset:
+            columns = columns.part(bisect_left(columns.offsets, from_offset))
+        yield header, columns
+
+
+def decode_batch_columns(
+    view: memoryview, position: int, header: BatchHeader, *, inflated_bytes_max: int = INFLATED_BYTES_MAX
+) -> RecordColumns:
+    """The records of the v2 batch at ``position``, whose header and checksum have been looked at, as columns.
+
+    Raises:
+        RecordError: CORRUPT_MESSAGE or INVALID_RECORD, the records are damaged.
+    """
+    data = _records_data(view, position, header, inflated_bytes_max)
+    count, base = header.records_count, header.base_offset
+    keys, values, times, heads, in_order = decode_columns(data, count, header.base_timestamp)
+    offsets: Sequence[int] = range(base, base + count)
+    if not in_order:
+        offsets = [base + delta for delta in offset_deltas(data, count)]
+    if header.timestamp_type:
+        times = (header.max_timestamp,) * count
+    return RecordColumns(offsets, times, keys, values, data=data, heads=heads)
+
+
 def decode_batch(
     view: memoryview, position: int, header: BatchHeader, *, inflated_bytes_max: int = INFLATED_BYTES_MAX
 ) -> list[Record]:
@@ -126,16 +181,21 @@ def decode_batch(
     Raises:
         RecordError: CORRUPT_MESSAGE or INVALID_RECORD, the records are damaged.
     """
-    if not 0 <= header.base_offset <= _BASE_OFFSET_MAX:
-        raise corrupt(f"no batch can have the base offset {header.base_offset}")
-    body = view[position + BATCH_OVERHEAD : position + header.size_bytes]
-    codec = codec_of(header.attributes)
-    data = bytes(body) if codec is Codec.NONE else decompress(codec, body, bytes_max=inflated_bytes_max)
+    data = _records_data(view, position, header, inflated_bytes_max)
     fixed = header.max_timestamp if header.timestamp_type else None
     records: list[Record] = decode_records(
         data, header.records_count, header.base_offset, header.base_timestamp, fixed, Record
     )
     return records
+
+
+def _records_data(view: memoryview, position: int, header: BatchHeader, bytes_max: int) -> bytes:
+    """The uncompressed records of a batch."""
+    if not 0 <= header.base_offset <= _BASE_OFFSET_MAX:
+        raise corrupt(f"no batch can have the base offset {header.base_offset}")
+    body = view[position + BATCH_OVERHEAD : position + header.size_bytes]
+    codec = codec_of(header.attributes)
+    return bytes(body) if codec is Codec.NONE else decompress(codec, body, bytes_max=bytes_max)
 
 
 def _read_legacy(

@@ -1,10 +1,12 @@
 """The fixture with which a module runs its tests with the plain loops and with the compiled ones."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
-from pkafka.records import _loops, _plain, builder, loops, reading, validation
+from pkafka.records import _loops, _plain, _plain_columns, builder, loops, reading, validation
 
 COMPILED_HERE = not str(_loops.__file__).endswith(".py")
 _source = loops._plain_loops()
@@ -18,9 +20,14 @@ def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         pytest.skip(
             "the compiled loops are not built: pip install -e . with Cython and a C compiler builds them"
         )
+    columns: Callable[..., Any]
     if name == "compiled":
+        columns = _loops.decode_columns
         walk, source, append = _loops.walk, _loops, _loops.append_record
     else:
+        columns = partial(
+            _plain_columns.decode_columns, columns_part=_source.columns_part, new_times=_source.new_times
+        )
         walk, source, append = (
             partial(_plain.walk, walk_part=_source.walk_part),
             _source,
@@ -29,5 +36,6 @@ def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(validation, "walk", walk)
     monkeypatch.setattr(validation, "decode_records", source.decode_records)
     monkeypatch.setattr(reading, "decode_records", source.decode_records)
+    monkeypatch.setattr(reading, "decode_columns", columns)
     monkeypatch.setattr(builder, "append_record", append)
     return name

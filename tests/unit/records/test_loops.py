@@ -9,17 +9,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkafka.errors import ErrorCode
-from pkafka.records import _loops, _plain, loops, varint
+from pkafka.records import _loops, _plain, _plain_columns, loops, varint
 from pkafka.records.builder import build_batch
+from pkafka.records.columns import RecordColumns
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record
 
 SOURCE = loops._plain_loops()
+COLUMNS = [
+    SOURCE.decode_columns,
+    partial(_plain_columns.decode_columns, columns_part=SOURCE.columns_part, new_times=SOURCE.new_times),
+    _loops.decode_columns,
+]
 WALKS = [SOURCE.walk, partial(_plain.walk, walk_part=SOURCE.walk_part), _loops.walk]
+
+
+def summary(records: list[Record]) -> Any:
+    times = [each.timestamp for each in records]
+    return (
+        min(times),
+        max(times),
+        times.index(max(times)),
+        sum(each.key is None for each in records),
+        sum(each.offset != index for index, each in enumerate(records)),
+    )
+
+
+def from_columns(decode: Any, data: bytes, count: int) -> list[Record]:
+    keys, values, times, heads, in_order = decode(data, count, 0)
+    offsets = range(count) if in_order else SOURCE.offset_deltas(data, count)
+    columns = RecordColumns(offsets, times, keys, values, data=data, heads=heads)
+    return [Record(*row) for row in columns.rows()]
 
 
 def verdicts(data: bytes, count: int) -> list[Any]:
     found: list[Any] = []
+    read: list[list[Record]] = []
     for walk in WALKS:
         for form in (data, bytearray(data), memoryview(data)):
             try:
@@ -28,20 +53,19 @@ def verdicts(data: bytes, count: int) -> list[Any]:
                 found.append("refused" if problem.code is ErrorCode.INVALID_RECORD else problem.code)
     for source in (SOURCE, _loops):
         try:
-            records = source.decode_records(data, count, 0, 0, None, Record)
+            read.append(source.decode_records(data, count, 0, 0, None, Record))
         except RecordError:
             found.append("refused")
         else:
-            times = [each.timestamp for each in records]
-            found.append(
-                (
-                    min(times),
-                    max(times),
-                    times.index(max(times)),
-                    sum(each.key is None for each in records),
-                    sum(each.offset != index for index, each in enumerate(records)),
-                )
-            )
+            found.append(summary(read[-1]))
+    for decode in COLUMNS:
+        try:
+            read.append(from_columns(decode, data, count))
+        except RecordError:
+            found.append("refused")
+        else:
+            found.append(summary(read[-1]))
+    assert all(records == read[0] for records in read)
     return found
 
 
@@ -157,6 +181,8 @@ def test_times_wrap_around_alike(base: int, delta: int) -> None:
     wrapped = (base + delta + (1 << 63)) % (1 << 64) - (1 << 63)
     for source in (SOURCE, _loops):
         assert source.decode_records(data, 1, 0, base, None, Record)[0].timestamp == wrapped
+    for decode in COLUMNS:
+        assert list(decode(data * 30, 30, base)[2]) == [wrapped] * 30
 
 
 @given(

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from pkafka.errors import ErrorCode
 from pkafka.records import legacy
-from pkafka.records.batch import write_crc
+from pkafka.records.batch import stamp_times, write_crc
 from pkafka.records.builder import BatchBuilder, build_batch
 from pkafka.records.compression import Codec
 from pkafka.records.control import build_end_marker
 from pkafka.records.errors import RecordError
-from pkafka.records.reading import Record, read_batches, read_records
+from pkafka.records.reading import Record, read_batches, read_columns, read_records
 from tests.unit.records.golden import RECORDS, WRITTEN_BY_JAVA
 
 pytestmark = pytest.mark.usefixtures("variant")
@@ -176,3 +176,57 @@ def test_nothing_makes_no_batch() -> None:
         build_batch([])
     with pytest.raises(ValueError, match="at least one"):
         BatchBuilder(100).build()
+
+
+def in_columns(data: Any, from_offset: int = 0) -> list[Record]:
+    return [
+        Record(*row)
+        for header, columns in read_columns(data, from_offset=from_offset)
+        if not header.is_control
+        for row in columns.rows()
+    ]
+
+
+@given(rows=ROWS, codec=st.sampled_from(Codec), base=st.integers(0, 1 << 60), skipped=st.integers(0, 12))
+def test_columns_hold_what_records_hold(rows: Any, codec: Codec, base: int, skipped: int) -> None:
+    data = build_batch(rows, codec=codec, base_offset=base)
+    assert in_columns(data, base + skipped) == wanted(rows, base)[skipped:]
+    for _, columns in read_columns(data):
+        assert len(columns) == len(columns.keys) == len(columns.headers) == len(rows)
+        assert list(columns.part(1, 3).rows()) == list(columns.rows())[1:3]
+
+
+@pytest.mark.parametrize(("codec", "magic"), WRITTEN_BY_JAVA)
+def test_columns_of_what_java_wrote(codec: Codec, magic: int) -> None:
+    data = bytes.fromhex(WRITTEN_BY_JAVA[codec, magic])
+    assert in_columns(data) == list(read_records(data))
+    assert in_columns(data, 43) == list(read_records(data, from_offset=43))
+
+
+def test_columns_keep_the_holes_that_compaction_leaves_and_one_time_of_appending() -> None:
+    holes = build_batch([(5, None, b"value", ())] * 4, base_offset=10)
+    record_bytes = (len(holes) - 61) // 4
+    for index, delta in enumerate((0, 3, 4, 9)):
+        holes[61 + index * record_bytes + 3] = delta << 1
+    holes[23:27] = (9).to_bytes(4, "big")
+    write_crc(holes, 0, len(holes))
+    assert in_columns(holes) == list(read_records(holes))
+    ((_, columns),) = read_columns(holes)
+    assert list(columns.offsets) == [10, 13, 14, 19]
+    assert in_columns(holes, 14) == list(read_records(holes, from_offset=14))
+    stamped = build_batch([(1, None, b"a", ()), (2, None, b"b", ())])
+    stamp_times(stamped, 0, timestamp_type=1, max_timestamp=99)
+    ((_, columns),) = read_columns(stamped)
+    assert list(columns.timestamps) == [99, 99]
+
+
+def test_columns_of_a_damaged_batch_are_refused() -> None:
+    data = build_batch([(1, None, b"value", ())])
+    data[-2] ^= 1
+    with pytest.raises(RecordError):
+        in_columns(data)
+    ((_, columns),) = read_columns(data, check_crc=False)
+    assert len(columns) == 1
+    data[57:61] = (1 << 30).to_bytes(4, "big")
+    with pytest.raises(RecordError, match="cannot be"):
+        list(read_columns(data, check_crc=False))
