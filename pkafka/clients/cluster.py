@@ -118,6 +118,8 @@ class Cluster:
         self.network = Network(config, self.clock)
         self.view = ClusterView()
         self.generation = 0
+        self.generation_of_all = 0
+        """The generation at which all topics were asked for last."""
         self._fail_fast = fail_fast
         self._bootstrap = [parse_address(text) for text in config.bootstrap_servers]
         self._lock = threading.RLock()
@@ -401,6 +403,8 @@ class Cluster:
         self.view = view if of_all else replace(view, topics={**self.view.topics, **answered})
         self._refreshed_ms = self.clock.monotonic_ms()
         self.generation += 1
+        if of_all:
+            self.generation_of_all = self.generation
         return view
 
 

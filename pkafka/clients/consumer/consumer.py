@@ -1,44 +1,75 @@
-"""The consumer client for assigned partitions: ``assign``, ``seek``, ``poll``. Groups are a layer above.
+"""The consumer client: ``subscribe`` or ``assign``, ``poll``, ``commit``, ``close`` (CONS-1).
 
-Not thread-safe, like Kafka's: a call from a second thread is refused. ``wakeup()`` is the exception.
+Not thread-safe, like Kafka's: a call from a second thread is refused. ``wakeup()`` is the exception. Requests are sent
+and answers taken in while a call is under way; beside that a thread of the consumer's own sends heartbeats.
 """
 
+import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from pkafka.clients.admin.partitions import PartitionsAdmin
 from pkafka.clients.admin.results import ListedOffset
 from pkafka.clients.cluster import Cluster, TopicView
 from pkafka.clients.config import ConsumerConfig
+from pkafka.clients.consumer.errors import (
+    ConcurrentModificationError,
+    IllegalStateError,
+    InvalidGroupIdError,
+    RecordDeserializationError,
+)
 from pkafka.clients.consumer.fetcher import Chunk, Fetcher
-from pkafka.clients.consumer.subscription import EARLIEST, LATEST, Status, Subscription
-from pkafka.clients.errors import ClosedError, NoOffsetError, WakeupError
+from pkafka.clients.consumer.interceptors import Interceptors
+from pkafka.clients.consumer.metrics import FETCH, ConsumerMetrics
+from pkafka.clients.consumer.network import ConsumerNetwork
+from pkafka.clients.consumer.positions import Positions
+from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords, RecordReader
+from pkafka.clients.consumer.subscription import (
+    EARLIEST,
+    LATEST,
+    Leader,
+    Listener,
+    Mode,
+    Subscription,
+)
+from pkafka.clients.errors import ClientTimeoutError, ClosedError, Stage
+from pkafka.clients.metrics import Metric, MetricName, Metrics
+from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.clock import Clock, SystemClock
-from pkafka.errors import ApiError
-from pkafka.model import TopicPartition
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import NO_LEADER, TopicPartition
+
+if TYPE_CHECKING:
+    from pkafka.clients.consumer.commits import Commits
+    from pkafka.clients.consumer.coordinator import ConsumerCoordinator
+    from pkafka.clients.consumer.membership import Membership
+
+_CLOSE_MS: Final = 30_000
+_ITERATION_MS: Final = 1_000
+# A topic may be on its way to exist, and a partition to have a leader.
+_COMING: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
+
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], None]
 
 
-class ConsumerRecord(NamedTuple):
-    """A record with the place it was read from. ``timestamp_type``: 0 = CreateTime, 1 = LogAppendTime."""
+class ConsumerGroupMetadata(NamedTuple):
+    """As whom the group knows a consumer: what a transactional producer sends along with its offsets."""
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    timestamp_type: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    leader_epoch: int
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
 
 
-class _Offsets(PartitionsAdmin):
-    """ListOffsets over the consumer's own connections."""
+class _Group(NamedTuple):
+    """What a consumer with a group has beside the others."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    id: str
+    membership: "Membership"
+    commits: "Commits"
+    coordinator: "ConsumerCoordinator"
 
 
 class Consumer:
@@ -62,41 +93,137 @@ class Consumer:
     ) -> None:
         self.config = config if isinstance(config, ConsumerConfig) else ConsumerConfig.from_properties(config)
         self._clock = clock or SystemClock()
+        originals = self.config.originals
+        self._reader = RecordReader.load(
+            self.config.key_deserializer, self.config.value_deserializer, originals
+        )
+        self._interceptors = Interceptors.load(self.config.interceptor_classes, originals)
+        self._metrics = _metrics(self.config, self._clock)
         self._cluster = Cluster(self.config, clock=self._clock, fail_fast=fail_fast)
-        self._cluster.network.enable_wakeup()
+        self._net = ConsumerNetwork(self._cluster)
         self._subscription = Subscription()
         self._fetcher = Fetcher(self._cluster, self.config, self._subscription)
-        self._offsets = _Offsets(self._cluster)
-        self._owner = threading.Lock()
-        self._woken = False
+        self._group = None if self.config.group_id is None else self._make_group(self.config.group_id)
+        self._positions = Positions(
+            self._net,
+            self.config,
+            self._subscription,
+            None if self._group is None else self._group.commits,
+            self._is_coordinator_known,
+        )
+        self._net.background = self._background
+        self._metrics.watch_assignment(lambda: len(self._subscription.partitions))
+        self._record_error: RecordDeserializationError | None = None
+        self._watched: tuple[int, set[TopicPartition]] = (0, set())
+        self._topics_checked = -1
+        self._caller = threading.Lock()
+        self._caller_id: int | None = None
         self._closed = False
 
     # -- what to read -------------------------------------------------------------------------------------
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others; positions of those that stay are kept."""
-        with self._alone():
-            before = set(self._subscription.partitions)
-            self._subscription.assign(partitions)
-            for partition in before - set(self._subscription.partitions):
-                self._fetcher.drop(partition)
-            if not self._subscription.topics() <= self._cluster.view.topics.keys():
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        """Read what the group gives of these topics, or of all whose whole name matches; replaces what was before.
+
+        Args:
+            topics: their names; none is the same as :meth:`unsubscribe`.
+            pattern: a regular expression; topics that come to match are read, those that go are left.
+            listener: told when partitions are revoked, assigned or lost.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group.id``.
+            IllegalStateError: :meth:`assign`, or the other form of this call, is in force.
+            ValueError: both or neither of topics and pattern are given, or a name is empty.
+        """
+        with self._call():
+            self._need_group()
+            if (topics is None) == (pattern is None):
+                raise ValueError("either topics or a pattern must be given")
+            if pattern is not None:
+                if not (pattern.pattern if isinstance(pattern, re.Pattern) else pattern):
+                    raise ValueError("Topic pattern to subscribe to cannot be empty")
+                self._subscription.subscribe_pattern(re.compile(pattern), listener)
                 self._cluster.want_refresh()
+                return
+            if isinstance(topics, str):
+                raise ValueError("topics must be a collection of names, not one name")
+            wanted = list(topics or ())
+            if not wanted:
+                self._unsubscribe()
+                return
+            if any(not each or not each.strip() for each in wanted):
+                raise ValueError("Topic collection to subscribe to cannot contain null or empty topic")
+            self._subscription.subscribe(wanted, listener)
+            self._drop_unless(lambda partition: partition.topic in self._subscription.wanted_topics)
+            self._want_topics()
+
+    def unsubscribe(self) -> None:
+        """Read nothing more; leaves the group, unless the member is static.
+
+        Raises:
+            Exception: what the listener raised.
+        """
+        with self._call():
+            self._unsubscribe()
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others, without a group; positions of those that stay are kept.
+
+        Args:
+            partitions: none is the same as :meth:`unsubscribe`.
+
+        Raises:
+            IllegalStateError: :meth:`subscribe` is in force.
+            ValueError: a topic has no name.
+        """
+        with self._call():
+            wanted = [TopicPartition(*each) for each in partitions]
+            if any(not each.topic or not each.topic.strip() for each in wanted):
+                raise ValueError("Topic partitions to assign to cannot have null or empty topic")
+            if not wanted:
+                self._unsubscribe()
+                return
+            # No rebalance follows that would commit what is given up.
+            if self._group is not None and self._subscription.mode is Mode.ASSIGNED:
+                self._group.commits.auto_commit(self._net.now_ms)
+            self._subscription.assign(wanted)
+            self._drop_unless(lambda partition: self._subscription.get(partition) is not None)
+            self._want_topics()
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
         return self._subscription.partitions
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from ``offset``.
+    def subscription(self) -> frozenset[str]:
+        """The topics subscribed; for a pattern those that match now."""
+        return self._subscription.wanted_topics
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Read on from an offset.
+
+        Args:
+            offset: with a leader epoch, the log is first compared with what that epoch had written (KIP-320).
 
         Raises:
-            ValueError: the partition is not assigned, or the offset is negative.
+            IllegalStateError: the partition is not assigned.
+            ValueError: the offset is negative.
         """
-        if offset < 0:
+        at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        if at.offset < 0:
             raise ValueError("seek offset must not be a negative number")
-        with self._alone():
-            self._subscription.seek(partition, offset)
+        with self._call():
+            if at.leader_epoch is None:
+                self._subscription.seek(partition, at.offset)
+            else:
+                view = self._cluster.view.partition(partition)
+                leader = None if view is None else Leader(view.leader, view.leader_epoch)
+                self._subscription.seek_unvalidated(partition, at.offset, at.leader_epoch, leader)
             self._fetcher.drop(partition)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
@@ -112,93 +239,209 @@ class Consumer:
         self._seek_to(timestamp_ms, partitions)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop returning records of these partitions, keeping their positions."""
-        for partition in partitions:
-            self._subscription.state(partition).paused = True
+        """Stop returning records of these partitions, keeping their positions and the membership of the group."""
+        with self._call():
+            for partition in partitions:
+                self._subscription.state(partition).paused = True
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Return records of these partitions again."""
-        for partition in partitions:
-            self._subscription.state(partition).paused = False
+        with self._call():
+            for partition in partitions:
+                self._subscription.state(partition).paused = False
+
+    def paused(self) -> list[TopicPartition]:
+        """The partitions that are paused."""
+        subscription = self._subscription
+        return [each for each in subscription.partitions if subscription.state(each).paused]
 
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """The offset of the next record that poll will return; looked up when it is not known yet.
 
+        Args:
+            timeout_ms: for the lookup; ``default.api.timeout.ms`` when left out.
+
         Raises:
-            ValueError: the partition is not assigned.
+            IllegalStateError: the partition is not assigned.
+            ClientTimeoutError: the time ran out.
+            NoOffsetError: there is nothing committed, and ``auto.offset.reset=none``.
             ApiError: it cannot be looked up.
         """
-        with self._alone():
-            state = self._subscription.state(partition)
-            if state.position is None:
-                self._find_positions(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
-            if state.position is None:
-                raise NoOffsetError(f"the position of {partition} could not be determined")
-            return state.position
+        with self._call():
+            wait_ms = self._timeout_ms(timeout_ms)
+            deadline_ms = self._net.now_ms + wait_ms
+            while True:
+                # Good as soon as it was sought or looked up, also before a new leader was asked about it.
+                found = self._subscription.state(partition).position
+                if found is not None:
+                    return found
+                self._positions.advance(self._net.now_ms)
+                left_ms = deadline_ms - self._net.now_ms
+                if left_ms <= 0:
+                    raise ClientTimeoutError(
+                        Stage.REQUEST,
+                        f"Timeout of {wait_ms}ms expired before the position for partition {partition} could be "
+                        "determined",
+                    )
+                self._net.poll(min(left_ms, self.config.retry_backoff_ms))
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+    def poll(self, timeout_ms: int) -> ConsumerRecords:
         """Records that were not returned yet, at most ``max.poll.records``.
 
+        A group's member joins and rebalances in here, and is put out of the group when it does not come back within
+        ``max.poll.interval.ms``.
+
         Args:
-            timeout_ms: how long to wait for the first one.
+            timeout_ms: how long to wait for the first record.
 
         Raises:
             WakeupError: another thread called :meth:`wakeup`.
+            RecordDeserializationError: the next record of a partition cannot be read; seek behind it.
+            NoOffsetError: a partition has no position, and ``auto.offset.reset=none``.
             ApiError, ClientError: something that waiting does not cure.
+            IllegalStateError: nothing is subscribed or assigned.
         """
-        return [
-            ConsumerRecord(
-                *chunk.partition,
-                record.offset,
-                record.timestamp,
-                chunk.timestamp_type,
-                record.key,
-                record.value,
-                record.headers,
-                chunk.leader_epoch,
-            )
-            for chunk in self.poll_chunks(timeout_ms)
-            for record in chunk.records
-        ]
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        with self._polling():
+            while True:
+                error, self._record_error = self._record_error, None
+                if error is not None and self._is_at(error.partition, error.offset):
+                    raise error
+                chunks = self._fetch(deadline_ms, self.config.max_poll_records)
+                records, errors = self._reader.read(chunks)
+                for each in errors:
+                    self._stop_before(each)
+                if errors:
+                    self._record_error = errors[0]
+                    if not records:
+                        continue
+                if records and self._interceptors:
+                    with self._net.gate.outside():
+                        return self._interceptors.on_consume(records)
+                return records
 
     def poll_chunks(self, timeout_ms: int, *, records_max: int | None = None) -> list[Chunk]:
-        """As :meth:`poll`, without an object per record beyond the decoded one: the fast way to read much."""
+        """As :meth:`poll`, without an object per record beyond the decoded one: the fast way to read much.
+
+        Neither deserializers nor interceptors see these records.
+        """
         limit = self.config.max_poll_records if records_max is None else records_max
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        with self._alone():
-            while True:
-                if self._woken:
-                    self._woken = False
-                    raise WakeupError("the consumer was woken up")
-                left_ms = max(0, deadline_ms - self._clock.monotonic_ms())
-                if self._without_position():
-                    self._find_positions(left_ms)
-                wait_ms = self._cluster.keep_fresh(
-                    self._subscription.topics(), allow_auto_create=self.config.allow_auto_create_topics
-                )
-                self._fetcher.send_fetches()
-                chunks = self._fetcher.take(limit)
-                if chunks:
-                    self._fetcher.send_fetches()
-                    self._cluster.network.poll(0)
-                    return chunks
-                left_ms = max(0, deadline_ms - self._clock.monotonic_ms())
-                if left_ms == 0 and not self._fetcher.has_data:
-                    self._cluster.network.poll(0)
-                    return self._fetcher.take(limit) if self._fetcher.has_data else []
-                self._cluster.network.poll(min(left_ms, wait_ms, self.config.retry_backoff_ms * 10))
+        with self._polling():
+            return self._fetch(deadline_ms, limit)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records for ever; ends when the consumer is closed."""
         while not self._closed:
-            yield from self.poll(1_000)
+            yield from self.poll(_ITERATION_MS)
 
     def wakeup(self) -> None:
-        """Make the poll under way, or the next one, raise ``WakeupError``; callable from any thread."""
-        self._woken = True
-        self._cluster.network.wakeup()
+        """Make the call under way, or the next one that waits, raise ``WakeupError``; callable from any thread."""
+        self._net.wakeup()
+
+    # -- offsets of the group -----------------------------------------------------------------------------
+
+    def commit_sync(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Store offsets for the group, and wait until they are.
+
+        Args:
+            offsets: of the next record to read, per partition; the positions of all when left out.
+            timeout_ms: ``default.api.timeout.ms`` when left out.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group.id``.
+            CommitFailedError: the partitions belong to another member by now.
+            ApiError: REBALANCE_IN_PROGRESS: poll, then commit again; FENCED_INSTANCE_ID; no permission.
+            ClientTimeoutError: the time ran out.
+            WakeupError: another thread called :meth:`wakeup`.
+        """
+        with self._call():
+            commits = self._need_group().commits
+            wanted = self._offsets(offsets)
+            wait_ms = self._timeout_ms(timeout_ms)
+            began_ns = time.perf_counter_ns()
+            try:
+                done = commits.commit_sync(wanted, self._net.now_ms + wait_ms)
+            finally:
+                self._metrics.spent_in_commit_sync(time.perf_counter_ns() - began_ns)
+            if not done:
+                raise ClientTimeoutError(
+                    Stage.REQUEST,
+                    f"Timeout of {wait_ms}ms expired before successfully committing offsets {dict(wanted)}",
+                )
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        callback: CommitCallback | None = None,
+    ) -> None:
+        """Store offsets for the group, without waiting; commits are stored in the order of the calls.
+
+        Args:
+            offsets: as for :meth:`commit_sync`.
+            callback: gets the offsets and what went wrong, in a later call of this consumer. A failure is not tried
+                again.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group.id``.
+            ApiError: an earlier one failed with FENCED_INSTANCE_ID.
+        """
+        with self._call():
+            self._need_group().commits.commit_async(self._offsets(offsets), callback)
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has stored, by whichever member; None where there is nothing.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group.id``.
+            ClientTimeoutError: the time ran out.
+            ApiError: the coordinator refuses.
+            WakeupError: another thread called :meth:`wakeup`.
+        """
+        with self._call():
+            commits = self._need_group().commits
+            wait_ms = self._timeout_ms(timeout_ms)
+            began_ns = time.perf_counter_ns()
+            try:
+                return commits.committed(list(partitions), self._net.now_ms + wait_ms, wait_ms)
+            finally:
+                self._metrics.spent_in_committed(time.perf_counter_ns() - began_ns)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """As whom the group knows this consumer.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group.id``.
+        """
+        with self._call():
+            group = self._need_group()
+            generation = group.membership.generation
+            return ConsumerGroupMetadata(
+                group.id, generation.id, generation.member_id, self.config.group_instance_id
+            )
+
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Make the group rebalance, at the next poll (KIP-568).
+
+        Args:
+            reason: for the coordinator's log.
+
+        Raises:
+            IllegalStateError: there is no group.
+        """
+        with self._call():
+            if self._group is None:
+                raise IllegalStateError("Tried to force a rebalance but consumer does not have a group.")
+            self._group.coordinator.enforce_rebalance(reason)
 
     # -- looking around -----------------------------------------------------------------------------------
 
@@ -208,7 +451,7 @@ class Consumer:
         As in Kafka, asking lets the broker create it, unless ``allow.auto.create.topics`` is false; it is there a
         little later then.
         """
-        with self._alone():
+        with self._call():
             view = self._cluster.refresh(
                 [topic], allow_auto_create=self.config.allow_auto_create_topics, timeout_ms=timeout_ms
             )
@@ -216,38 +459,88 @@ class Consumer:
 
     def topics(self, *, timeout_ms: int | None = None) -> dict[str, TopicView]:
         """All topics that this client may see."""
-        with self._alone():
+        with self._call():
             return dict(self._cluster.refresh(None, timeout_ms=timeout_ms).topics)
 
+    def list_topics(self, *, timeout_ms: int | None = None) -> dict[str, TopicView]:
+        """The same as :meth:`topics`, by Kafka's name."""
+        return self.topics(timeout_ms=timeout_ms)
+
     def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
+        self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, ListedOffset]:
         """The first offset at or after a time per partition; offset -1 where there is none.
 
         Raises:
             ApiError: a partition cannot be asked.
+            ClientTimeoutError: the time ran out.
+            ValueError: a time is negative.
         """
-        return self._look_up(timestamps)
+        for partition, timestamp in timestamps.items():
+            if timestamp < 0:
+                raise ValueError(
+                    f"The target time for partition {partition} is {timestamp}. The target time cannot be negative."
+                )
+        return self._look_up(timestamps, timeout_ms)
 
-    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
         """The first offset of every partition."""
-        return {each: at.offset for each, at in self._look_up(dict.fromkeys(partitions, EARLIEST)).items()}
+        found = self._look_up(dict.fromkeys(partitions, EARLIEST), timeout_ms)
+        return {each: at.offset for each, at in found.items()}
 
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
         """The end of every partition as this consumer's isolation level sees it."""
-        return {each: at.offset for each, at in self._look_up(dict.fromkeys(partitions, LATEST)).items()}
+        found = self._look_up(dict.fromkeys(partitions, LATEST), timeout_ms)
+        return {each: at.offset for each, at in found.items()}
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the position is behind the end that was last seen; None where none was seen yet.
+
+        Then it is asked for, so that a later call knows.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+        """
+        with self._call():
+            lag = self._lag(partition)
+            if lag is None:
+                self._positions.ask_for_end(partition)
+                self._net.poll_now()
+            return lag
 
     def lag(self, partition: TopicPartition) -> int | None:
         """How many offsets the position is behind the end seen by the last fetch; None before one."""
-        state = self._subscription.state(partition)
-        committed = self.config.isolation_level == "read_committed"
-        end = state.last_stable_offset if committed else state.high_watermark
-        return None if end is None or state.position is None else max(0, end - state.position)
+        return self._lag(partition)
 
-    def close(self) -> None:
-        """Close every connection."""
-        self._closed = True
-        self._cluster.close()
+    def metrics(self) -> dict[MetricName, Metric]:
+        """What this consumer counts, under Kafka's names."""
+        return self._metrics.registry.metrics()
+
+    def close(self, timeout_ms: int = _CLOSE_MS) -> None:
+        """Commit if that is automatic, leave the group unless the member is static, close every connection.
+
+        Args:
+            timeout_ms: at most so long for what needs an answer.
+
+        Raises:
+            Exception: what a callback of the user's raised; the consumer is closed nevertheless.
+        """
+        if self._closed:
+            return
+        with self._call():
+            try:
+                if self._group is not None:
+                    self._group.coordinator.close(self._net.now_ms + max(0, timeout_ms))
+            finally:
+                self._closed = True
+                self._interceptors.close()
+                self._reader.close()
+                self._metrics.close()
+                self._cluster.close()
 
     def __enter__(self) -> Self:
         return self
@@ -255,57 +548,264 @@ class Consumer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- inside -------------------------------------------------------------------------------------------
+    # -- one caller at a time -----------------------------------------------------------------------------
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _call(self) -> Iterator[None]:
         if self._closed:
             raise ClosedError("This consumer has already been closed.")
-        if not self._owner.acquire(blocking=False):
-            raise RuntimeError("the consumer is not safe for multi-threaded access")
+        me = threading.get_ident()
+        is_outermost = self._caller_id != me
+        if is_outermost:
+            if not self._caller.acquire(blocking=False):
+                raise ConcurrentModificationError("the consumer is not safe for multi-threaded access")
+            self._caller_id = me
+        self._net.gate.enter()
         try:
             yield
         finally:
-            self._owner.release()
+            self._net.gate.leave()
+            if is_outermost:
+                self._caller_id = None
+                self._caller.release()
+
+    @contextmanager
+    def _polling(self) -> Iterator[None]:
+        with self._call():
+            if self._subscription.mode is Mode.NONE:
+                raise IllegalStateError("Consumer is not subscribed to any topics or assigned any partitions")
+            self._metrics.poll_begins(self._net.now_ms)
+            try:
+                yield
+            finally:
+                self._metrics.poll_ends(self._net.now_ms)
+
+    # -- polling ------------------------------------------------------------------------------------------
+
+    def _fetch(self, deadline_ms: int, records_max: int) -> list[Chunk]:
+        """Whatever there is to read; what else poll does happens on the way."""
+        while True:
+            self._net.raise_if_woken()
+            now_ms = self._net.now_ms
+            if self._group is not None:
+                self._group.coordinator.advance(now_ms)
+            self._positions.advance(now_ms)
+            self._check_topics()
+            self._watch_partitions()
+            self._fetcher.send_fetches()
+            chunks = self._fetcher.take(records_max)
+            if chunks:
+                self._fetcher.send_fetches()
+                self._net.poll_now()
+                self._count(chunks)
+                return chunks
+            left_ms = deadline_ms - self._net.now_ms
+            self._net.poll(min(max(0, left_ms), self._wait_ms()))
+            if left_ms <= 0:
+                if not self._fetcher.has_data:
+                    return []
+                deadline_ms = self._net.now_ms  # one more round takes what has come
+
+    def _wait_ms(self) -> int:
+        now_ms = self._net.now_ms
+        wait_ms = self.config.retry_backoff_ms * 10
+        if self._group is not None:
+            wait_ms = min(wait_ms, self._group.coordinator.wait_ms(now_ms))
+        if self._positions.are_missing:
+            wait_ms = min(wait_ms, self.config.retry_backoff_ms)
+        return wait_ms
+
+    def _background(self, now_ms: int) -> int:
+        """What must happen in time, whatever is waited for."""
+        topics = None if self._subscription.mode is Mode.PATTERN else self._topics_to_ask_for()
+        wait_ms = self._cluster.keep_fresh(topics, allow_auto_create=self.config.allow_auto_create_topics)
+        if self._group is not None:
+            wait_ms = min(wait_ms, self._group.coordinator.background(now_ms))
+        return wait_ms
+
+    def _topics_to_ask_for(self) -> Iterator[str]:
+        # A generator: it is looked into only when metadata is asked for, not at every poll.
+        yield from self._subscription.topics()
+
+    def _check_topics(self) -> None:
+        """Look at new metadata: ask again for what is not there yet, raise what will not come."""
+        if self._topics_checked == self._cluster.generation:
+            return
+        self._topics_checked = self._cluster.generation
+        refused: dict[ErrorCode, list[str]] = {}
+        for topic in sorted(self._subscription.topics()):
+            view = self._cluster.view.topics.get(topic)
+            if view is None or view.error in _COMING:
+                self._cluster.want_refresh()
+            elif view.error in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+                refused.setdefault(view.error, []).append(topic)
+            elif any(each.error in _COMING or each.leader == NO_LEADER for each in view.partitions):
+                self._cluster.want_refresh()
+        for code, topics in refused.items():
+            text = (
+                "Invalid topics"
+                if code is ErrorCode.INVALID_TOPIC_EXCEPTION
+                else "Not authorized to access topics"
+            )
+            raise ApiError(code, f"{text}: [{', '.join(topics)}]")
+
+    def _stop_before(self, error: RecordDeserializationError) -> None:
+        """The fetcher handed out more than can be read: go back to the record that cannot."""
+        if self._subscription.get(error.partition) is not None:
+            self._subscription.seek(error.partition, error.offset)
+            self._fetcher.drop(error.partition)
+
+    def _is_at(self, partition: TopicPartition, offset: int) -> bool:
+        state = self._subscription.get(partition)
+        return state is not None and state.position == offset
+
+    def _count(self, chunks: list[Chunk]) -> None:
+        metrics, subscription = self._metrics, self._subscription
+        metrics.consumed(sum([len(chunk.records) for chunk in chunks]))
+        for partition in {chunk.partition for chunk in chunks}:
+            state = subscription.get(partition)
+            if state is not None and state.position is not None:
+                start = state.log_start_offset
+                lead = None if start is None or start < 0 else max(0, state.position - start)
+                metrics.distances(self._lag(partition), lead)
+
+    def _watch_partitions(self) -> None:
+        """Show the lag and lead of every assigned partition."""
+        changes, watched = self._watched
+        if changes == self._subscription.changes:
+            return
+        assigned = set(self._subscription.partitions)
+        registry = self._metrics.registry
+        for partition in watched - assigned:
+            registry.remove(tags=_tags(partition))
+        for partition in assigned - watched:
+            registry.gauge("records-lag", FETCH, self._gauge_of_lag(partition), tags=_tags(partition))
+        self._watched = (self._subscription.changes, assigned)
+
+    def _gauge_of_lag(self, partition: TopicPartition) -> Callable[[], float]:
+        def read() -> float:
+            lag = self._lag(partition) if self._subscription.get(partition) is not None else None
+            return float("nan") if lag is None else lag
+
+        return read
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _make_group(self, group_id: str) -> _Group:
+        import random
+
+        from pkafka.clients.consumer.assignors.configured import load_assignors
+        from pkafka.clients.consumer.commits import Commits
+        from pkafka.clients.consumer.coordinator import ConsumerCoordinator
+        from pkafka.clients.consumer.group_channel import GroupChannel
+        from pkafka.clients.consumer.membership import Membership, MembershipSettings
+
+        config = self.config
+        assignors, protocol = load_assignors(config.partition_assignment_strategy, config.originals)
+        settings = MembershipSettings(
+            group_id=group_id,
+            group_instance_id=config.group_instance_id,
+            session_timeout_ms=config.session_timeout_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            max_poll_interval_ms=config.max_poll_interval_ms,
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+        )
+        membership = Membership(settings, jitter=lambda: random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries
+        channel = GroupChannel(self._net, membership)
+        commits = Commits(channel, self._subscription, config, self._interceptors, self._metrics)
+        coordinator = ConsumerCoordinator(
+            channel, config, self._subscription, commits, assignors, protocol, self._metrics, self._forget
+        )
+        return _Group(group_id, membership, commits, coordinator)
+
+    def _need_group(self) -> _Group:
+        if self._group is None:
+            raise InvalidGroupIdError
+        return self._group
+
+    def _is_coordinator_known(self) -> bool:
+        assert self._group is not None
+        self._group.membership.want_coordinator()
+        self._group.membership.raise_failure()
+        return self._group.membership.coordinator is not None
+
+    def _unsubscribe(self) -> None:
+        try:
+            if self._group is not None:
+                self._group.coordinator.leave("the consumer unsubscribed from all topics")
+        finally:
+            self._forget(self._subscription.partitions)
+            self._subscription.unsubscribe()
+
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._fetcher.drop(partition)
+
+    def _drop_unless(self, wanted: Callable[[TopicPartition], bool]) -> None:
+        self._forget([each for each in self._subscription.partitions if not wanted(each)])
+
+    def _want_topics(self) -> None:
+        if not self._subscription.topics() <= self._cluster.view.topics.keys():
+            self._cluster.want_refresh()
 
     def _seek_to(self, to: int, partitions: Iterable[TopicPartition] | None) -> None:
-        with self._alone():
+        with self._call():
             for partition in self._subscription.partitions if partitions is None else partitions:
                 self._subscription.reset(partition, to)
                 self._fetcher.drop(partition)
 
-    def _find_positions(self, timeout_ms: int) -> None:
-        """Look the offsets of partitions without a position up: what was sought, or the reset policy."""
-        policy = self.config.auto_offset_reset
-        wanted: dict[TopicPartition, int] = {}
-        for partition in self._without_position():
-            to = self._subscription.state(partition).reset_to
-            if to is None:
-                if policy == "none":
-                    raise NoOffsetError(f"Undefined offset with no reset policy for partition {partition}")
-                to = EARLIEST if policy == "earliest" else LATEST
-            wanted[partition] = to
-        budget_ms = max(timeout_ms, self.config.request_timeout_ms)
-        found = self._look_up(wanted, timeout_ms=budget_ms)
-        past_end = [partition for partition, at in found.items() if at.offset < 0]
-        if past_end:
-            found |= self._look_up(dict.fromkeys(past_end, LATEST), timeout_ms=budget_ms)
-        for partition, at in found.items():
-            self._subscription.seek(partition, at.offset)
-
-    def _without_position(self) -> list[TopicPartition]:
-        return self._subscription.in_status(Status.INITIALIZING) + self._subscription.in_status(
-            Status.RESETTING
-        )
+    def _offsets(
+        self, given: Mapping[TopicPartition, int | OffsetAndMetadata] | None
+    ) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        if given is None:
+            return self._subscription.all_consumed()
+        wanted = {
+            TopicPartition(*partition): at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
+            for partition, at in given.items()
+        }
+        for at in wanted.values():
+            if at.offset < 0:
+                raise ValueError("Invalid negative offset")
+        return wanted
 
     def _look_up(
-        self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: int | None
     ) -> dict[TopicPartition, ListedOffset]:
+        with self._call():
+            wait_ms = self._timeout_ms(timeout_ms)
+            return self._positions.look_up(timestamps, self._net.now_ms + wait_ms, wait_ms)
+
+    def _lag(self, partition: TopicPartition) -> int | None:
+        state = self._subscription.state(partition)
         committed = self.config.isolation_level == "read_committed"
-        outcomes = self._offsets.list_offsets(timestamps, read_committed=committed, timeout_ms=timeout_ms)
-        found: dict[TopicPartition, ListedOffset] = {}
-        for partition, outcome in outcomes.items():
-            if isinstance(outcome, ApiError):
-                raise ApiError(outcome.code, f"{partition}: {outcome.message}")
-            found[partition] = outcome
-        return found
+        end = state.last_stable_offset if committed else state.high_watermark
+        return None if end is None or state.position is None else max(0, end - state.position)
+
+    def _timeout_ms(self, given: int | None) -> int:
+        return self.config.default_api_timeout_ms if given is None else given
+
+
+def _metrics(config: ConsumerConfig, clock: Clock) -> ConsumerMetrics:
+    from pkafka.clients.metrics import IGNORED_REPORTERS
+    from pkafka.clients.plugins import load_all
+
+    named = config.metric_reporters
+    if isinstance(named, str):
+        named = [each.strip() for each in named.split(",")]
+    if isinstance(named, (list, tuple)):
+        named = [each for each in named if each not in IGNORED_REPORTERS and each != ""]
+    reporters = load_all("metric.reporters", named, config.originals) if named else []
+    registry = Metrics(
+        clock,
+        tags={"client-id": config.client_id},
+        samples_max=config.metrics_num_samples,
+        window_ms=config.metrics_sample_window_ms,
+        reporters=reporters,
+    )
+    return ConsumerMetrics(registry, clock)
+
+
+def _tags(partition: TopicPartition) -> dict[str, str]:
+    # Kafka's tags have '_' where a topic's name has '.'.
+    return {"topic": partition.topic.replace(".", "_"), "partition": str(partition.partition)}

@@ -97,6 +97,8 @@ class Subscription:
         self.listener: Listener | None = None
         self.changes = 0
         """Grows whenever the assigned partitions become others."""
+        self.topic_changes = 0
+        """Grows whenever the topics whose metadata matter may have become others."""
         self._states: dict[TopicPartition, PartitionState] = {}
         self._group_topics: frozenset[str] = frozenset()
 
@@ -111,7 +113,7 @@ class Subscription:
         self._enter(Mode.TOPICS)
         self.listener = listener
         self.wanted_topics = frozenset(topics)
-        self._group_topics = self._group_topics | self.wanted_topics
+        self.add_group_topics(self.wanted_topics)
 
     def subscribe_pattern(self, pattern: re.Pattern[str], listener: Listener | None) -> None:
         """Read what the group gives of the topics whose whole name matches.
@@ -129,17 +131,19 @@ class Subscription:
         if found == self.wanted_topics:
             return False
         self.wanted_topics = found
-        self._group_topics = self._group_topics | found
+        self.add_group_topics(found)
         return True
 
     def add_group_topics(self, topics: Iterable[str]) -> bool:
         """Watch what others of the group subscribe too, as its leader must; returns whether that is more."""
         before = self._group_topics
         self._group_topics = before | frozenset(topics)
+        self.topic_changes += self._group_topics != before
         return self._group_topics != before
 
     def reset_group_topics(self) -> None:
         """Watch one's own topics alone, as all but the leader do."""
+        self.topic_changes += self._group_topics != self.wanted_topics
         self._group_topics = self.wanted_topics
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -312,3 +316,4 @@ class Subscription:
             state.pending_revocation = False
         if before.keys() != self._states.keys():
             self.changes += 1
+            self.topic_changes += 1

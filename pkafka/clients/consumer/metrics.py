@@ -1,0 +1,206 @@
+"""What a consumer counts, under Kafka's names (OBS-6): once a request, poll or rebalance, never once a record."""
+
+from collections.abc import Callable
+from typing import Final
+
+from pkafka.clients.metrics import Metrics, Sensor, Stat
+from pkafka.clock import Clock
+
+COORDINATOR: Final = "consumer-coordinator-metrics"
+FETCH: Final = "consumer-fetch-manager-metrics"
+CONSUMER: Final = "consumer-metrics"
+
+
+class ConsumerMetrics:
+    """The sensors of one consumer.
+
+    Args:
+        metrics: where they are registered.
+    """
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self.registry = metrics
+        self._clock = clock
+        self._heartbeats = metrics.sensor(
+            "heartbeat",
+            COORDINATOR,
+            {
+                "heartbeat-response-time-max": (Stat.MAX, "The max time taken to receive a response, in ms"),
+                **_counts("heartbeat", "heartbeats"),
+            },
+        )
+        self._joins = metrics.sensor(
+            "join", COORDINATOR, {**_times("join-time", "a group join"), **_counts("join", "group joins")}
+        )
+        self._syncs = metrics.sensor(
+            "sync", COORDINATOR, {**_times("sync-time", "a group sync"), **_counts("sync", "group syncs")}
+        )
+        self._rebalances = metrics.sensor(
+            "rebalance",
+            COORDINATOR,
+            {
+                **_times("rebalance-latency", "a rebalance"),
+                "rebalance-latency-total": (Stat.TOTAL, "The milliseconds spent in rebalances"),
+                "rebalance-total": (Stat.COUNT, "The rebalances that succeeded"),
+            },
+        )
+        self._failed_rebalances = metrics.sensor(
+            "failed-rebalance",
+            COORDINATOR,
+            {"failed-rebalance-total": (Stat.COUNT, "The rebalances that failed")},
+        )
+        for name, sensor in (("rebalance", self._rebalances), ("failed-rebalance", self._failed_rebalances)):
+            metrics.gauge(
+                f"{name}-rate-per-hour",
+                COORDINATOR,
+                _per_hour(sensor),
+                "How many there are an hour",
+            )
+        self._callbacks = {
+            kind: metrics.sensor(
+                f"partition-{kind}",
+                COORDINATOR,
+                _times(f"partition-{kind}-latency", f"the callback for partitions {kind}"),
+            )
+            for kind in ("revoked", "assigned", "lost")
+        }
+        self._commits = metrics.sensor(
+            "commit",
+            COORDINATOR,
+            {**_times("commit-latency", "a commit"), **_counts("commit", "commits")},
+        )
+        self._consumed = metrics.sensor(
+            "records",
+            FETCH,
+            {
+                "records-consumed-rate": (Stat.RATE, "The average number of records consumed per second"),
+                "records-consumed-total": (Stat.TOTAL, "The total number of records consumed"),
+            },
+        )
+        self._lag = metrics.sensor(
+            "lag", FETCH, {"records-lag-max": (Stat.MAX, "The maximum lag of any partition in the window")}
+        )
+        self._lead = metrics.sensor(
+            "lead", FETCH, {"records-lead-min": (Stat.MIN, "The minimum lead of any partition in the window")}
+        )
+        self._polls = metrics.sensor(
+            "poll",
+            CONSUMER,
+            {
+                "time-between-poll-avg": (Stat.AVG, "The average delay between invocations of poll, in ms"),
+                "time-between-poll-max": (Stat.MAX, "The max delay between invocations of poll, in ms"),
+            },
+        )
+        self._idle = metrics.sensor(
+            "idle",
+            CONSUMER,
+            {"poll-idle-ratio-avg": (Stat.AVG, "The average fraction of time spent inside poll")},
+        )
+        self._sync_commit_ns = metrics.sensor(
+            "commit-sync",
+            CONSUMER,
+            {"commit-sync-time-ns-total": (Stat.TOTAL, "The nanoseconds spent in commit_sync")},
+        )
+        self._committed_ns = metrics.sensor(
+            "committed",
+            CONSUMER,
+            {"committed-time-ns-total": (Stat.TOTAL, "The nanoseconds spent in committed")},
+        )
+        self._last_poll_ms: int | None = None
+        self._last_poll_end_ms: int | None = None
+        self._last_heartbeat_ms: int | None = None
+        self._last_rebalance_ms: int | None = None
+        metrics.gauge("last-poll-seconds-ago", CONSUMER, lambda: self._ago(self._last_poll_ms))
+        metrics.gauge("last-heartbeat-seconds-ago", COORDINATOR, lambda: self._ago(self._last_heartbeat_ms))
+        metrics.gauge("last-rebalance-seconds-ago", COORDINATOR, lambda: self._ago(self._last_rebalance_ms))
+
+    def watch_assignment(self, count: Callable[[], int]) -> None:
+        """Show how many partitions are assigned."""
+        self.registry.gauge("assigned-partitions", COORDINATOR, count, "The number of partitions assigned")
+
+    def heartbeat(self, latency_ms: int) -> None:
+        """A heartbeat was answered."""
+        self._last_heartbeat_ms = self._clock.monotonic_ms()
+        self._heartbeats.record(latency_ms)
+
+    def joined(self, latency_ms: int) -> None:
+        """JoinGroup was answered."""
+        self._joins.record(latency_ms)
+
+    def synced(self, latency_ms: int) -> None:
+        """SyncGroup was answered."""
+        self._syncs.record(latency_ms)
+
+    def rebalanced(self, latency_ms: int) -> None:
+        """A rebalance brought an assignment."""
+        self._last_rebalance_ms = self._clock.monotonic_ms()
+        self._rebalances.record(latency_ms)
+
+    def rebalance_failed(self) -> None:
+        """A rebalance ended without one."""
+        self._failed_rebalances.record()
+
+    def called_back(self, kind: str, latency_ms: int) -> None:
+        """The user's listener returned; ``kind`` is revoked, assigned or lost."""
+        self._callbacks[kind].record(latency_ms)
+
+    def committed(self, latency_ms: int) -> None:
+        """OffsetCommit was answered."""
+        self._commits.record(latency_ms)
+
+    def spent_in_commit_sync(self, nanoseconds: int) -> None:
+        """``commit_sync`` returned."""
+        self._sync_commit_ns.record(nanoseconds)
+
+    def spent_in_committed(self, nanoseconds: int) -> None:
+        """``committed`` returned."""
+        self._committed_ns.record(nanoseconds)
+
+    def consumed(self, records: int) -> None:
+        """Poll hands records out."""
+        self._consumed.record(records)
+
+    def distances(self, lag: int | None, lead: int | None) -> None:
+        """How far a partition's position is from the end and from the beginning of its log."""
+        if lag is not None:
+            self._lag.record(lag)
+        if lead is not None:
+            self._lead.record(lead)
+
+    def poll_begins(self, now_ms: int) -> None:
+        """The application called poll."""
+        if self._last_poll_ms is not None:
+            self._polls.record(now_ms - self._last_poll_ms)
+        self._last_poll_ms = now_ms
+
+    def poll_ends(self, now_ms: int) -> None:
+        """Poll returns."""
+        assert self._last_poll_ms is not None
+        if self._last_poll_end_ms is not None and now_ms > self._last_poll_end_ms:
+            self._idle.record((now_ms - self._last_poll_ms) / (now_ms - self._last_poll_end_ms))
+        self._last_poll_end_ms = now_ms
+
+    def close(self) -> None:
+        """Close the reporters."""
+        self.registry.close()
+
+    def _ago(self, then_ms: int | None) -> float:
+        return -1.0 if then_ms is None else (self._clock.monotonic_ms() - then_ms) // 1000
+
+
+def _times(name: str, what: str) -> dict[str, tuple[Stat, str]]:
+    return {
+        f"{name}-avg": (Stat.AVG, f"The average time taken for {what}, in ms"),
+        f"{name}-max": (Stat.MAX, f"The max time taken for {what}, in ms"),
+    }
+
+
+def _counts(name: str, what: str) -> dict[str, tuple[Stat, str]]:
+    return {
+        f"{name}-rate": (Stat.OCCURRENCE_RATE, f"The number of {what} per second"),
+        f"{name}-total": (Stat.COUNT, f"The total number of {what}"),
+    }
+
+
+def _per_hour(sensor: Sensor) -> Callable[[], float]:
+    return lambda: sensor.read(Stat.OCCURRENCE_RATE) * 3600
