@@ -20,16 +20,19 @@ def extensions() -> list[Any]:
         from Cython.Compiler.Errors import CompileError
     except ImportError:
         return []
-    loops = Extension(
-        "pkafka.records._loops",
-        ["pkafka/records/_loops.py"],
-        depends=["pkafka/records/_loops.pxd"],  # so that it goes into the source distribution
-        extra_compile_args=["-O3", "-fwrapv"],  # timestamps wrap around, as in Java
-    )
-    # The types are in _loops.pxd. Indices stay checked: an IndexError is how the loops learn that data ends.
+    loops = [
+        Extension(
+            f"pkafka.records.{name}",
+            [f"pkafka/records/{name}.py"],
+            depends=[f"pkafka/records/{name}.pxd"],  # so that it goes into the source distribution
+            extra_compile_args=["-O3", "-fwrapv"],  # timestamps wrap around, as in Java
+        )
+        for name in ("_loops", "_keys")
+    ]
+    # The types are in the .pxd files. Indices stay checked: an IndexError is how the loops learn that data ends.
     directives = {"language_level": 3, "annotation_typing": False, "wraparound": False}
     try:
-        modules: list[Any] = cythonize([loops], compiler_directives=directives, quiet=True)
+        modules: list[Any] = cythonize(loops, compiler_directives=directives, quiet=True)
     except CompileError as error:
         print(f"pkafka: the loops stay plain Python: {error}", file=sys.stderr)  # noqa: T201 - a build script
         return []

@@ -5,18 +5,19 @@
 
 import os
 from functools import partial
+from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from pkafka.records import _plain, _plain_columns
+from pkafka.records import _plain
 
 
-def _plain_loops() -> ModuleType:
-    """_loops.py as a module even where its compiled form stands beside it."""
-    loader = SourceFileLoader("pkafka.records._loops_plain", str(Path(__file__).with_name("_loops.py")))
+def _plain_loops(name: str = "_loops") -> ModuleType:
+    """The source of ``name`` as a module even where its compiled form stands beside it."""
+    loader = SourceFileLoader(f"pkafka.records.{name}_plain", str(Path(__file__).with_name(f"{name}.py")))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
     module = module_from_spec(spec)
@@ -24,28 +25,23 @@ def _plain_loops() -> ModuleType:
     return module
 
 
-def _loops() -> ModuleType:
+def _loops(name: str = "_loops") -> ModuleType:
     if os.environ.get("PKAFKA_PURE") == "1":
-        return _plain_loops()
-    from pkafka.records import _loops
-
-    return _loops
+        return _plain_loops(name)
+    return import_module(f"pkafka.records.{name}")
 
 
-_in_use: Final = _loops()
+_in_use: Final = _loops("_loops")
+_keys: Final = _loops("_keys")
 
 COMPILED: Final = not str(_in_use.__file__).endswith(".py")
 """Whether the loops in use are compiled."""
 
 walk = _in_use.walk if COMPILED else partial(_plain.walk, walk_part=_in_use.walk_part)
 decode_records = _in_use.decode_records
-decode_columns = (
-    _in_use.decode_columns
-    if COMPILED
-    else partial(
-        _plain_columns.decode_columns, columns_part=_in_use.columns_part, new_times=_in_use.new_times
-    )
-)
-decode_headers = _in_use.decode_headers
-offset_deltas = _in_use.offset_deltas
 append_record = _in_use.append_record if COMPILED else _plain.append_record
+
+map_keys = _keys.map_keys
+select_records = _keys.select_records
+retime = _keys.retime
+move_slots = _keys.move_slots

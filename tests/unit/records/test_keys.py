@@ -1,0 +1,147 @@
+"""The loops of compaction, plain and compiled, against a dictionary of whole keys."""
+
+import contextlib
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkafka.records import _keys, loops
+from pkafka.records.builder import encode_records
+from pkafka.records.errors import RecordError
+from pkafka.records.loops import decode_records
+from pkafka.records.reading import Record
+
+SOURCE = loops._plain_loops("_keys")
+VARIANTS = pytest.mark.parametrize("variant", [SOURCE, _keys], ids=["source", "in use"])
+SLOTS = 64
+KEYS = st.one_of(st.none(), st.binary(max_size=3), st.binary(min_size=14, max_size=40))
+RECORDS = st.lists(
+    st.tuples(st.integers(-(2**40), 2**40), KEYS, st.one_of(st.none(), st.binary(max_size=200)), st.just(())),
+    min_size=1,
+    max_size=30,
+)
+
+
+class Table:
+    """The memory of a map, as its user lays it out."""
+
+    def __init__(self, slots: int = SLOTS) -> None:
+        self.slots = slots
+        self.table = memoryview(bytearray(slots * 24)).cast("Q")
+        self.digest = memoryview(bytearray(16)).cast("Q")
+        self.entries = 0
+
+    def put(self, variant: ModuleType, data: bytes, count: int, base: int, *, most: int = SLOTS - 1) -> bool:
+        self.entries, is_full = variant.map_keys(
+            data, count, base, 0, self.table, self.digest, self.slots, 7, self.entries, most
+        )
+        return bool(is_full)
+
+    def select(
+        self, variant: ModuleType, data: bytes, count: int, base: int, latest: int, *, drop: bool
+    ) -> Any:
+        return variant.select_records(data, count, base, latest, self.table, self.digest, self.slots, 7, drop)
+
+
+@VARIANTS
+@given(records=RECORDS, base=st.integers(0, 2**40), latest=st.integers(0, 40), drop=st.booleans())
+def test_the_last_record_of_each_key_stays(
+    variant: ModuleType, records: list[Any], base: int, latest: int, drop: bool
+) -> None:
+    body, count, base_timestamp, _ = encode_records(records)
+    data = bytes(body)
+    table = Table()
+    assert not table.put(variant, data, count, base)
+    last = {key: place for place, (_, key, _, _) in enumerate(records) if key is not None}
+    assert table.entries == len(last)
+    wanted = [
+        place
+        for place, (_, key, value, _) in enumerate(records)
+        if place > latest or (key is not None and last[key] == place and (value is not None or not drop))
+    ]
+    kept, number, tombstones, delta_max, keyless = table.select(
+        variant, data, count, base, base + latest, drop=drop
+    )
+    found = decode_records(bytes(kept), number, base, base_timestamp, None, Record)
+    assert [record.offset - base for record in found] == wanted
+    assert [(one.timestamp, one.key, one.value) for one in found] == [records[place][:3] for place in wanted]
+    assert tombstones == sum(records[place][2] is None for place in wanted)
+    assert keyless == sum(key is None for place, (_, key, _, _) in enumerate(records) if place <= latest)
+    if wanted:
+        assert delta_max == max(records[place][0] for place in wanted) - base_timestamp
+
+
+@given(records=RECORDS)
+def test_both_variants_make_the_same_table(records: list[Any]) -> None:
+    body, count, _, _ = encode_records(records)
+    tables = []
+    for variant in (SOURCE, _keys):
+        table = Table()
+        table.put(variant, bytes(body), count, 5)
+        larger = Table(3 * SLOTS)
+        variant.move_slots(table.table, larger.table, larger.slots)
+        tables.append((table.table.tolist(), larger.table.tolist()))
+    assert tables[0] == tables[1]
+
+
+@VARIANTS
+def test_a_larger_table_knows_what_the_smaller_one_did(variant: ModuleType) -> None:
+    body, count, _, _ = encode_records([(0, b"k%d" % number, b"", ()) for number in range(50)])
+    small, large = Table(), Table(200)
+    small.put(variant, bytes(body), count, 0)
+    variant.move_slots(small.table, large.table, large.slots)
+    assert large.select(variant, bytes(body), count, 0, 100, drop=False)[1] == count
+    assert large.select(variant, bytes(body), count - 1, -1, 100, drop=False)[1] == 0
+
+
+@VARIANTS
+def test_a_full_table_says_so_before_the_next_key(variant: ModuleType) -> None:
+    body, count, _, _ = encode_records([(0, b"k%d" % (number % 4), b"", ()) for number in range(8)])
+    table = Table()
+    assert table.put(variant, bytes(body), count, 0, most=3)
+    assert table.entries == 3
+    assert table.put(variant, bytes(body), 3, 0, most=3), "Kafka does not look whether the key is known"
+
+
+@VARIANTS
+def test_records_before_the_dirty_part_are_not_mapped(variant: ModuleType) -> None:
+    body, count, _, _ = encode_records([(0, b"k%d" % number, b"", ()) for number in range(10)])
+    table = Table()
+    entries, _ = variant.map_keys(
+        bytes(body), count, 100, 104, table.table, table.digest, SLOTS, 7, 0, SLOTS - 1
+    )
+    assert entries == 6
+
+
+@VARIANTS
+@given(records=RECORDS, shift=st.integers(-(2**62), 2**62))
+def test_retimed_records_have_other_deltas_and_nothing_else(
+    variant: ModuleType, records: list[Any], shift: int
+) -> None:
+    body, count, base_timestamp, _ = encode_records(records)
+    moved = variant.retime(bytes(body), count, shift)
+    before = decode_records(bytes(body), count, 0, base_timestamp, None, Record)
+    assert decode_records(bytes(moved), count, 0, base_timestamp - shift, None, Record) == before
+
+
+@VARIANTS
+@given(records=RECORDS, cut=st.data())
+def test_damaged_records_are_an_error_and_never_a_crash(
+    variant: ModuleType, records: list[Any], cut: st.DataObject
+) -> None:
+    body, count, _, _ = encode_records(records)
+    place = cut.draw(st.integers(0, len(body) - 1))
+    damaged = bytearray(body[:place]) if cut.draw(st.booleans()) else bytearray(body)
+    if len(damaged) > place:
+        damaged[place] ^= cut.draw(st.integers(1, 255))
+    data = bytes(damaged)
+    for call in (
+        lambda: Table().put(variant, data, count, 0),
+        lambda: Table().select(variant, data, count, 0, 5, drop=True),
+        lambda: variant.retime(data, count, 1),
+    ):
+        with contextlib.suppress(RecordError):
+            call()
