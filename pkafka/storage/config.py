@@ -62,6 +62,13 @@ class LogConfig:
         return "compact" in self.cleanup_policy
 
     @property
+    def roll_ms(self) -> int:
+        """The age at which a segment rolls: no record of a compacted log may be kept from the cleaner for too long."""
+        if self.compacts and self.max_compaction_lag_ms > 0:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
     def uses_append_time(self) -> bool:
         """Whether the broker stamps records itself."""
         return self.message_timestamp_type == "LogAppendTime"

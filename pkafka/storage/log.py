@@ -5,6 +5,7 @@ of files) is handed to the owner through the hooks. recovery.py opens a log; rep
 watermark is.
 """
 
+import os
 import random
 import uuid
 from collections.abc import Callable, Sequence
@@ -36,7 +37,13 @@ from pkafka.storage.producer_rebuild import rebuild, replay
 from pkafka.storage.producer_state import CompletedTransaction, ProducerEntry
 from pkafka.storage.producer_trial import ProducerTrial
 from pkafka.storage.retention import RetentionLimits, SegmentFacts, expired_segments
-from pkafka.storage.segment import DELETED_SUFFIX, AppendedBatch, Segment
+from pkafka.storage.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    SWAP_SUFFIX,
+    AppendedBatch,
+    Segment,
+)
 from pkafka.storage.transaction_index import AbortedTransaction
 
 __all__ = [
@@ -78,6 +85,8 @@ class Log(LogReader):
         self.high_watermark = parts.log_start_offset
         self.last_stable_offset = parts.log_start_offset
         self.recovery_point = parts.recovery_point
+        self.cleaner_checkpoint: Offset | None = None
+        """Up to where compaction has come; None when it never has."""
         self.producers = parts.producers
         self.last_flush_ms = clock.now_ms()
         self.failure: StorageError | None = None
@@ -272,7 +281,7 @@ class Log(LogReader):
             raise self._fenced("roll", error) from error
 
     def _is_too_old(self, segment: Segment, newest: Millis, now_ms: Millis) -> bool:
-        limit = self.config.segment_ms - self._jitter_ms
+        limit = self.config.roll_ms - self._jitter_ms
         return segment.size > 0 and segment.waited_for_roll_ms(now_ms, newest) > limit
 
     def _roll(self, first_offset: Offset, now_ms: Millis) -> Segment:
@@ -378,8 +387,13 @@ class Log(LogReader):
             self._guarded("truncate", lambda: self._truncate(offset))
         return True
 
+    @property
+    def truncations(self) -> int:
+        """How often it was cut so far: what somebody knows of its segments holds as long as this does."""
+        return self._truncations
+
     def _truncate(self, offset: Offset) -> None:
-        self._truncations += 1
+        self._note_truncation(offset)
         # The newest first: a crash or failure on the way leaves a shorter log, never one with a hole.
         for segment in reversed(list(self._segments)):
             if segment.base_offset > offset:
@@ -406,8 +420,13 @@ class Log(LogReader):
         """
         self._guarded("truncate", lambda: self._truncate_fully(offset))
 
-    def _truncate_fully(self, offset: Offset) -> None:
+    def _note_truncation(self, offset: Offset) -> None:
         self._truncations += 1
+        if self.cleaner_checkpoint is not None and self.cleaner_checkpoint > offset:
+            self.cleaner_checkpoint = offset
+
+    def _truncate_fully(self, offset: Offset) -> None:
+        self._note_truncation(offset)
         for segment in reversed(list(self._segments)):
             self._drop(segment, "truncated")
         self.leader_epochs.clear()
@@ -465,14 +484,61 @@ class Log(LogReader):
             self._move_log_start(self._segments.first.base_offset)
         return deleted
 
-    def _drop(self, segment: Segment, reason: str) -> DeletedFiles:
+    def replace_segments(self, old: Sequence[Segment], new: Sequence[Offset]) -> None:
+        """Put cleaned segments in the place of neighbours that they were made of.
+
+        The order is Kafka's (replaceSegments), and each step leaves what a start can sort out, see recovery.py. The
+        caller has made sure that the new files are on the disk; that the directory is, too, is left to it as well.
+
+        Args:
+            old: segments of this log, increasing.
+            new: the base offsets of the new ones, increasing; their files have the suffix ``.cleaned``.
+
+        Raises:
+            FileNotFoundError: the new files are not there; nothing was changed.
+            StorageError: the disk refused; the log is fenced.
+        """
+        pieces = [
+            Segment.open(
+                self.directory,
+                base,
+                config=self.config,
+                files=self._files,
+                open_files=self._open_files,
+                suffix=CLEANED_SUFFIX,
+            )
+            for base in new
+        ]
+        self._guarded("replace segments of", lambda: self._replace(old, pieces))
+
+    def _replace(self, old: Sequence[Segment], pieces: Sequence[Segment]) -> None:
+        self._drop_strays(pieces)
+        for piece in reversed(pieces):
+            renamed = piece.rename_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
+            if piece.path not in renamed:
+                raise FileNotFoundError(f"no file to become {piece.path}")
+        bases = {piece.base_offset for piece in pieces}
+        for segment in old:
+            self._drop(segment, "compacted", keep_snapshot=segment.base_offset in bases)
+        for piece in pieces:
+            piece.rename_suffix(SWAP_SUFFIX, "")
+            self._segments.add(piece)
+
+    def _drop_strays(self, pieces: Sequence[Segment]) -> None:
+        """A start takes a ``.swap`` for unfinished when there is a ``.cleaned`` below it."""
+        known = {path.name for piece in pieces for path in piece.paths}
+        for name in os.listdir(self.directory):
+            if name.endswith(CLEANED_SUFFIX) and name not in known:
+                self._files.unlink(self.directory / name)
+
+    def _drop(self, segment: Segment, reason: str, *, keep_snapshot: bool = False) -> DeletedFiles:
         """Take a segment out of the log and rename its files, its snapshot's too."""
         self._segments.remove(segment)
         if segment.is_active:
             segment.finish()
             segment.is_active = False
         paths = segment.rename_suffix("", DELETED_SUFFIX)
-        snapshot = self._snapshots.forget(segment.base_offset)
+        snapshot = None if keep_snapshot else self._snapshots.forget(segment.base_offset)
         if snapshot is not None:
             target = snapshot.with_name(snapshot.name + DELETED_SUFFIX)
             self._files.rename(snapshot, target)

@@ -292,12 +292,18 @@ class Segment:
 
     def waited_for_roll_ms(self, now_ms: int, timestamp: int) -> int:
         """The age by which a segment rolls: ``timestamp`` of new data minus its first one, or by the clock."""
+        first = self.first_timestamp
+        return timestamp - first if first >= 0 else now_ms - self._created_ms
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, -1 without one."""
         first = self._first_timestamp
-        if first is None and self.size:
+        if first is None:
+            if not self.size:
+                return NO_TIMESTAMP
             first = self._first_timestamp = next(self.scan(0, check=False)).max_timestamp
-        if first is not None and first >= 0:
-            return timestamp - first
-        return now_ms - self._created_ms
+        return first
 
     def truncate_to(self, offset: int) -> int:
         """Cut the batch that holds ``offset`` and all behind it.
