@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from pkafka.records import _plain
+from pkafka.records import _plain, _plain_columns
 
 
 def _plain_loops(name: str = "_loops") -> ModuleType:
@@ -39,6 +39,15 @@ COMPILED: Final = not str(_in_use.__file__).endswith(".py")
 
 walk = _in_use.walk if COMPILED else partial(_plain.walk, walk_part=_in_use.walk_part)
 decode_records = _in_use.decode_records
+decode_columns = (
+    _in_use.decode_columns
+    if COMPILED
+    else partial(
+        _plain_columns.decode_columns, columns_part=_in_use.columns_part, new_times=_in_use.new_times
+    )
+)
+decode_headers = _in_use.decode_headers
+offset_deltas = _in_use.offset_deltas
 append_record = _in_use.append_record if COMPILED else _plain.append_record
 
 map_keys = _keys.map_keys
