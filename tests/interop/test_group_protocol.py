@@ -1,0 +1,175 @@
+"""The classic group protocol over the wire: the scripts of tests/scenarios/groups, and random ones, on both systems.
+
+The outcomes in the scripts are the machine's; that Apache Kafka plays them alike is what makes them right.
+"""
+
+import contextlib
+import select
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages import (
+    describe_groups,
+    find_coordinator,
+    heartbeat,
+    join_group,
+)
+from pkafka.protocol.schema import Message
+from pkafka.testing import running_broker
+from tests.group_script import (
+    BROKER_SETTINGS,
+    GROUP_TOPIC,
+    SCRIPTS,
+    Cast,
+    Command,
+    played,
+    steps_of,
+    text_of,
+)
+from tests.interop.conftest import SYSTEMS, System
+from tests.interop.kafka import running_kafka
+from tests.raw_client import RawClient
+from tests.talk import talking, wait_for
+
+SETTINGS = {
+    **BROKER_SETTINGS,
+    "broker.id": 0,
+    "offsets.topic.num.partitions": 1,
+    "offsets.topic.replication.factor": 1,
+}
+STEP_TIMEOUT_S = 5.0
+QUIET_S = 0.05
+"""How long a broker gets to act on a request that it leaves unanswered, and to say what nobody expects."""
+
+
+class Wire:
+    """Plays a script on a broker; every request has a connection of its own while it waits."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.cast = Cast(f"g-{uuid.uuid4().hex[:12]}")
+        self._bootstrap = bootstrap
+        self._free: list[RawClient] = []
+        self._waiting: list[tuple[RawClient, str, Message]] = []
+        self._answers: list[tuple[str, Message]] = []
+        self._asking = RawClient(bootstrap)
+        wait_for(self._is_coordinated, what="the coordinator")
+        self._description = self._describe()
+        self._script_time = time.monotonic()
+
+    def play(self, command: Command) -> None:
+        """Do what a line says."""
+        if command.verb == "wait":
+            # What requests took since the last wait is part of this one.
+            self._script_time += int(command.options["ms"]) / 1_000
+            time.sleep(max(0.0, self._script_time - time.monotonic()))
+            self._script_time = time.monotonic()
+        elif command.verb == "hangup":
+            for client, _, _ in self._drop(command.names):
+                client.close()
+        else:
+            client = self._send(command)
+            if command.verb not in ("join", "sync"):
+                self._receive(STEP_TIMEOUT_S, until=client)
+        self._receive(QUIET_S)
+
+    def outcome(self, expected: Sequence[str]) -> list[str]:
+        """What was answered since, and the group; brokers get some time to come to what is expected."""
+        deadline = time.monotonic() + STEP_TIMEOUT_S
+        while (lines := self._outcome()) != list(expected) and time.monotonic() < deadline:
+            self._receive(QUIET_S)
+        if not expected:
+            self._receive(QUIET_S)
+            lines = self._outcome()
+        self._answers.clear()
+        if lines and lines[-1].startswith("  group:"):
+            self._description = lines[-1]
+        return lines
+
+    def close(self) -> None:
+        """Close every connection."""
+        for client in [self._asking, *self._free, *(client for client, _, _ in self._waiting)]:
+            client.close()
+
+    def _outcome(self) -> list[str]:
+        description = self._describe()
+        lines = sorted(line for name, answer in self._answers for line in self.cast.told(name, answer))
+        return [*lines, *([description] if description != self._description else [])]
+
+    def _send(self, command: Command) -> RawClient:
+        request, version = self.cast.request(command)
+        client = self._free.pop() if self._free else RawClient(self._bootstrap)
+        name = command.names[0] if command.names else ""
+        client.send(request, version, client_id=name)
+        self._waiting.append((client, name, request))
+        is_first_join = isinstance(request, join_group.JoinGroupRequest) and not request.member_id
+        if is_first_join and version >= 4 and not self.cast[name].instance_id and "once" not in command.names:
+            self._receive(STEP_TIMEOUT_S, until=client)
+            self._repeat_join(name, version)
+        return client
+
+    def _repeat_join(self, name: str, version: int) -> None:
+        """Join with the id that a first attempt brought, if it did."""
+        if (name, ErrorCode.MEMBER_ID_REQUIRED) in [
+            (who, getattr(answer, "error_code", None)) for who, answer in self._answers
+        ]:
+            self._answers = [(who, answer) for who, answer in self._answers if who != name]
+            self.play(Command("join", (name, "once"), {"version": str(version)}))
+
+    def _receive(self, quiet_s: float, *, until: RawClient | None = None) -> None:
+        """Take answers until none came for ``quiet_s``, or one on ``until``."""
+        while self._waiting and until not in self._free:
+            ready, _, _ = select.select([client.sock for client, _, _ in self._waiting], [], [], quiet_s)
+            if not ready:
+                return
+            for entry in [entry for entry in self._waiting if entry[0].sock in ready]:
+                client, name, request = entry
+                self._waiting.remove(entry)
+                answer = client.receive()
+                self.cast.hear(name, request, answer)
+                self._answers.append((name, answer))
+                self._free.append(client)
+
+    def _drop(self, names: Sequence[str]) -> list[tuple[RawClient, str, Message]]:
+        dropped = [entry for entry in self._waiting if entry[1] in names]
+        self._waiting = [entry for entry in self._waiting if entry not in dropped]
+        return dropped
+
+    def _is_coordinated(self) -> bool:
+        self._asking.call(find_coordinator.FindCoordinatorRequest(key=self.cast.group_id), 2)
+        probe = heartbeat.HeartbeatRequest(group_id=self.cast.group_id, generation_id=1, member_id="nobody")
+        return bool(self._asking.call(probe, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def _describe(self) -> str:
+        request = describe_groups.DescribeGroupsRequest(groups=[self.cast.group_id])
+        [found] = self._asking.call(request, 5).groups
+        return self.cast.described(found.group_state, found.protocol_type, found.protocol_data, found.members)
+
+
+@pytest.fixture(scope="module", params=SYSTEMS)
+def group_system(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[System]:
+    """Each system in turn, with the settings that the scripts are about."""
+    directory = tmp_path_factory.mktemp(f"groups-{request.param}")
+    with contextlib.ExitStack() as stack:
+        system: System
+        if request.param == "kafka":
+            request.getfixturevalue("kafka_classpath")  # skips where there is no Java
+            system = stack.enter_context(running_kafka(directory, overrides=SETTINGS))
+        else:
+            system = stack.enter_context(running_broker(directory, SETTINGS))
+        with talking(system.bootstrap) as talk:
+            talk.create(GROUP_TOPIC)
+        yield system
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=[file.stem for file in SCRIPTS])
+def test_a_broker_plays_the_scripts_like_the_machine(group_system: System, file: Path) -> None:
+    text = file.read_text()
+    with contextlib.closing(Wire(group_system.bootstrap)) as wire:
+        assert text_of(played(steps_of(text), wire)) == text

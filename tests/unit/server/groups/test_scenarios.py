@@ -1,0 +1,31 @@
+"""Group behaviour as traces: tests/scenarios/groups/*.txt, here on the machine alone (tests/interop: on brokers).
+
+PKAFKA_REWRITE=1 writes the files anew; the difference is to be reviewed like code, and played on Apache Kafka.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pkafka.server.groups.group import GroupSettings
+from tests.group_script import BROKER_SETTINGS, SCRIPTS, played, steps_of, text_of
+from tests.unit.server.groups.machine import Machine
+
+SETTINGS = GroupSettings(
+    **{key.removeprefix("group.").replace(".", "_"): value for key, value in BROKER_SETTINGS.items()}
+)
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=[file.stem for file in SCRIPTS])
+def test_trace(file: Path) -> None:
+    text = file.read_text()
+    actual = text_of(played(steps_of(text), Machine(SETTINGS)))
+    if os.environ.get("PKAFKA_REWRITE"):
+        file.write_text(actual)
+        return
+    assert actual == text
+
+
+def test_there_are_traces() -> None:
+    assert len(SCRIPTS) >= 12
