@@ -61,25 +61,24 @@ def serve(
 def _described(worker: "Worker", group_id: str, *, with_operations: bool) -> DescribedGroup:
     found = worker.groups.describe(group_id)
     if isinstance(found, ErrorCode):
-        group = DescribedGroup(group_id=group_id, error_code=found)
-    else:
-        group = DescribedGroup(
-            group_id=group_id,
-            group_state=found.state.value,
-            protocol_type=found.protocol_type,
-            protocol_data=found.protocol,
-            members=[
-                DescribedGroupMember(
-                    member_id=one.member_id,
-                    group_instance_id=one.instance_id,
-                    client_id=one.client_id,
-                    client_host=one.client_host,
-                    member_metadata=one.metadata,
-                    member_assignment=one.assignment,
-                )
-                for one in found.members
-            ],
-        )
+        return DescribedGroup(group_id=group_id, error_code=found)
+    group = DescribedGroup(
+        group_id=group_id,
+        group_state=found.state.value,
+        protocol_type=found.protocol_type,
+        protocol_data=found.protocol,
+        members=[
+            DescribedGroupMember(
+                member_id=one.member_id,
+                group_instance_id=one.instance_id,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                member_metadata=one.metadata,
+                member_assignment=one.assignment,
+            )
+            for one in found.members
+        ],
+    )
     if with_operations:
         group.authorized_operations = GROUP_OPERATIONS
     return group

@@ -61,17 +61,20 @@ def _response(
 
 def _find(context: RequestContext, key_type: int, key: str, version: int) -> Coordinator:
     worker = context.worker
-    if key_type not in (GROUP, TRANSACTION):
+    if key_type not in (GROUP, TRANSACTION, SHARE):
+        error = ErrorCode.INVALID_REQUEST
+        return _none(key, error, error.message)
+    if key_type == SHARE and version < _SHARE_VERSION:
         return _none(key, ErrorCode.INVALID_REQUEST)
-    if key_type == TRANSACTION:
+    if key_type != GROUP:
+        # Transactions are not served yet, and share groups are only a preview of what Kafka 4 has.
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    partition = worker.groups.partition_of(key)
-    leader = worker.metadata.leader_of(CONSUMER_OFFSETS_TOPIC, partition)
+    leader = worker.metadata.leader_of(CONSUMER_OFFSETS_TOPIC, worker.groups.partition_of(key))
     endpoint = worker.metadata.endpoint(leader, context.listener_name)
     if endpoint is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port, error_message="")
 
 
-def _none(key: str, error: ErrorCode) -> Coordinator:
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message="")
+def _none(key: str, error: ErrorCode, message: str = "") -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)

@@ -6,7 +6,7 @@ v6 leader epochs (KIP-320) · v7 static members (KIP-345) · v8 flexible · v9 n
 Version 0 goes to the coordination store, as on every Kafka in ZooKeeper mode (OLDC-15), and from any broker.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.errors import ErrorCode
@@ -92,23 +92,18 @@ def _known_partitions(
 def _response(
     request: OffsetCommitRequest, outcomes: Mapping[PartitionKey, ErrorCode]
 ) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=one.partition_index,
-                        error_code=outcomes.get(
-                            (topic.name, one.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                        ),
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    topics: dict[str, OffsetCommitResponseTopic] = {}
+    for name, index in dict.fromkeys(_named(request)):
+        code = outcomes.get((name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        answered = OffsetCommitResponsePartition(partition_index=index, error_code=code)
+        topics.setdefault(name, OffsetCommitResponseTopic(name=name)).partitions.append(answered)
+    return OffsetCommitResponse(topics=list(topics.values()))
+
+
+def _named(request: OffsetCommitRequest) -> Iterator[PartitionKey]:
+    for topic in request.topics:
+        for one in topic.partitions:
+            yield topic.name, one.partition_index
 
 
 async def _to_store(worker: "Worker", request: OffsetCommitRequest) -> OffsetCommitResponse:
@@ -129,5 +124,4 @@ async def _to_store(worker: "Worker", request: OffsetCommitRequest) -> OffsetCom
 
 def refused(request: OffsetCommitRequest, _version: int, error: ErrorCode) -> OffsetCommitResponse:
     """The answer when the coordinator is out of reach."""
-    keys = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
-    return _response(request, dict.fromkeys(keys, error))
+    return _response(request, dict.fromkeys(_named(request), error))

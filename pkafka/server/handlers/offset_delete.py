@@ -12,7 +12,6 @@ from pkafka.protocol.messages.offset_delete import (
 )
 from pkafka.protocol.schema import Message
 from pkafka.server.dispatch import RequestContext
-from pkafka.server.groups.coordinator import Outcomes
 from pkafka.server.groups.routing import Caller, to_owner
 
 if TYPE_CHECKING:
@@ -30,34 +29,17 @@ def serve(
     worker: "Worker", _caller: Caller, request: OffsetDeleteRequest, version: int
 ) -> OffsetDeleteResponse:
     """Delete offsets of a group of this worker."""
-    known = [
-        (topic.name, one.partition_index)
-        for topic in request.topics
-        for one in topic.partitions
-        if worker.metadata.partition(topic.name, one.partition_index) is not None
-    ]
-    outcomes: Outcomes = {}
-    if known:
-        error, outcomes = worker.groups.delete_offsets(request.group_id, known)
-        if error is not ErrorCode.NONE:
-            return refused(request, version, error)
-    return OffsetDeleteResponse(
-        topics=[
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetDeleteResponsePartition(
-                        partition_index=one.partition_index,
-                        error_code=outcomes.get(
-                            (topic.name, one.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                        ),
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    named = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    known = [key for key in named if worker.metadata.partition(*key) is not None]
+    error, outcomes = worker.groups.delete_offsets(request.group_id, known)
+    if error is not ErrorCode.NONE:
+        return refused(request, version, error)
+    topics: dict[str, OffsetDeleteResponseTopic] = {}
+    for name, index in dict.fromkeys(named):
+        code = outcomes.get((name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        answered = OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+        topics.setdefault(name, OffsetDeleteResponseTopic(name=name)).partitions.append(answered)
+    return OffsetDeleteResponse(topics=list(topics.values()))
 
 
 def refused(_request: OffsetDeleteRequest, _version: int, error: ErrorCode) -> OffsetDeleteResponse:
