@@ -6,11 +6,15 @@ JSON document per run, errors and dry runs included.
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pkafka.cli.exit_status import compat_39
+
+if TYPE_CHECKING:
+    from rich.table import Table as Drawn
 
 
 class OutputFormat(Enum):
@@ -202,9 +206,30 @@ def _print_csv(table: Table) -> None:
         writer.writerow([_cell(row.get(column)) for column in columns])
 
 
+@contextmanager
+def live_tables() -> Iterator[Callable[[Sequence[Table], Sequence[str]], None]]:
+    """What shows tables and remarks in the place of those before, on a terminal, until the block ends."""
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(auto_refresh=False) as live:
+
+        def update(tables: Sequence[Table], remarks: Sequence[str]) -> None:
+            drawn = [_draw(table) for table in tables]
+            live.update(Group(*drawn, *(Text(each.strip()) for each in remarks)), refresh=True)
+
+        yield update
+
+
 def _print_table(table: Table) -> None:
-    from rich import box
     from rich.console import Console
+
+    Console().print(_draw(table))
+
+
+def _draw(table: Table) -> "Drawn":
+    from rich import box
     from rich.table import Table as Drawn
 
     columns = _columns(table)
@@ -220,4 +245,4 @@ def _print_table(table: Table) -> None:
         )
     for row in table.rows:
         drawn.add_row(*[_cell(row.get(column), pairs_apart="\n") for column in columns])
-    Console().print(drawn)
+    return drawn

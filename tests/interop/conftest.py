@@ -145,13 +145,6 @@ def system(request: pytest.FixtureRequest) -> System:
     return broker
 
 
-@pytest.fixture(params=[name for name in SYSTEMS if name == "kafka"])
-def coordinating(request: pytest.FixtureRequest) -> System:
-    """Each of the systems that coordinate groups; pkafka does not do that yet."""
-    broker: System = request.getfixturevalue(request.param)
-    return broker
-
-
 @pytest.fixture
 def topic() -> str:
     """The name of a topic that does not exist yet; the same on both systems."""

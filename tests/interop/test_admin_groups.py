@@ -14,8 +14,8 @@ from tests.talk import Talk, good, talking, wait_for
 
 
 @pytest.fixture
-def talk(coordinating: System) -> Iterator[Talk]:
-    with talking(coordinating.bootstrap) as talk:
+def talk(system: System) -> Iterator[Talk]:
+    with talking(system.bootstrap) as talk:
         yield talk
 
 
@@ -62,12 +62,12 @@ def test_one_group_at_a_time_for_older_brokers(talk: Talk, topic: str) -> None:
     assert alone == talk.admin.list_group_offsets({group: [partition] for group in groups})
 
 
-def test_groups_are_listed_and_described(talk: Talk, coordinating: System, topic: str) -> None:
+def test_groups_are_listed_and_described(talk: Talk, system: System, topic: str) -> None:
     talk.create(topic, 3)
     group, empty, admin = f"g-{topic}", f"e-{topic}", talk.admin
     partition = TopicPartition(topic, 0)
     good(admin.alter_group_offsets(empty, {partition: OffsetAndMetadata(0)})[partition])
-    with member(coordinating.bootstrap, group, topic, client_id="me") as member_id:
+    with member(system.bootstrap, group, topic, client_id="me") as member_id:
         wait_for(lambda: good(admin.describe_groups([group])[group]).state is GroupState.STABLE)
         described = admin.describe_groups(
             [group, empty, f"{group}-unknown"], include_authorized_operations=True
@@ -78,7 +78,7 @@ def test_groups_are_listed_and_described(talk: Talk, coordinating: System, topic
             "range",
             GroupType.CLASSIC,
         )
-        assert f"{active.coordinator.host}:{active.coordinator.port}" == coordinating.bootstrap
+        assert f"{active.coordinator.host}:{active.coordinator.port}" == system.bootstrap
         assert active.authorized_operations is not None
         (only,) = active.members
         assert (only.member_id, only.group_instance_id, only.client_id) == (member_id, None, "me")
@@ -97,11 +97,11 @@ def test_groups_are_listed_and_described(talk: Talk, coordinating: System, topic
         assert admin.list_groups(types=[GroupType.CONSUMER]).groups == ()
 
 
-def test_a_group_with_members_is_not_changed(talk: Talk, coordinating: System, topic: str) -> None:
+def test_a_group_with_members_is_not_changed(talk: Talk, system: System, topic: str) -> None:
     talk.create(topic)
     group, admin = f"g-{topic}", talk.admin
     partition = TopicPartition(topic, 0)
-    with member(coordinating.bootstrap, group, topic):
+    with member(system.bootstrap, group, topic):
         outcomes = admin.delete_groups([group, f"{group}-unknown"])
         assert code_of(outcomes[group]) is ErrorCode.NON_EMPTY_GROUP
         assert code_of(outcomes[f"{group}-unknown"]) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -115,13 +115,13 @@ def test_a_group_with_members_is_not_changed(talk: Talk, coordinating: System, t
     assert group not in {each.group_id for each in admin.list_groups().groups}
 
 
-def test_members_are_sent_away(talk: Talk, coordinating: System, topic: str) -> None:
+def test_members_are_sent_away(talk: Talk, system: System, topic: str) -> None:
     talk.create(topic)
     group, admin = f"g-{topic}", talk.admin
-    with member(coordinating.bootstrap, group, topic, group_instance_id="one"):
+    with member(system.bootstrap, group, topic, group_instance_id="one"):
         outcomes = admin.remove_members(group, ["one", "two"], reason="a test")
         assert outcomes["one"] is None
         assert code_of(outcomes["two"]) is ErrorCode.UNKNOWN_MEMBER_ID
-    with member(coordinating.bootstrap, group, topic) as member_id:
+    with member(system.bootstrap, group, topic) as member_id:
         assert admin.remove_members(group) == {member_id: None}
     assert admin.remove_members(f"{group}-unknown") == {}

@@ -1,6 +1,7 @@
 """Consumer groups: list, describe, delete them, read and change their offsets, and send members away."""
 
 from collections.abc import Collection, Iterable, Mapping
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from pkafka.clients.admin.coordinators import at_coordinators, is_moving
@@ -21,6 +22,7 @@ from pkafka.clients.errors import ClientError, UnsupportedApiError
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
+from pkafka.protocol import Buffer
 
 if TYPE_CHECKING:
     from pkafka.protocol.messages import describe_groups as describe_wire
@@ -37,6 +39,8 @@ _NO_GENERATION: Final = -1
 _ONE_GROUP_VERSION: Final = 7
 _NO_OPERATIONS: Final = -(2**31)
 _CONSUMER_PROTOCOL: Final = "consumer"
+_ASSIGNMENT_VERSION_MAX: Final = 3
+_VERSION: Final = Struct(">h")
 
 
 class GroupsAdmin:
@@ -421,9 +425,7 @@ def _described(group: "describe_wire.DescribedGroup", coordinator: BrokerInfo) -
 def _member(member: "describe_wire.DescribedGroupMember", protocol_type: str) -> MemberDescription:
     assignment: tuple[TopicPartition, ...] = ()
     if protocol_type == _CONSUMER_PROTOCOL and member.member_assignment:
-        from pkafka.clients.consumer.assignors.wire import decode_assignment
-
-        assignment = tuple(decode_assignment(member.member_assignment).partitions)
+        assignment = _assigned(member.member_assignment)
     return MemberDescription(
         member.member_id,
         member.group_instance_id,
@@ -432,6 +434,21 @@ def _member(member: "describe_wire.DescribedGroupMember", protocol_type: str) ->
         assignment,
         bytes(member.member_metadata),
         bytes(member.member_assignment),
+    )
+
+
+def _assigned(data: Buffer) -> tuple[TopicPartition, ...]:
+    """What consumers of any version are assigned; read here as the consumer itself takes long to import."""
+    from pkafka.protocol.codec import decode_prefix
+    from pkafka.protocol.messages.records.consumer_protocol import ConsumerProtocolAssignment
+
+    (version,) = _VERSION.unpack_from(data)
+    known = max(0, min(version, _ASSIGNMENT_VERSION_MAX))
+    message, _ = decode_prefix(ConsumerProtocolAssignment, known, data, _VERSION.size)
+    return tuple(
+        TopicPartition(topic.topic, partition)
+        for topic in message.assigned_partitions
+        for partition in topic.partitions
     )
 
 
