@@ -3,7 +3,7 @@
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-BUILD_INPUTS := pyproject.toml setup.py pkafka/records/_loops.py pkafka/records/_keys.py $(wildcard pkafka/records/_*.pxd) scripts/make-venv.sh
+BUILD_INPUTS := pyproject.toml setup.py pkafka/records/_loops.py pkafka/records/_keys.py pkafka/records/_writing.py $(wildcard pkafka/records/_*.pxd) scripts/make-venv.sh
 # Tests that start processes of their own share two cores badly: they run after the others, one at a time.
 WITH_PROCESSES := interop or e2e or faults
 # Nightly runs go in another order each time; SEED=n repeats one.

@@ -27,7 +27,7 @@ def extensions() -> list[Any]:
             depends=[f"pkafka/records/{name}.pxd"],  # so that it goes into the source distribution
             extra_compile_args=["-O3", "-fwrapv"],  # timestamps wrap around, as in Java
         )
-        for name in ("_loops", "_keys")
+        for name in ("_loops", "_keys", "_writing")
     ]
     # The types are in the .pxd files. Indices stay checked: an IndexError is how the loops learn that data ends.
     directives = {"language_level": 3, "annotation_typing": False, "wraparound": False}

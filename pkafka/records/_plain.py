@@ -248,3 +248,132 @@ def _field(data: bytes) -> bytes:
     """A key or value with its length in front."""
     size = len(data)
     return (_SMALL[size + 1] if size <= _SMALL_MAX else varint.encode(size)) + data
+
+
+Parts: TypeAlias = list[bytes]
+
+_HEADS_MAX: Final = 16
+_heads: dict[tuple[int, int, bytes], Parts] = {}  # what stands before the values of one size, by offset delta
+
+
+def append_records(
+    out: bytearray,
+    values: list[bytes | None],
+    keys: list[bytes | None] | None,
+    headers: bytes,
+    index: int,
+    stop: int,
+    timestamp_delta: int,
+    offset_delta: int,
+    bytes_max: int,
+) -> int:
+    """As ``_writing.append_records``: values of one size lie between bytes that are the same in every batch."""
+    if keys is None and stop - index >= _RUN_MIN and values[index] is not None:
+        end = _append_run(out, values, headers, index, stop, timestamp_delta, offset_delta, bytes_max)
+        if end > index:
+            return end
+    parts: Parts = []
+    room = bytes_max - len(out)
+    start = index
+    time = varint.encode(timestamp_delta)
+    while index < stop:
+        value = values[index]
+        key = None if keys is None else keys[index]
+        offset = offset_delta + index - start
+        body = b"\x00%b%b%b%b%b" % (
+            time,
+            _SMALL[offset + 1] if offset <= _SMALL_MAX else varint.encode(offset),
+            b"\x01" if key is None else _field(key),
+            b"\x01" if value is None else _field(value),
+            headers,
+        )
+        size = len(body)
+        head = _SMALL[size + 1] if size <= _SMALL_MAX else varint.encode(size)
+        room -= size + len(head)
+        if room < 0 and parts:
+            break
+        parts += (head, body)
+        index += 1
+    out += b"".join(parts)
+    return index
+
+
+def _append_run(
+    out: bytearray,
+    values: list[bytes | None],
+    headers: bytes,
+    index: int,
+    stop: int,
+    timestamp_delta: int,
+    offset_delta: int,
+    bytes_max: int,
+) -> int:
+    """Append values of the size of the first, as many as fit; the index behind them, ``index`` without a run."""
+    first = values[index]
+    assert first is not None
+    size = len(first)
+    longest = varint.size(size) * 2 + varint.size(timestamp_delta) + len(headers) + size + 9
+    count = min(stop - index, (bytes_max - len(out)) // longest)
+    if count < _RUN_MIN:
+        return index
+    run = values[index : index + count]
+    if None in run or len(set(map(len, run))) > 1:  # type: ignore[arg-type] # the first half says that none is None
+        return index
+    parts: list[bytes | None] = [None] * (2 * count)
+    parts[::2] = _heads_of(size, timestamp_delta, headers, offset_delta + count)[offset_delta:]
+    parts[1::2] = run
+    begin = parts[0]
+    assert begin is not None
+    parts[0] = begin[len(headers) :]  # every other head has the headers of the record before it in front
+    out += b"".join(parts)  # type: ignore[arg-type] # as above
+    out += headers
+    return index + count
+
+
+def _heads_of(size: int, timestamp_delta: int, headers: bytes, stop: int) -> Parts:
+    """What stands between the values of records with offset deltas up to ``stop`` - 1."""
+    heads = _heads.get((size, timestamp_delta, headers))
+    if heads is None:
+        if len(_heads) >= _HEADS_MAX:
+            _heads.clear()
+        heads = _heads[size, timestamp_delta, headers] = []
+    if len(heads) < stop:
+        time = varint.encode(timestamp_delta)
+        length = varint.encode(size)
+        for offset in range(len(heads), stop):
+            fields = b"\x00%b%b\x01%b" % (time, varint.encode(offset), length)
+            total = varint.encode(len(fields) + size + len(headers))
+            heads.append(headers + total + fields)
+    return heads[:stop] if len(heads) > stop else heads
+
+
+_MURMUR_SEED: Final = 0x9747B28C
+_MURMUR_M: Final = 0x5BD1E995
+_UINT32: Final = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """As ``_writing.murmur2``, four bytes at a time."""
+    size = len(data)
+    h = _MURMUR_SEED ^ size
+    whole = size & ~3
+    for position in range(0, whole, 4):
+        k = int.from_bytes(data[position : position + 4], "little") * _MURMUR_M & _UINT32
+        k = (k ^ k >> 24) * _MURMUR_M & _UINT32
+        h = (h * _MURMUR_M & _UINT32) ^ k
+    if size > whole:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _MURMUR_M & _UINT32
+    h = (h ^ h >> 13) * _MURMUR_M & _UINT32
+    return h ^ h >> 15
+
+
+def partitions_of_keys(keys: list[bytes], partition_count: int) -> list[int]:
+    """As ``_writing.partitions_of_keys``; a key that comes again is not hashed again."""
+    known: dict[bytes, int] = {}
+    found = []
+    for key in keys:
+        partition = known.get(key)
+        if partition is None:
+            partition = known[key] = (murmur2(key) & 0x7FFFFFFF) % partition_count
+        found.append(partition)
+    return found

@@ -18,7 +18,7 @@ from pkafka.records.batch import (
     write_crc,
 )
 from pkafka.records.compression import Codec, compress
-from pkafka.records.loops import append_record
+from pkafka.records.loops import append_record, append_records
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 RecordFields: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
@@ -119,18 +119,41 @@ def finish_batch(
     timestamp_type: int = 0,
 ) -> bytearray:
     """Compress encoded records and put a header in front; the offset deltas must run from 0 to ``count`` - 1."""
+    attributes = _attributes(codec, timestamp_type, transactional=transactional, control=control)
+    batch = bytearray(BATCH_OVERHEAD)
+    batch += body if codec == Codec.NONE else compress(codec, body, level)
+    _write_header(
+        batch,
+        (base_offset, leader_epoch, attributes, count, base_timestamp, max_timestamp),
+        (producer_id, producer_epoch, base_sequence),
+    )
+    return batch
+
+
+def _attributes(codec: Codec, timestamp_type: int, *, transactional: bool, control: bool) -> int:
     attributes = codec | timestamp_type << 3
     if transactional:
         attributes |= ATTRIBUTE_TRANSACTIONAL
     if control:
         attributes |= ATTRIBUTE_CONTROL
-    payload: bytes | bytearray = body if codec == Codec.NONE else compress(codec, body, level)
-    batch = bytearray(BATCH_OVERHEAD)
+    return attributes
+
+
+def _write_header(
+    batch: bytearray, fields: tuple[int, int, int, int, int, int], producer: tuple[int, int, int]
+) -> None:
+    """Fill the 61 bytes in front of the records that are there, checksum included.
+
+    Args:
+        fields: base offset, leader epoch, attributes, number of records, base timestamp, largest timestamp.
+        producer: id, epoch, base sequence.
+    """
+    base_offset, leader_epoch, attributes, count, base_timestamp, max_timestamp = fields
     HEADER.pack_into(
         batch,
         0,
         base_offset,
-        BATCH_OVERHEAD - LOG_OVERHEAD + len(payload),
+        len(batch) - LOG_OVERHEAD,
         leader_epoch,
         2,
         0,
@@ -138,14 +161,10 @@ def finish_batch(
         count - 1,
         base_timestamp,
         max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
+        *producer,
         count,
     )
-    batch += payload
     write_crc(batch, 0, len(batch))
-    return batch
 
 
 class BatchBuilder:
@@ -160,6 +179,18 @@ class BatchBuilder:
         level: the codec's own level.
     """
 
+    __slots__ = (
+        "_body",
+        "_built",
+        "base_timestamp",
+        "bytes_max",
+        "codec",
+        "count",
+        "level",
+        "max_timestamp",
+        "size_bytes",
+    )
+
     def __init__(self, bytes_max: int, *, codec: Codec = Codec.NONE, level: int | None = None) -> None:
         self.bytes_max = bytes_max
         self.codec = codec
@@ -167,30 +198,79 @@ class BatchBuilder:
         self.count = 0
         self.base_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
-        self._body = bytearray()
-
-    @property
-    def size_bytes(self) -> int:
+        self.size_bytes = BATCH_OVERHEAD
         """The size so far, before compression, header included."""
-        return BATCH_OVERHEAD + len(self._body)
+        self._body = bytearray(BATCH_OVERHEAD)  # the header's place is kept free, so that nothing has to move
+        self._built: bytearray | None = None
 
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> bool:
         """Add a record; False when it does not fit and was not added."""
         body = self._body
-        before = len(body)
-        base = timestamp_ms if self.count == 0 else self.base_timestamp
-        encoded = encode_headers(headers) if headers else NO_HEADERS
-        append_record(body, timestamp_ms - base, self.count, key, value, encoded)
-        if BATCH_OVERHEAD + len(body) > self.bytes_max and self.count:
-            del body[before:]
+        count = self.count
+        base = self.base_timestamp if count else timestamp_ms
+        append_record(
+            body,
+            timestamp_ms - base,
+            count,
+            key,
+            value,
+            encode_headers(headers) if headers else NO_HEADERS,
+        )
+        size = len(body)
+        if size > self.bytes_max and count:
+            del body[self.size_bytes :]
             return False
-        self.base_timestamp = base
-        if timestamp_ms > self.max_timestamp or self.count == 0:
+        self.size_bytes = size
+        if count == 0:
+            self.base_timestamp = self.max_timestamp = timestamp_ms
+        elif timestamp_ms > self.max_timestamp:
             self.max_timestamp = timestamp_ms
-        self.count += 1
+        self.count = count + 1
         return True
+
+    def append_many(
+        self,
+        timestamp_ms: int,
+        values: list[bytes | None],
+        keys: list[bytes | None] | None,
+        headers: Headers,
+        index: int,
+        stop: int,
+    ) -> int:
+        """Add records of one time until the batch is full.
+
+        Args:
+            values, keys: those from ``index`` to ``stop`` - 1 are wanted; ``keys`` is None for no keys.
+            headers: of every record.
+
+        Returns:
+            The index behind the last one added.
+
+        Raises:
+            TypeError: a key or value is not bytes; nothing was added.
+        """
+        body = self._body
+        count = self.count
+        base = self.base_timestamp if count else timestamp_ms
+        bytes_max = self.bytes_max
+        if count and self.size_bytes >= bytes_max:
+            return index
+        encoded = encode_headers(headers) if headers else NO_HEADERS
+        end: int = append_records(
+            body, values, keys, encoded, index, stop, timestamp_ms - base, count, bytes_max
+        )
+        if count and end == index + 1 and len(body) > bytes_max:
+            # The loop always takes one record; only an empty batch may grow beyond its size by it.
+            del body[self.size_bytes :]
+            return index
+        self.size_bytes = len(body)
+        if end > index:
+            self.base_timestamp = base
+            self.max_timestamp = max(self.max_timestamp, timestamp_ms)
+            self.count = count + end - index
+        return end
 
     def build(
         self,
@@ -200,22 +280,31 @@ class BatchBuilder:
         base_sequence: int = NO_SEQUENCE,
         transactional: bool = False,
     ) -> bytearray:
-        """The finished batch; may be called again, with another producer epoch or sequence after a retry.
+        """The finished batch; nothing can be added any more.
+
+        May be called again, with another producer epoch or sequence after a retry: the bytes are made once, only
+        their header changes. What the last call returned changes with it.
 
         Raises:
             ValueError: no record has been added.
         """
         if self.count == 0:
             raise ValueError("a batch needs at least one record")
-        return finish_batch(
-            self._body,
-            self.count,
-            self.base_timestamp,
-            self.max_timestamp,
-            codec=self.codec,
-            level=self.level,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            transactional=transactional,
+        batch = self._built
+        if batch is None:
+            batch = self._body
+            if self.codec is not Codec.NONE:
+                with memoryview(batch) as whole:
+                    payload = compress(self.codec, whole[BATCH_OVERHEAD:], self.level)
+                batch = bytearray(BATCH_OVERHEAD)
+                batch += payload
+            self._built = batch
+            self._body = bytearray()
+            self.bytes_max = 0
+        attributes = _attributes(self.codec, 0, transactional=transactional, control=False)
+        _write_header(
+            batch,
+            (0, -1, attributes, self.count, self.base_timestamp, self.max_timestamp),
+            (producer_id, producer_epoch, base_sequence),
         )
+        return batch

@@ -33,6 +33,7 @@ def _loops(name: str = "_loops") -> ModuleType:
 
 _in_use: Final = _loops("_loops")
 _keys: Final = _loops("_keys")
+_writing: Final = _loops("_writing")
 
 COMPILED: Final = not str(_in_use.__file__).endswith(".py")
 """Whether the loops in use are compiled."""
@@ -54,3 +55,8 @@ map_keys = _keys.map_keys
 select_records = _keys.select_records
 retime = _keys.retime
 move_slots = _keys.move_slots
+
+_writes: Final = _plain if str(_writing.__file__).endswith(".py") else _writing
+append_records = _writes.append_records
+murmur2 = _writes.murmur2
+partitions_of_keys = _writes.partitions_of_keys
