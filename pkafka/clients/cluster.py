@@ -255,6 +255,11 @@ class Cluster:
         """The view, asked for now if it was not yet."""
         return self.view if self.view.brokers else self.refresh()
 
+    @property
+    def metadata_age_ms(self) -> int:
+        """How long ago the metadata came; -1 before there was any."""
+        return -1 if self._refreshed_ms is None else self.clock.monotonic_ms() - self._refreshed_ms
+
     # -- asynchronous -------------------------------------------------------------------------------------
 
     def want_refresh(self) -> None:

@@ -74,6 +74,13 @@ class ClientTimeoutError(ClientError):
         self.stage = stage
 
 
+class BufferExhaustedError(ClientTimeoutError):
+    """A producer's buffer stayed full for max.block.ms."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Stage.REQUEST, message, hint="raise buffer.memory or max.block.ms, or send less")
+
+
 class UnsupportedApiError(ClientError):
     """The broker does not serve this request at any version that this client speaks, or lacks a field of it."""
 

@@ -120,6 +120,20 @@ class Network:
             return self.backoff_ms(address) == 0
         return connection.in_flight_count < in_flight_max and connection.unsent_count < 2
 
+    def is_ready(self, address: Address) -> bool:
+        """Whether a request to this broker would go out at once; begins to connect where that is possible."""
+        connection = self._connections.get(address)
+        if connection is None:
+            if self._closed or self.backoff_ms(address):
+                return False
+            try:
+                connection = self._connect(address)
+            except ConnectError:
+                self._note_failure(address)
+                return False
+            self._watch(connection)
+        return connection.state is ConnectionState.READY
+
     def backoff_ms(self, address: Address) -> int:
         """How long to wait before connecting to this broker again."""
         _, not_before = self._failures.get(address, (0, 0))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, NoReturn, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, dataclass_transform
 
 from pkafka.errors import ConfigError
 
@@ -45,10 +45,14 @@ class Options:
             setattr(cls, name, option.default)
 
     def __init__(self, **values: object) -> None:
-        unknown = values.keys() - self._options.keys()
+        unknown = values.keys() - self._options.keys() - {"originals"}
         if unknown:
             raise TypeError(f"{type(self).__name__} has no option {', '.join(sorted(unknown))}")
         vars(self).update(values)
+
+    def but(self, **values: object) -> Self:
+        """A copy with other values."""
+        return type(self)(**{**vars(self), **values})
 
     def remember(self, originals: Mapping[str, object]) -> None:
         """Keep the keys as they were given."""

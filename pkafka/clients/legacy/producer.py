@@ -161,7 +161,7 @@ class OldProducer:
             raise FailedToSendMessageError(text) from failure
 
     def _choose(self, producer: "Producer", message: _Encoded) -> int:
-        count = producer.partitions_for(message.topic)
+        count = len(producer.partitions_for(message.topic))
         if message.partition_key is None:
             return self._sticky.choose(message.topic, count)
         return self._partition(message.partition_key, count)

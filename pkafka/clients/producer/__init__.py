@@ -1,6 +1,19 @@
 """The producer client."""
 
-from pkafka.clients.producer.batch import RecordFuture, RecordMetadata
+from pkafka.clients.producer.futures import BatchFuture, BatchMetadata, RecordFuture, RecordMetadata
+from pkafka.clients.producer.interceptors import ProducerInterceptor
+from pkafka.clients.producer.partitioner import Partitioner, RoundRobinPartitioner
 from pkafka.clients.producer.producer import Producer
+from pkafka.clients.producer.record import ProducerRecord
 
-__all__ = ["Producer", "RecordFuture", "RecordMetadata"]
+__all__ = [
+    "BatchFuture",
+    "BatchMetadata",
+    "Partitioner",
+    "Producer",
+    "ProducerInterceptor",
+    "ProducerRecord",
+    "RecordFuture",
+    "RecordMetadata",
+    "RoundRobinPartitioner",
+]

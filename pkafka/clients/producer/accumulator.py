@@ -5,176 +5,483 @@ Appended to by any thread, drained by the sender thread; one lock for all, held 
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from pkafka.clients.config import ProducerConfig
-from pkafka.clients.errors import ClientTimeoutError, ClosedError, Stage
-from pkafka.clients.producer.batch import Callback, ProducerBatch, RecordFuture
+from pkafka.clients.errors import BufferExhaustedError, ClosedError
+from pkafka.clients.producer.batch import Callback, Part, ProducerBatch
+from pkafka.clients.producer.futures import RecordFuture, Sent
+from pkafka.clients.producer.metrics import ProducerMetrics
+from pkafka.clients.producer.partitioner import Sticky, Weights, random_below
 from pkafka.clock import Clock
 from pkafka.model import TopicPartition
+from pkafka.records.batch import BATCH_OVERHEAD
 from pkafka.records.builder import BatchBuilder, Headers
 from pkafka.records.compression import Codec
 
+# As Kafka's CompressionRatioEstimator: a guess gets better slowly and worse at once.
+_RATIO_BETTER: Final = 0.005
+_RATIO_WORSE: Final = 0.05
+_RATIO_MARGIN: Final = 1.05
+# send_batch() has all records at hand: larger batches cost no waiting, and half a request leaves room for others.
+_BULK_BYTES: Final = 262_144
+_NO_SEQUENCE: Final = -1
+
 
 class PartitionQueue:
-    """What waits for one partition, and what the sender has under way to it."""
+    """What waits for one partition, what the sender has under way to it, and where its sequence stands."""
 
-    __slots__ = ("batches", "in_flight", "next_sequence", "recovering")
+    __slots__ = (
+        "batches",
+        "last_acked_offset",
+        "last_acked_sequence",
+        "next_sequence",
+        "open",
+        "partition",
+        "producer",
+        "topic",
+        "tracked",
+        "unanswered",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, topic: "TopicQueues", partition: int) -> None:
+        self.topic = topic
+        self.partition = TopicPartition(topic.name, partition)
         self.batches: deque[ProducerBatch] = deque()
-        self.in_flight = 0
+        self.open: ProducerBatch | None = None
+        """The last of ``batches`` while it takes records."""
+        self.unanswered = 0
+        """How many of its batches are under way."""
+        self.tracked: list[ProducerBatch] = []
+        """Those that have a sequence and no outcome, under way or to be sent again; in order of sequence."""
         self.next_sequence = 0
-        self.recovering = False
+        self.producer = (-1, -1)
+        """The producer id and epoch that ``next_sequence`` belongs to."""
+        self.last_acked_sequence = _NO_SEQUENCE
+        self.last_acked_offset = -1
+
+
+class TopicQueues:
+    """A topic that is produced to: its partitions as metadata has them, and their queues."""
+
+    __slots__ = (
+        "available",
+        "generation",
+        "idle_since_ms",
+        "name",
+        "partition_count",
+        "queues",
+        "ratio",
+        "sticky",
+        "unavailable",
+        "was_used",
+        "watched",
+    )
+
+    def __init__(self, name: str, bytes_per_turn: int) -> None:
+        self.name = name
+        self.generation = -1
+        """Of the metadata that the next two are from; -1 before there was any."""
+        self.partition_count = 0
+        self.available: Sequence[int] = ()
+        self.queues: dict[int, PartitionQueue] = {}
+        self.sticky = Sticky(bytes_per_turn)
+        self.unavailable: frozenset[int] = frozenset()
+        """Partitions whose leader has not taken anything for partitioner.availability.timeout.ms."""
+        self.ratio = 1.0
+        """What compression is expected to leave of a batch."""
+        self.was_used = True
+        """Set with every record, unset by the sender: how it finds the topics that nobody uses any more."""
+        self.watched = True
+        """Whether metadata is kept fresh for it (metadata.max.idle.ms)."""
+        self.idle_since_ms = 0
+
+    def queue(self, partition: int) -> PartitionQueue:
+        """The queue of a partition, made on first use."""
+        queue = self.queues.get(partition)
+        if queue is None:
+            queue = self.queues[partition] = PartitionQueue(self, partition)
+        return queue
 
 
 class Accumulator:
     """See the module.
 
     Args:
-        config: batch.size, linger.ms, buffer.memory, delivery.timeout.ms, compression.type.
-        clock: for ages and record timestamps.
+        config: batch.size, linger.ms, buffer.memory, delivery.timeout.ms, compression.type and its levels.
+        clock: for ages.
+        metrics: of the producer.
         wake_sender: called when something became sendable while the sender sleeps.
     """
 
-    def __init__(self, config: ProducerConfig, clock: Clock, wake_sender: Callable[[], None]) -> None:
+    def __init__(
+        self, config: ProducerConfig, clock: Clock, metrics: ProducerMetrics, wake_sender: Callable[[], None]
+    ) -> None:
         self.lock = threading.Lock()
-        self.changed = threading.Condition(self.lock)
-        self.queues: dict[TopicPartition, PartitionQueue] = {}
+        self.metadata_changed = threading.Condition(self.lock)
+        self.waiting: dict[PartitionQueue, None] = {}
+        """Queues that have batches, the one that was drained longest ago first."""
         self.free_bytes = config.buffer_memory
-        self.waiting_for_memory = 0
         self.flushing = 0
-        self.incomplete: set[ProducerBatch] = set()
+        self.incomplete: dict[ProducerBatch, None] = {}
+        """Every batch that is not finished, oldest first."""
         self.closed = False
+        self._waiters: deque[threading.Condition] = deque()
         self._config = config
         self._clock = clock
+        self._metrics = metrics
         self._wake_sender = wake_sender
         self._codec = Codec[config.compression_type.upper()]
+        self._level = _level(config, self._codec)
+
+    # -- appending ----------------------------------------------------------------------------------------
 
     def append(
         self,
-        partition: TopicPartition,
+        topic: TopicQueues,
+        partition: int,
         timestamp_ms: int,
         key: bytes | None,
         value: bytes | None,
         headers: Headers,
         callback: Callback | None,
-        size_bytes: int,
-        deadline_ms: int,
+        deadline_ms: int | None,
     ) -> RecordFuture:
         """Add a record to the open batch of its partition, or to a new one.
 
         Args:
-            size_bytes: an upper bound of what the record takes in a batch.
-            deadline_ms: monotonic; how long to wait for buffer memory.
+            partition: -1 for the one that records without a key go to at the moment.
+            deadline_ms: monotonic; until when to wait for buffer memory; None: max.block.ms from now on.
 
         Raises:
-            ClientTimeoutError: the buffer stayed full.
+            BufferExhaustedError: the buffer stayed full.
             ClosedError: the producer was closed.
         """
+        wake = False
         with self.lock:
-            if self.closed:
-                raise ClosedError("the producer is closed")
-            queue = self.queues.get(partition)
-            if queue is None:
-                queue = self.queues[partition] = PartitionQueue()
-            batch = queue.batches[-1] if queue.batches else None
-            if batch is None or batch.attempts or not batch.builder.append(timestamp_ms, key, value, headers):
-                was_full = batch is not None
-                batch = self._new_batch(partition, queue, size_bytes, deadline_ms)
-                batch.builder.append(timestamp_ms, key, value, headers)
-                wake = was_full or self._config.linger_ms == 0 or len(queue.batches) == 1
-            else:
-                wake = False
-            index = batch.builder.count - 1
-            batch.timestamps.append(timestamp_ms)
+            chosen = partition if partition >= 0 else topic.sticky.partition
+            queue = topic.queues.get(chosen)
+            batch = queue.open if queue is not None else None
+            before = batch.builder.size_bytes if batch is not None else 0
+            if batch is None or not batch.builder.append(timestamp_ms, key, value, headers):
+                batch = self._append_to_new(topic, partition, timestamp_ms, key, value, headers, deadline_ms)
+                before = 0
+                wake = True
+            builder = batch.builder
+            future = RecordFuture(
+                batch,
+                builder.count - 1,
+                timestamp_ms,
+                -1 if key is None else len(key),
+                -1 if value is None else len(value),
+            )
             if callback is not None:
-                batch.callbacks.append((index, callback))
+                batch.callbacks.append((future, callback))
+            if partition < 0:
+                size = builder.size_bytes
+                if topic.sticky.take(size - before, batch_is_full=size >= builder.bytes_max):
+                    self._choose_sticky(topic)
         if wake:
             self._wake_sender()
-        return RecordFuture(batch, index)
+        return future
 
-    def ready(self, now_ms: int) -> Iterator[tuple[TopicPartition, PartitionQueue]]:
-        """The partitions whose first batch should go now; call with the lock held."""
-        everything = self.flushing > 0 or self.closed or self.waiting_for_memory > 0
-        linger_ms = self._config.linger_ms
-        for partition, queue in self.queues.items():
-            if not queue.batches or (queue.recovering and queue.in_flight):
-                continue
-            batch = queue.batches[0]
-            if now_ms < batch.not_before_ms:
-                continue
-            if (
-                everything
-                or batch.attempts
-                or len(queue.batches) > 1
-                or now_ms - batch.created_ms >= linger_ms
-            ):
-                yield partition, queue
+    def append_many(
+        self,
+        topic: TopicQueues,
+        partition: int,
+        timestamp_ms: int,
+        values: list[bytes | None],
+        keys: list[bytes | None] | None,
+        headers: Headers,
+        positions: Sequence[int],
+        deadline_ms: int | None,
+        sent: list[Sent],
+    ) -> None:
+        """Add records in order; those without a partition may be spread over several, in runs.
 
-    def next_due_ms(self, now_ms: int) -> int | None:
-        """In how many milliseconds a waiting batch becomes sendable or expires; call with the lock held."""
-        due = [
-            min(
-                max(batch.not_before_ms, 0 if batch.attempts else batch.created_ms + self._config.linger_ms),
-                batch.deadline_ms,
-            )
-            for queue in self.queues.values()
-            if queue.batches
-            for batch in (queue.batches[0],)
-        ]
-        return max(0, min(due) - now_ms) if due else None
+        Args:
+            positions: what to call the records in ``sent``.
+            sent: gets the parts that came into batches; also when an exception ends it.
+
+        Raises:
+            BufferExhaustedError, ClosedError: as :meth:`append`.
+            TypeError: a key or value is not bytes.
+        """
+        index, stop = 0, len(values)
+        while index < stop:
+            with self.lock:
+                queue = topic.queue(partition if partition >= 0 else self._sticky_partition(topic))
+                batch = queue.open
+                before = batch.builder.size_bytes if batch is not None else 0
+                end = index
+                first = 0
+                if batch is not None:
+                    first = batch.builder.count
+                    end = batch.builder.append_many(timestamp_ms, values, keys, headers, index, stop)
+                if batch is None or end == index:
+                    self._seal(queue)
+                    if partition < 0 and topic.sticky.take(0, batch_is_full=True):
+                        self._choose_sticky(topic)
+                        continue
+                    limit = self._batch_bytes(topic, bulk=True)
+                    self._reserve(limit, deadline_ms)
+                    batch = self._new_batch(queue, limit, limit)
+                    before = first = 0
+                    try:
+                        end = batch.builder.append_many(timestamp_ms, values, keys, headers, index, stop)
+                    except TypeError:
+                        self._forget(batch)
+                        raise
+                sent.append(Sent(Part(batch, first, end - index), positions[index:end]))
+                size = batch.builder.size_bytes
+                if partition < 0 and topic.sticky.take(
+                    size - before, batch_is_full=end < stop or size >= batch.builder.bytes_max
+                ):
+                    self._choose_sticky(topic)
+                index = end
+            self._wake_sender()
+
+    # -- for the sender -----------------------------------------------------------------------------------
+
+    def due_ms(self, queue: PartitionQueue, now_ms: int) -> int:
+        """When the first batch of a queue should go, if nothing else is in its way; call with the lock held."""
+        batch = queue.batches[0]
+        if batch.attempts:
+            return batch.not_before_ms
+        if self.flushing or self.closed or self._waiters or len(queue.batches) > 1:
+            return now_ms
+        if batch.builder.size_bytes >= batch.builder.bytes_max:
+            return now_ms
+        return batch.created_ms + self._config.linger_ms
+
+    def take(self, queue: PartitionQueue) -> ProducerBatch:
+        """Remove the first batch of a queue; call with the lock held."""
+        batch = queue.batches.popleft()
+        if queue.open is batch:
+            queue.open = None
+        del self.waiting[queue]
+        if queue.batches:
+            self.waiting[queue] = None  # behind the others, so that each has its turn
+        return batch
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Queue a batch that is to be sent again, in order of sequence; call with the lock held."""
-        queue = self.queues[batch.partition]
+        queue = batch.queue
         position = 0
-        for position, other in enumerate(queue.batches):  # noqa: B007 - the position is used behind the loop
-            if other.sequence < 0 or other.sequence > batch.sequence:
-                break
-        else:
-            position = len(queue.batches)
+        if batch.sequence >= 0:
+            for other in queue.batches:
+                if other.sequence < 0 or other.sequence > batch.sequence or other.producer != batch.producer:
+                    break
+                position += 1
         queue.batches.insert(position, batch)
+        self.waiting[queue] = None
 
     def release(self, batches: Sequence[ProducerBatch]) -> None:
         """Give back the memory of finished batches."""
-        with self.changed:
+        with self.lock:
             for batch in batches:
-                self.free_bytes += batch.reserved_bytes
+                self.incomplete.pop(batch, None)
+                self._give_back(batch.reserved_bytes)
                 batch.reserved_bytes = 0
-                self.incomplete.discard(batch)
-            self.changed.notify_all()
 
-    def _new_batch(
-        self, partition: TopicPartition, queue: PartitionQueue, size_bytes: int, deadline_ms: int
+    def split(self, batch: ProducerBatch, halves: tuple[ProducerBatch, ProducerBatch]) -> None:
+        """Queue two halves in the place of a batch that was too large; call with the lock held."""
+        batch.split(halves)
+        self.incomplete.pop(batch, None)
+        for half in reversed(halves):
+            self.put_back(half)
+        self.incomplete.update(dict.fromkeys(halves))
+        halves[0].reserved_bytes, batch.reserved_bytes = batch.reserved_bytes, 0
+        if self._codec is not Codec.NONE:
+            batch.queue.topic.ratio = max(1.0, batch.queue.topic.ratio)
+
+    def note_ratio(self, topic: TopicQueues, ratio: float) -> None:
+        """Learn what compression left of a batch."""
+        if ratio > topic.ratio:
+            topic.ratio = max(topic.ratio + _RATIO_WORSE, ratio)
+        elif ratio < topic.ratio:
+            topic.ratio = max(topic.ratio - _RATIO_BETTER, ratio)
+
+    def close(self) -> None:
+        """Take no more records; who waits for memory or metadata is told."""
+        with self.lock:
+            self.closed = True
+            for queue in self.waiting:
+                queue.open = None
+            for waiter in self._waiters:
+                waiter.notify_all()
+            self.metadata_changed.notify_all()
+
+    @property
+    def waiting_threads(self) -> int:
+        """How many threads wait for buffer memory."""
+        return len(self._waiters)
+
+    # -- inside; all with the lock held -------------------------------------------------------------------
+
+    def _append_to_new(
+        self,
+        topic: TopicQueues,
+        partition: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        deadline_ms: int | None,
     ) -> ProducerBatch:
-        reserve = max(self._config.batch_size, size_bytes)
-        self._reserve(reserve, deadline_ms)
+        while True:
+            queue = topic.queue(partition if partition >= 0 else self._sticky_partition(topic))
+            batch = queue.open
+            if batch is not None:
+                if batch.builder.append(timestamp_ms, key, value, headers):
+                    return batch
+                self._seal(queue)
+            if partition < 0 and topic.sticky.take(0, batch_is_full=True):
+                self._choose_sticky(topic)
+                continue
+            limit = self._batch_bytes(topic, bulk=False)
+            reserve = max(limit, BATCH_OVERHEAD + record_bytes_max(key, value, headers))
+            self._reserve(reserve, deadline_ms)
+            # Another thread may have gone on while this one waited for memory.
+            batch = queue.open
+            if batch is not None and batch.builder.append(timestamp_ms, key, value, headers):
+                self._give_back(reserve)
+                return batch
+            batch = self._new_batch(queue, limit, reserve)
+            try:
+                batch.builder.append(timestamp_ms, key, value, headers)
+            except BaseException:
+                self._forget(batch)
+                raise
+            return batch
+
+    def _seal(self, queue: PartitionQueue) -> None:
+        if queue.open is not None:
+            queue.open.builder.bytes_max = 0
+            queue.open = None
+
+    def _new_batch(self, queue: PartitionQueue, limit: int, reserved: int) -> ProducerBatch:
         now_ms = self._clock.monotonic_ms()
         batch = ProducerBatch(
-            partition,
-            BatchBuilder(self._config.batch_size, codec=self._codec),
+            queue,
+            BatchBuilder(limit, codec=self._codec, level=self._level),
             now_ms=now_ms,
             deadline_ms=now_ms + self._config.delivery_timeout_ms,
-            reserved_bytes=reserve,
+            reserved_bytes=reserved,
         )
+        self._seal(queue)
         queue.batches.append(batch)
-        self.incomplete.add(batch)
+        queue.open = batch
+        self.waiting.setdefault(queue)
+        self.incomplete[batch] = None
         return batch
 
-    def _reserve(self, size_bytes: int, deadline_ms: int) -> None:
-        while self.free_bytes < size_bytes:
-            left_ms = deadline_ms - self._clock.monotonic_ms()
-            if left_ms <= 0 or size_bytes > self._config.buffer_memory:
-                text = f"the send buffer stayed full for {self._config.max_block_ms} ms"
-                hint = "raise buffer.memory or max.block.ms, or send less"
-                raise ClientTimeoutError(Stage.REQUEST, text, hint=hint)
-            self.waiting_for_memory += 1
-            try:
+    def _forget(self, batch: ProducerBatch) -> None:
+        """Take a batch back that stayed empty."""
+        queue = batch.queue
+        queue.batches.remove(batch)
+        queue.open = None
+        if not queue.batches:
+            del self.waiting[queue]
+        del self.incomplete[batch]
+        self._give_back(batch.reserved_bytes)
+
+    def _batch_bytes(self, topic: TopicQueues, *, bulk: bool) -> int:
+        """At how many bytes, before compression, a new batch is full."""
+        size = self._config.batch_size
+        if self._codec is not Codec.NONE:
+            # As in Kafka, batch.size is what is expected to be left after compression; but not beyond all bounds,
+            # because what waits here is not compressed yet.
+            expected = int((size - BATCH_OVERHEAD) / (topic.ratio * _RATIO_MARGIN)) + BATCH_OVERHEAD
+            size = max(0, min(expected, max(size, self._config.buffer_memory // 8)))
+        if bulk:
+            bound = min(_BULK_BYTES, self._config.max_request_size // 2, self._config.buffer_memory // 8)
+            size = max(size, bound)
+        return min(size, self._config.buffer_memory)
+
+    def _sticky_partition(self, topic: TopicQueues) -> int:
+        if topic.sticky.partition < 0:
+            self._choose_sticky(topic)
+        return topic.sticky.partition
+
+    def _choose_sticky(self, topic: TopicQueues) -> None:
+        count = topic.partition_count
+        weights = None
+        # As in Kafka, queues say something only when every partition has one.
+        if self._config.partitioner_adaptive_partitioning_enable and len(topic.queues) >= count > 1:
+            fit = [each for each in topic.available if each not in topic.unavailable]
+            weights = Weights.of_queues([len(topic.queue(each).batches) for each in fit], fit, count)
+        if weights is not None:
+            chosen = weights.choose(random_below)
+        elif topic.available:
+            chosen = topic.available[random_below(len(topic.available))]
+        else:
+            chosen = random_below(count)
+        topic.sticky.start(chosen)
+
+    def _reserve(self, size_bytes: int, deadline_ms: int | None) -> None:
+        """Take memory, first come, first served; lets go of the lock while it has to wait."""
+        if self.closed:
+            raise ClosedError("Cannot perform operation after producer has been closed")
+        if not self._waiters and self.free_bytes >= size_bytes:
+            self.free_bytes -= size_bytes
+            return
+        begun_ms = self._clock.monotonic_ms()
+        if deadline_ms is None:
+            deadline_ms = begun_ms + self._config.max_block_ms
+        waiter = threading.Condition(self.lock)
+        self._waiters.append(waiter)
+        try:
+            while self._waiters[0] is not waiter or self.free_bytes < size_bytes:
+                left_ms = deadline_ms - self._clock.monotonic_ms()
+                if left_ms <= 0:
+                    self._metrics.buffer_exhausted.record()
+                    raise BufferExhaustedError(
+                        f"Failed to allocate {size_bytes} bytes within the configured max blocking time "
+                        f"{self._config.max_block_ms} ms. Total memory: {self._config.buffer_memory} bytes. "
+                        f"Available memory: {self.free_bytes} bytes."
+                    )
                 self._wake_sender()
-                self.changed.wait(left_ms / 1000)
-            finally:
-                self.waiting_for_memory -= 1
-            if self.closed:
-                raise ClosedError("the producer is closed")
-        self.free_bytes -= size_bytes
+                waiter.wait(left_ms / 1000)
+                if self.closed:
+                    raise ClosedError("Producer closed while allocating memory")
+            self.free_bytes -= size_bytes
+        finally:
+            self._waiters.remove(waiter)
+            if self._waiters and self.free_bytes:
+                self._waiters[0].notify()
+            self._metrics.buffer_wait.record((self._clock.monotonic_ms() - begun_ms) * 1_000_000)
+
+    def _give_back(self, size_bytes: int) -> None:
+        self.free_bytes += size_bytes
+        if self._waiters:
+            self._waiters[0].notify()
+
+
+def record_bytes_max(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """The upper bound that Kafka reckons with for a record in a batch, the batch's header not included."""
+    size = 21 + _field_bytes(key) + _field_bytes(value) + _varint_bytes(len(headers))
+    for name, content in headers:
+        encoded = name.encode()
+        size += _varint_bytes(len(encoded)) + len(encoded) + _field_bytes(content)
+    return size
+
+
+def _field_bytes(data: bytes | None) -> int:
+    return 1 if data is None else _varint_bytes(len(data)) + len(data)
+
+
+def _varint_bytes(number: int) -> int:
+    return ((number << 1).bit_length() + 6) // 7 or 1
+
+
+def _level(config: ProducerConfig, codec: Codec) -> int | None:
+    """The level of the codec in use; None for its default."""
+    levels = {
+        Codec.GZIP: (config.compression_gzip_level, -1),
+        Codec.LZ4: (config.compression_lz4_level, 9),
+        Codec.ZSTD: (config.compression_zstd_level, 3),
+    }
+    level, default = levels.get(codec, (0, 0))
+    return None if level == default else level

@@ -1,32 +1,50 @@
-"""A batch on its way to a partition, and the futures of its records."""
+"""A batch on its way to a partition, and what it is on its way to: a place in the log, or an error.
 
+Any thread waits for a batch; the sender thread alone ends it. A batch that the broker finds too large is split, and
+from then on its records are looked for in its parts.
+"""
+
+import logging
 import threading
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from pkafka.clients.errors import ClientTimeoutError, Stage
-from pkafka.model import TopicPartition
 from pkafka.records.builder import BatchBuilder
 
+if TYPE_CHECKING:
+    from pkafka.clients.producer.accumulator import PartitionQueue
+    from pkafka.clients.producer.futures import RecordFuture, RecordMetadata
 
-class RecordMetadata(NamedTuple):
-    """Where a record went; ``offset`` is -1 when the broker was not asked (acks=0) or did not say."""
+Callback = Callable[["RecordMetadata", Exception | None], None]
+"""Called once, on the sender thread, in the order of sends within a partition, before the future is done. With an
+error the metadata has -1 for what is not known."""
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
+# Waiters and the sender meet here; held for a few instructions, once a wait and once a batch.
+_SETTLING = threading.Lock()
+_log = logging.getLogger(__name__)
 
 
-Callback = Callable[[RecordMetadata | None, Exception | None], None]
-"""Called with exactly one of the two, on the sender thread, in the order of sends within a partition."""
+class Part(NamedTuple):
+    """Records of a batch that stand in one row in the log, or failed together."""
+
+    batch: "ProducerBatch"
+    first: int
+    length: int
 
 
 class ProducerBatch:
-    """Records that travel together. Written under the accumulator's lock, finished by the sender thread."""
+    """Records that travel together. Filled under the accumulator's lock.
+
+    Args:
+        queue: of its partition.
+        builder: what the records go into.
+        now_ms, deadline_ms: monotonic; when it was made, and when it is given up.
+        reserved_bytes: of ``buffer.memory``.
+    """
 
     __slots__ = (
-        "_done",
+        "_event",
+        "_listeners",
         "append_time_ms",
         "attempts",
         "base_offset",
@@ -34,115 +52,158 @@ class ProducerBatch:
         "callbacks",
         "created_ms",
         "deadline_ms",
+        "drained_ms",
         "error",
         "finished",
+        "halves",
+        "last_leader",
         "not_before_ms",
-        "partition",
         "producer",
+        "queue",
+        "record_errors",
         "reserved_bytes",
         "sequence",
-        "timestamps",
+        "sequence_was_reset",
     )
 
     def __init__(
         self,
-        partition: TopicPartition,
+        queue: "PartitionQueue",
         builder: BatchBuilder,
         *,
         now_ms: int,
         deadline_ms: int,
         reserved_bytes: int,
     ) -> None:
-        self.partition = partition
+        self.queue = queue
         self.builder = builder
         self.created_ms = now_ms
         self.deadline_ms = deadline_ms
         self.reserved_bytes = reserved_bytes
+        self.drained_ms = now_ms
         self.not_before_ms = 0
         self.attempts = 0
+        self.last_leader: tuple[int, int] | None = None
         self.producer = (-1, -1)
         self.sequence = -1
-        self.timestamps: list[int] = []
-        self.callbacks: list[tuple[int, Callback]] = []
+        self.sequence_was_reset = False
+        self.callbacks: list[tuple[RecordFuture, Callback]] = []
         self.finished = False
         self.base_offset = -1
         self.append_time_ms = -1
         self.error: Exception | None = None
-        self._done: threading.Event | None = None
+        self.record_errors: Mapping[int, Exception] | None = None
+        self.halves: tuple[ProducerBatch, ProducerBatch] | None = None
+        self._event: threading.Event | None = None
+        self._listeners: list[Callable[[], None]] = []
 
-    def wait(self, timeout_s: float | None) -> bool:
-        """Wait until the batch is finished; returns whether it is."""
-        if self.finished:
-            return True
-        done = self._done
-        if done is None:
-            done = self._done = threading.Event()
-        # The batch may have been finished before the event was there to be set.
-        return self.finished or done.wait(timeout_s) or self.finished
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return self.builder.count
 
     def finish(
-        self, *, base_offset: int = -1, append_time_ms: int = -1, error: Exception | None = None
-    ) -> None:
-        """Set the outcome and call the callbacks; a callback's own exception is logged, not raised."""
+        self,
+        *,
+        base_offset: int = -1,
+        append_time_ms: int = -1,
+        error: Exception | None = None,
+        record_errors: Mapping[int, Exception] | None = None,
+    ) -> bool:
+        """Set the outcome, call the callbacks, and then let go who waits; False when it was set before.
+
+        Args:
+            base_offset: of the first record; -1 when it is not known.
+            append_time_ms: the broker's, when the topic wants that; else -1.
+            error: why none of the records was written.
+            record_errors: by index, the errors of those records that have one of their own.
+        """
         if self.finished:
-            return
+            return False
         self.base_offset = base_offset
         self.append_time_ms = append_time_ms
         self.error = error
-        self.finished = True
-        if self._done is not None:
-            self._done.set()
-        for index, callback in self.callbacks:
+        self.record_errors = record_errors
+        callbacks, self.callbacks = self.callbacks, []
+        for future, callback in callbacks:
             try:
-                callback(None if error else self.metadata(index), error)
-            except Exception:
-                import logging
+                callback(*future.settled())
+            except Exception:  # noqa: BLE001 - the user's, and no concern of other records
+                _log.exception("a producer callback for %s failed", self.queue.partition)
+        with _SETTLING:
+            self.finished = True
+            event, listeners, self._listeners = self._event, self._listeners, []
+        if event is not None:
+            event.set()
+        for listener in listeners:
+            try:
+                listener()
+            except Exception:  # noqa: BLE001 - as above
+                _log.exception("a listener for a batch of %s failed", self.queue.partition)
+        return True
 
-                logging.getLogger(__name__).exception("a producer callback failed")
-        self.callbacks.clear()
+    def split(self, halves: tuple["ProducerBatch", "ProducerBatch"]) -> None:
+        """From now on the records of this batch are those of two others; callbacks and listeners go along."""
+        middle = halves[0].count
+        for future, callback in self.callbacks:
+            half = halves[0] if future.place()[1] < middle else halves[1]
+            half.callbacks.append((future, callback))
+        self.callbacks = []
+        with _SETTLING:
+            self.halves = halves
+            event = self._event
+            # What listens looks again when it is called: whichever half it hears of will do.
+            halves[1]._listeners, self._listeners = self._listeners, []
+        if event is not None:
+            event.set()
 
-    def metadata(self, index: int) -> RecordMetadata:
-        """Where the record at ``index`` of this batch went."""
-        offset = self.base_offset + index if self.base_offset >= 0 else -1
-        timestamp_ms = self.append_time_ms if self.append_time_ms >= 0 else self.timestamps[index]
-        return RecordMetadata(self.partition.topic, self.partition.partition, offset, timestamp_ms)
+    def leaves(self) -> Iterator["ProducerBatch"]:
+        """The batches that its records are in: itself, or the parts it was split into."""
+        if self.halves is None:
+            yield self
+        else:
+            for half in self.halves:
+                yield from half.leaves()
 
+    def parts(self, first: int, count: int) -> Iterator[Part]:
+        """Where ``count`` of its records from ``first`` on are."""
+        if self.halves is None:
+            yield Part(self, first, count)
+            return
+        middle = self.halves[0].count
+        if first < middle:
+            yield from self.halves[0].parts(first, min(count, middle - first))
+        if first + count > middle:
+            start = max(first, middle)
+            yield from self.halves[1].parts(start - middle, first + count - start)
 
-class RecordFuture:
-    """The outcome of one ``send()``, with the methods of ``concurrent.futures.Future`` that make sense."""
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait until the batch is finished or split; returns whether it is."""
+        if self.finished or self.halves is not None:
+            return True
+        with _SETTLING:
+            if self.finished or self.halves is not None:
+                return True
+            event = self._event
+            if event is None:
+                event = self._event = threading.Event()
+        return event.wait(timeout_s)
 
-    __slots__ = ("_batch", "_index")
+    def listen(self, listener: Callable[[], None]) -> bool:
+        """Have ``listener`` called when the batch is finished; False when it is already."""
+        last = self
+        while True:
+            with _SETTLING:
+                if last.halves is not None:
+                    last = last.halves[1]
+                    continue
+                if last.finished:
+                    return False
+                last._listeners.append(listener)
+                return True
 
-    def __init__(self, batch: ProducerBatch, index: int) -> None:
-        self._batch = batch
-        self._index = index
-
-    def done(self) -> bool:
-        """Whether the outcome is known."""
-        return self._batch.finished
-
-    def cancelled(self) -> bool:
-        """Never: a record that was handed over is sent."""
-        return False
-
-    def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait for the outcome.
-
-        Args:
-            timeout: seconds; None waits as long as it takes (delivery.timeout.ms bounds it).
-
-        Raises:
-            ClientTimeoutError: ``timeout`` ran out.
-            ApiError: the broker refused the record.
-            ClientError: it could not be delivered in time.
-        """
-        error = self.exception(timeout)
-        if error is not None:
-            raise error
-        return self._batch.metadata(self._index)
-
-    def exception(self, timeout: float | None = None) -> Exception | None:
-        """Wait for the outcome; why it failed, or None."""
-        if not self._batch.wait(timeout):
-            raise ClientTimeoutError(Stage.REQUEST, f"the record is not acknowledged after {timeout} s")
-        return self._batch.error
+    def error_of(self, index: int) -> Exception | None:
+        """Why the record at ``index`` failed; its own reason where it has one."""
+        if self.record_errors is not None and index in self.record_errors:
+            return self.record_errors[index]
+        return self.error

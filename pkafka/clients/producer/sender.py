@@ -1,20 +1,25 @@
 """The producer's one I/O thread: drains batches to the leaders of their partitions and settles the answers.
 
-One Produce request per broker carries one batch of every partition that has one ready (PROD-18). With
-idempotence every batch has a sequence number; a batch that must be sent again keeps it, and nothing overtakes
-it: while a partition recovers it has one batch in flight.
+One Produce request per broker carries one batch of every partition that has one ready (PROD-18). What a batch's
+sequence is, and what an error says about it, is in ``idempotence.py``.
 """
 
+import logging
+import random
 import threading
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from pkafka.clients.cluster import Broker, Cluster
 from pkafka.clients.config import ProducerConfig
-from pkafka.clients.connection import Pending
-from pkafka.clients.errors import ClientTimeoutError, ClosedError, Stage
-from pkafka.clients.producer.accumulator import Accumulator, PartitionQueue
+from pkafka.clients.connection import Address, Pending
+from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, Stage
+from pkafka.clients.producer.accumulator import Accumulator, PartitionQueue, TopicQueues
 from pkafka.clients.producer.batch import ProducerBatch
+from pkafka.clients.producer.idempotence import Idempotence
+from pkafka.clients.producer.metrics import ProducerMetrics
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -29,58 +34,93 @@ from pkafka.records.builder import BatchBuilder
 from pkafka.records.reading import read_records
 
 _POLL_MS_MAX: Final = 1_000
-# The broker has forgotten this producer, or fenced it: only a new producer id helps (KIP-360).
-_LOST_PRODUCER: Final = frozenset(
-    {
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    }
+_JOIN_S_MAX: Final = 5.0
+_JITTER: Final = 0.2
+_PART_OF_BAD_BATCH: Final = (
+    "Failed to append record because it was part of a batch which had one more more invalid records"
 )
+_NO_ID_EVER: Final = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION})
+_log = logging.getLogger(__name__)
 
 
 class Sender:
-    """See the module."""
+    """See the module.
+
+    Args:
+        cluster: polled by this thread alone once it has started.
+        topics: those that are produced to.
+    """
 
     def __init__(
-        self, cluster: Cluster, config: ProducerConfig, accumulator: Accumulator, topics: set[str]
+        self,
+        cluster: Cluster,
+        config: ProducerConfig,
+        metrics: ProducerMetrics,
+        topics: dict[str, TopicQueues],
     ) -> None:
+        self.accumulator = Accumulator(config, cluster.clock, metrics, self.wake)
         self._cluster = cluster
         self._config = config
-        self._accumulator = accumulator
+        self._metrics = metrics
         self._topics = topics
         self._clock = cluster.clock
-        self._producer: tuple[int, int] | None = None
-        self._init_pending: Pending | None = None
-        self._init_not_before_ms = 0
-        self._in_flight = 0
-        self._reset_wanted = False
-        self._abandon = False
+        self._idempotence = Idempotence() if config.enable_idempotence else None
+        self._id_pending = False
+        self._id_not_before_ms = 0
+        self._id_failures = 0
+        self._in_flight: dict[ProducerBatch, None] = {}
+        self._requests: Counter[Address] = Counter()
+        self._throttled_until_ms: dict[Address, int] = {}
+        self._refusing_since_ms: dict[int, int] = {}
+        self._next_expiry_ms = 0
+        self._wanted = False
         self._sleeping = True
-        self._thread = threading.Thread(target=self._run, name="pkafka-producer", daemon=True)
+        self._abandon = False
+        self.thread = threading.Thread(
+            target=self._run, name=f"kafka-producer-network-thread | {config.client_id}", daemon=True
+        )
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Produce requests that are not answered."""
+        return self._requests.total()
 
     def start(self) -> None:
         """Start the thread."""
         self._cluster.network.enable_wakeup()
-        self._thread.start()
+        self.thread.start()
 
     def wake(self) -> None:
         """There is something to do; callable from any thread."""
+        self._wanted = True
         if self._sleeping:
             self._sleeping = False
             self._cluster.network.wakeup()
 
+    def is_current_thread(self) -> bool:
+        """Whether this is the sender thread, as in a callback."""
+        return threading.current_thread() is self.thread
+
+    def finish_in_background(self) -> None:
+        """Send what is left and end, without anybody waiting for it."""
+        self.accumulator.close()
+        self._insist()
+
     def stop(self, timeout_s: float | None) -> None:
-        """Wait until all is sent, then end the thread; after the time-out fail what is left."""
-        self._sleeping = True
-        self.wake()
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
+        """Wait until all is sent, then end the thread; after the time-out fail what is left.
+
+        Called on the sender thread itself (from a callback) it waits for nothing and fails what is left.
+        """
+        self.accumulator.close()
+        if self.is_current_thread():
             self._abandon = True
-            self._sleeping = True
-            self.wake()
-            self._thread.join(5)
+            return
+        self._insist()
+        self.thread.join(timeout_s)
+        if self.thread.is_alive():
+            self._abandon = True
+            self._insist()
+            self.thread.join(_JOIN_S_MAX)
 
     # -- the loop -----------------------------------------------------------------------------------------
 
@@ -88,314 +128,430 @@ class Sender:
         try:
             while not self._is_finished():
                 self._turn()
+        except BaseException:
+            _log.exception("the producer's thread ends by an error")
+            raise
         finally:
-            self._fail_everything(ClosedError("the producer was closed before the record was sent"))
+            self.accumulator.close()
+            self._abort(ClosedError("Producer is closed forcefully."))
             self._cluster.close()
 
     def _is_finished(self) -> bool:
-        if self._abandon:
-            return True
-        with self._accumulator.lock:
-            return self._accumulator.closed and not self._accumulator.incomplete
+        return self._abandon or (self.accumulator.closed and not self.accumulator.incomplete)
 
     def _turn(self) -> None:
-        wait_ms = min(_POLL_MS_MAX, self._cluster.keep_fresh(self._topics, allow_auto_create=True))
-        if self._may_produce():
-            self._drain()
-        self._expire()
+        self._wanted = False
         now_ms = self._clock.monotonic_ms()
-        with self._accumulator.lock:
-            due_ms = self._accumulator.next_due_ms(now_ms)
-        if due_ms is not None:
-            # What is due and was not sent waits for an answer or for metadata; both end the poll.
-            wait_ms = min(
-                wait_ms, due_ms or (self._config.retry_backoff_ms if self._in_flight == 0 else wait_ms)
-            )
+        wait_ms = min(_POLL_MS_MAX, self._expire(now_ms))
+        if self._idempotence is None or self._has_producer_id(self._idempotence, now_ms):
+            wait_ms = min(wait_ms, self._drain(now_ms))
+        wait_ms = min(wait_ms, self._cluster.keep_fresh(self._watched_topics(), allow_auto_create=True))
         self._sleeping = True
+        # What was appended behind the drain's back has set the flag, and finds nobody asleep to wake.
         generation = self._cluster.generation
-        self._cluster.network.poll(max(1, wait_ms) if not self._work_is_ready() else 0)
+        self._cluster.network.poll(0 if self._wanted else max(0, wait_ms))
         self._sleeping = False
         if self._cluster.generation != generation:
-            with self._accumulator.changed:
-                self._accumulator.changed.notify_all()
+            self._forget_idle_topics()
+            with self.accumulator.lock:
+                self.accumulator.metadata_changed.notify_all()
 
-    def _work_is_ready(self) -> bool:
-        """Whether something became sendable since the last drain, before this thread goes to sleep."""
-        if not self._may_produce():
-            return False
-        network = self._cluster.network
-        limit = self._config.max_in_flight_requests_per_connection
-        now_ms = self._clock.monotonic_ms()
-        with self._accumulator.lock:
-            for partition, _ in self._accumulator.ready(now_ms):
-                leader = self._cluster.view.leader(partition)
-                if leader is not None and network.can_send(leader.address, in_flight_max=limit):
-                    return True
-        return False
+    def _insist(self) -> None:
+        self._sleeping = True
+        self.wake()
 
-    def _drain(self) -> None:
+    def _watched_topics(self) -> Iterator[str]:
+        for name, topic in list(self._topics.items()):
+            if topic.watched:
+                yield name
+
+    def _forget_idle_topics(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        network = self._cluster.network
-        limit = self._config.max_in_flight_requests_per_connection
-        chosen: dict[Broker, list[ProducerBatch]] = {}
-        sizes: dict[Broker, int] = {}
-        with self._accumulator.lock:
-            for partition, queue in self._accumulator.ready(now_ms):
-                leader = self._cluster.view.leader(partition)
+        for topic in list(self._topics.values()):
+            if topic.was_used:
+                topic.was_used = False
+                topic.idle_since_ms = now_ms
+            elif topic.watched and now_ms - topic.idle_since_ms > self._config.metadata_max_idle_ms:
+                topic.watched = False
+                topic.generation = -1
+
+    # -- draining -----------------------------------------------------------------------------------------
+
+    def _drain(self, now_ms: int) -> int:
+        """Send what is due to who can take it; returns in how many milliseconds more will be due."""
+        while True:
+            due, wait_ms = self._due(now_ms)
+            if not due:
+                return wait_ms
+            chosen: dict[Broker, list[PartitionQueue]] = {}
+            for queue in due:
+                leader = self._cluster.view.leader(queue.partition)
                 if leader is None:
                     self._cluster.want_refresh()
+                else:
+                    chosen.setdefault(leader, []).append(queue)
+            sent = False
+            for leader, queues in chosen.items():
+                not_before_ms = self._ready_ms(leader, now_ms)
+                if not_before_ms is not None:
+                    wait_ms = min(wait_ms, max(1, not_before_ms - now_ms))
+                elif self._cluster.network.can_send(
+                    leader.address, in_flight_max=self._config.max_in_flight_requests_per_connection
+                ):
+                    self._note_refusal(leader, None)
+                    self._send(leader, self._take(queues, leader, now_ms))
+                    sent = True
                     continue
-                if leader not in chosen and not network.can_send(leader.address, in_flight_max=limit):
-                    continue
-                size = queue.batches[0].builder.size_bytes
-                if leader in chosen and sizes[leader] + size > self._config.max_request_size:
-                    continue
-                chosen.setdefault(leader, []).append(self._take(queue))
-                sizes[leader] = sizes.get(leader, 0) + size
-        for leader, batches in chosen.items():
-            self._send(leader, batches)
+                self._note_refusal(leader, now_ms)
+            if not sent:
+                return wait_ms
 
-    def _take(self, queue: PartitionQueue) -> ProducerBatch:
-        batch = queue.batches.popleft()
-        queue.in_flight += 1
-        batch.attempts += 1
-        if self._producer is not None and batch.producer != self._producer:
-            batch.producer = self._producer
-            batch.sequence = queue.next_sequence
-            queue.next_sequence = queue.next_sequence + batch.builder.count & 0x7FFFFFFF
-        return batch
+    def _due(self, now_ms: int) -> tuple[list[PartitionQueue], int]:
+        """The queues whose first batch should go now, and when the next one will."""
+        due: list[PartitionQueue] = []
+        next_ms = now_ms + _POLL_MS_MAX
+        in_order = self._config.max_in_flight_requests_per_connection == 1
+        with self.accumulator.lock:
+            for queue in self.accumulator.waiting:
+                if in_order and queue.unanswered:
+                    continue
+                if self._idempotence is not None and self._idempotence.is_blocked(queue):
+                    continue
+                due_ms = self.accumulator.due_ms(queue, now_ms)
+                if due_ms <= now_ms or self._has_new_leader(queue):
+                    due.append(queue)
+                else:
+                    next_ms = min(next_ms, due_ms)
+        return due, next_ms - now_ms
+
+    def _has_new_leader(self, queue: PartitionQueue) -> bool:
+        """Whether a batch need not wait before it goes again, because it goes to another broker (KIP-951)."""
+        batch = queue.batches[0]
+        if not batch.attempts:
+            return False
+        view = self._cluster.view.partition(queue.partition)
+        return view is not None and view.leader >= 0 and (view.leader, view.leader_epoch) != batch.last_leader
+
+    def _ready_ms(self, leader: Broker, now_ms: int) -> int | None:
+        """None when a broker can be sent to; else when to look again at the latest."""
+        throttled_until_ms = self._throttled_until_ms.get(leader.address, 0)
+        if throttled_until_ms > now_ms:
+            return throttled_until_ms
+        network = self._cluster.network
+        if network.is_ready(leader.address):
+            return None
+        backoff_ms = network.backoff_ms(leader.address)
+        if backoff_ms:
+            self._cluster.want_refresh()
+        return now_ms + (backoff_ms or _POLL_MS_MAX)
+
+    def _note_refusal(self, leader: Broker, now_ms: int | None) -> None:
+        """Keep records without a key from partitions whose leader takes nothing (KIP-794)."""
+        limit_ms = self._config.partitioner_availability_timeout_ms
+        if not limit_ms or (now_ms is None and leader.id not in self._refusing_since_ms):
+            return
+        if now_ms is None:
+            del self._refusing_since_ms[leader.id]
+        elif now_ms - self._refusing_since_ms.setdefault(leader.id, now_ms) <= limit_ms:
+            return
+        refusing = set(self._refusing_since_ms)
+        for topic in list(self._topics.values()):
+            view = self._cluster.view.topics.get(topic.name)
+            if view is not None:
+                topic.unavailable = frozenset(
+                    each.partition for each in view.partitions if each.leader in refusing
+                )
+
+    def _take(self, queues: Iterable[PartitionQueue], leader: Broker, now_ms: int) -> list[ProducerBatch]:
+        """Take one batch of each queue, as many as one request may carry."""
+        batches: list[ProducerBatch] = []
+        size = 0
+        with self.accumulator.lock:
+            for queue in queues:
+                size += queue.batches[0].builder.size_bytes
+                if batches and size > self._config.max_request_size:
+                    break
+                batch = self.accumulator.take(queue)
+                if self._idempotence is not None:
+                    self._idempotence.assign(batch)
+                batches.append(batch)
+        for batch in batches:
+            if not batch.attempts:
+                batch.drained_ms = now_ms
+            batch.attempts += 1
+            batch.queue.unanswered += 1
+            view = self._cluster.view.partition(batch.queue.partition)
+            batch.last_leader = (leader.id, -1 if view is None else view.leader_epoch)
+            self._in_flight[batch] = None
+        return batches
 
     def _send(self, leader: Broker, batches: list[ProducerBatch]) -> None:
         topics: dict[str, TopicProduceData] = {}
+        records_count = 0
         for batch in batches:
-            name, index = batch.partition
+            name, index = batch.queue.partition
             if name not in topics:
                 topics[name] = TopicProduceData(name=name, partition_data=[])
             records = batch.builder.build(
-                producer_id=batch.producer[0], producer_epoch=batch.producer[1], base_sequence=batch.sequence
+                producer_id=batch.producer[0],
+                producer_epoch=batch.producer[1],
+                base_sequence=batch.sequence,
             )
             topics[name].partition_data.append(PartitionProduceData(index=index, records=records))
+            records_count += batch.count
+            if batch.attempts == 1:
+                self._measure(batch, len(records))
+        self._metrics.records_per_request.record(records_count)
         request = ProduceRequest(
             acks=self._config.acks,
             timeout_ms=self._config.request_timeout_ms,
             topic_data=list(topics.values()),
         )
-        self._in_flight += 1
+        self._requests[leader.address] += 1
         self._cluster.network.send(
             leader.address,
             request,
             expects_answer=self._config.acks != 0,
-            on_done=lambda pending: self._on_done(pending, batches),
+            on_done=partial(self._on_done, batches=batches, sent_ms=self._clock.monotonic_ms()),
         )
+
+    def _measure(self, batch: ProducerBatch, size_bytes: int) -> None:
+        metrics, topic = self._metrics, self._metrics.topic(batch.queue.partition.topic)
+        ratio = size_bytes / batch.builder.size_bytes
+        metrics.batch_size.record(size_bytes)
+        metrics.queue_time.record(batch.drained_ms - batch.created_ms)
+        metrics.records.record(batch.count)
+        metrics.record_size.record(batch.builder.size_bytes / batch.count)
+        metrics.compression.record(ratio)
+        topic.records.record(batch.count)
+        topic.bytes_sent.record(size_bytes)
+        topic.compression.record(ratio)
+        if batch.builder.codec:
+            self.accumulator.note_ratio(batch.queue.topic, ratio)
 
     # -- answers ------------------------------------------------------------------------------------------
 
-    def _on_done(self, pending: Pending, batches: list[ProducerBatch]) -> None:
-        self._in_flight -= 1
-        with self._accumulator.lock:
-            for batch in batches:
-                self._accumulator.queues[batch.partition].in_flight -= 1
-        finished: list[ProducerBatch] = []
+    def _on_done(self, pending: Pending, *, batches: list[ProducerBatch], sent_ms: int) -> None:
+        now_ms = self._clock.monotonic_ms()
+        self._requests[pending.address] -= 1
+        response = pending.response
         answers: dict[TopicPartition, PartitionProduceResponse] = {}
-        if isinstance(pending.response, ProduceResponse):
-            for topic in pending.response.responses:
+        if isinstance(response, ProduceResponse):
+            self._metrics.latency.record(now_ms - sent_ms)
+            self._metrics.throttle.record(response.throttle_time_ms)
+            if response.throttle_time_ms:
+                self._throttled_until_ms[pending.address] = now_ms + response.throttle_time_ms
+            for topic in response.responses:
                 for each in topic.partition_responses:
                     answers[TopicPartition(topic.name, each.index)] = each
+        done: list[ProducerBatch] = []
         for batch in batches:
+            batch.queue.unanswered -= 1
+            self._in_flight.pop(batch, None)
+            if batch.finished:
+                continue  # its time ran out meanwhile
             if pending.error is not None:
-                self._failed(batch, pending.error, finished)
-            elif pending.response is None:
-                self._succeeded(batch, -1, -1, finished)
-            elif batch.partition not in answers:
-                self._failed(batch, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR), finished)
+                self._failed(batch, pending.error, done)
+            elif response is None:
+                self._succeeded(batch, -1, -1, done)
+            elif batch.queue.partition not in answers:
+                self._failed(batch, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR), done)
             else:
-                self._settle(batch, answers[batch.partition], finished)
-        self._accumulator.release(finished)
+                self._settle(batch, answers[batch.queue.partition], done)
+        self.accumulator.release(done)
 
     def _settle(
-        self, batch: ProducerBatch, answer: PartitionProduceResponse, finished: list[ProducerBatch]
+        self, batch: ProducerBatch, answer: PartitionProduceResponse, done: list[ProducerBatch]
     ) -> None:
         code = ErrorCode(answer.error_code)
         if code is ErrorCode.NONE:
-            self._succeeded(batch, answer.base_offset, answer.log_append_time_ms, finished)
+            self._succeeded(batch, answer.base_offset, answer.log_append_time_ms, done)
         elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             # An earlier attempt made it; only where is not known any more.
-            self._succeeded(batch, -1, -1, finished)
-        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.builder.count > 1:
-            self._split(batch, finished)
+            self._succeeded(batch, -1, -1, done)
+        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+            self._split(batch)
         else:
-            self._failed(batch, ApiError(code, answer.error_message), finished)
+            self._failed(batch, ApiError(code, answer.error_message), done, answer)
 
     def _succeeded(
-        self, batch: ProducerBatch, base_offset: int, append_time_ms: int, finished: list[ProducerBatch]
+        self, batch: ProducerBatch, base_offset: int, append_time_ms: int, done: list[ProducerBatch]
     ) -> None:
-        with self._accumulator.lock:
-            queue = self._accumulator.queues[batch.partition]
-            if queue.recovering and not any(each.attempts for each in queue.batches):
-                queue.recovering = False
+        if self._idempotence is not None:
+            self._idempotence.acknowledged(batch, base_offset)
         batch.finish(base_offset=base_offset, append_time_ms=append_time_ms)
-        finished.append(batch)
+        done.append(batch)
 
-    def _failed(self, batch: ProducerBatch, error: Exception, finished: list[ProducerBatch]) -> None:
+    def _failed(
+        self,
+        batch: ProducerBatch,
+        error: ApiError | ClientError,
+        done: list[ProducerBatch],
+        answer: PartitionProduceResponse | None = None,
+    ) -> None:
         now_ms = self._clock.monotonic_ms()
-        lost = isinstance(error, ApiError) and error.code in _LOST_PRODUCER and self._producer is not None
-        overtaken = lost and self._is_behind_another(batch)
-        retriable = overtaken or lost or bool(getattr(error, "retriable", False))
-        self._cluster.want_refresh()
-        if lost and not overtaken:
-            self._reset_wanted = True
+        if self._idempotence is not None and isinstance(error, ApiError) and answer is not None:
+            retriable = self._idempotence.may_retry(batch, error.code, answer.log_start_offset)
+        else:
+            retriable = error.retriable
+        if retriable:
+            self._cluster.want_refresh()
         if retriable and batch.attempts <= self._config.retries and now_ms < batch.deadline_ms:
-            backoff_ms = self._config.retry_backoff_ms * 2 ** min(batch.attempts - 1, 16)
-            batch.not_before_ms = now_ms + min(backoff_ms, self._config.retry_backoff_max_ms)
-            with self._accumulator.lock:
-                self._accumulator.queues[batch.partition].recovering = True
-                self._accumulator.put_back(batch)
+            batch.not_before_ms = now_ms + self._backoff_ms(batch.attempts - 1)
+            with self.accumulator.lock:
+                self.accumulator.put_back(batch)
+            self._metrics.retries.record(batch.count)
+            self._metrics.topic(batch.queue.partition.topic).retries.record(batch.count)
+            _log.debug("a batch for %s goes again after %s", batch.queue.partition, error)
             return
-        if batch.sequence >= 0:
-            # Its sequence numbers stay unused or unknown: what follows needs a new producer id.
-            self._reset_wanted = True
-        batch.finish(error=error)
-        finished.append(batch)
+        self._give_up(batch, error, done, answer)
 
-    def _is_behind_another(self, batch: ProducerBatch) -> bool:
-        """Whether an earlier batch of the partition is to be sent again: then a gap in sequence is no surprise."""
-        with self._accumulator.lock:
-            queue = self._accumulator.queues[batch.partition]
-            return any(0 <= each.sequence < batch.sequence for each in queue.batches)
+    def _give_up(
+        self,
+        batch: ProducerBatch,
+        error: Exception,
+        done: list[ProducerBatch],
+        answer: PartitionProduceResponse | None = None,
+    ) -> None:
+        if self._idempotence is not None:
+            # After the last retry, or a connection that broke, nobody knows whether the broker took it after all.
+            free = answer is not None and batch.attempts <= self._config.retries
+            self._idempotence.failed(batch, error, sequence_is_free=free)
+        errors: dict[int, Exception] | None = None
+        if answer is not None and answer.record_errors:
+            assert isinstance(error, ApiError)
+            errors = {
+                each.batch_index: ApiError(error.code, each.batch_index_error_message or answer.error_message)
+                for each in answer.record_errors
+            }
+            if batch.count > 1:
+                error = ApiError(error.code, _PART_OF_BAD_BATCH)
+        self._count_errors(batch)
+        batch.finish(error=error, record_errors=errors)
+        done.append(batch)
 
-    def _split(self, batch: ProducerBatch, finished: list[ProducerBatch]) -> None:
+    def _count_errors(self, batch: ProducerBatch) -> None:
+        self._metrics.errors.record(batch.count)
+        self._metrics.topic(batch.queue.partition.topic).errors.record(batch.count)
+
+    def _backoff_ms(self, attempt: int) -> int:
+        """How long to wait before a repetition (KIP-580): twice as long each time, give or take a fifth."""
+        exponential_ms = self._config.retry_backoff_ms * 2 ** min(attempt, 20)
+        jittered_ms = exponential_ms * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - guards nothing
+        return int(min(jittered_ms, self._config.retry_backoff_max_ms))
+
+    def _split(self, batch: ProducerBatch) -> None:
         """Send a batch that is too large for the broker again in two halves, which keep its sequence numbers."""
-        built = batch.builder.build()
-        records = list(read_records(built, check_crc=False))
+        records = list(read_records(batch.builder.build(), check_crc=False))
         middle = len(records) // 2
-        now_ms = self._clock.monotonic_ms()
         halves = []
-        for start, part in ((0, records[:middle]), (middle, records[middle:])):
-            half = ProducerBatch(
-                batch.partition,
-                BatchBuilder(batch.builder.size_bytes, codec=batch.builder.codec, level=batch.builder.level),
-                now_ms=now_ms,
-                deadline_ms=batch.deadline_ms,
-                reserved_bytes=0,
+        for part in (records[:middle], records[middle:]):
+            builder = BatchBuilder(
+                batch.builder.size_bytes, codec=batch.builder.codec, level=batch.builder.level
             )
             for record in part:
-                half.builder.append(record.timestamp, record.key, record.value, record.headers)
-                half.timestamps.append(record.timestamp)
-            half.attempts = 1
-            half.producer = batch.producer
-            half.sequence = batch.sequence + start if batch.sequence >= 0 else -1
+                builder.append(record.timestamp, record.key, record.value, record.headers)
+            half = ProducerBatch(
+                batch.queue, builder, now_ms=batch.created_ms, deadline_ms=batch.deadline_ms, reserved_bytes=0
+            )
+            half.drained_ms = batch.drained_ms
+            half.attempts = batch.attempts
+            half.last_leader = batch.last_leader
             halves.append(half)
-        _join(batch, halves, middle)
-        with self._accumulator.lock:
-            self._accumulator.queues[batch.partition].recovering = True
-            for half in reversed(halves):
-                self._accumulator.put_back(half)
-            self._accumulator.incomplete.update(halves)
-            self._accumulator.incomplete.discard(batch)
-            self._accumulator.free_bytes += batch.reserved_bytes
+        pair = (halves[0], halves[1])
+        if self._idempotence is not None:
+            self._idempotence.split(batch, pair)
+        with self.accumulator.lock:
+            self.accumulator.split(batch, pair)
+        self._metrics.splits.record()
 
     # -- producer id --------------------------------------------------------------------------------------
 
-    def _may_produce(self) -> bool:
-        """Whether batches may go now; asks for a producer id when one is needed."""
-        if not self._config.enable_idempotence:
+    def _has_producer_id(self, idempotence: Idempotence, now_ms: int) -> bool:
+        """Whether batches may go; asks a broker for a producer id when there is none."""
+        idempotence.refresh()
+        if idempotence.producer is not None:
             return True
-        if self._reset_wanted:
-            if self._in_flight:
-                return False
-            self._reset_wanted = False
-            self._producer = None
-            with self._accumulator.lock:
-                for queue in self._accumulator.queues.values():
-                    queue.next_sequence = 0
-        if self._producer is not None:
-            return True
-        if self._init_pending is None and self._clock.monotonic_ms() >= self._init_not_before_ms:
-            brokers = list(self._cluster.view.brokers.values())
-            if brokers:
-                request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-                pending = self._cluster.network.send(
-                    brokers[0].address, request, on_done=self._on_producer_id
-                )
-                self._init_pending = None if pending.done else pending
+        if self._id_pending or now_ms < self._id_not_before_ms or not self._cluster.view.brokers:
+            return False
+        address = self._cluster.any_address()
+        if not self._cluster.network.is_ready(address):
+            return False
+        self._id_pending = True
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        self._cluster.network.send(address, request, on_done=self._on_producer_id)
         return False
 
     def _on_producer_id(self, pending: Pending) -> None:
-        self._init_pending = None
+        assert self._idempotence is not None
+        self._id_pending = False
         response = pending.response
-        if isinstance(response, InitProducerIdResponse) and not response.error_code:
-            self._producer = (response.producer_id, response.producer_epoch)
-            return
-        self._cluster.want_refresh()
-        self._init_not_before_ms = self._clock.monotonic_ms() + self._config.retry_backoff_ms
-        error: Exception | None = pending.error
+        error: ApiError | ClientError | None = pending.error
         if isinstance(response, InitProducerIdResponse):
+            if not response.error_code:
+                self._id_failures = 0
+                self._idempotence.adopt(response.producer_id, response.producer_epoch)
+                return
             error = ApiError(ErrorCode(response.error_code))
-        if error is not None and not getattr(error, "retriable", False):
-            self._fail_everything(error)
+        self._id_not_before_ms = self._clock.monotonic_ms() + self._backoff_ms(self._id_failures)
+        self._id_failures += 1
+        if error is not None and (not error.retriable or getattr(error, "code", None) in _NO_ID_EVER):
+            self._abort(error)
 
     # -- giving up ----------------------------------------------------------------------------------------
 
-    def _expire(self) -> None:
-        now_ms = self._clock.monotonic_ms()
+    def _expire(self, now_ms: int) -> int:
+        """Fail the batches whose delivery.timeout.ms is over; returns in how many milliseconds to look again."""
+        if now_ms < self._next_expiry_ms:
+            return self._next_expiry_ms - now_ms
         late: list[ProducerBatch] = []
-        with self._accumulator.lock:
-            for queue in self._accumulator.queues.values():
+        next_ms = now_ms + self._config.delivery_timeout_ms
+        with self.accumulator.lock:
+            for queue in list(self.accumulator.waiting):
                 while queue.batches and queue.batches[0].deadline_ms <= now_ms:
-                    late.append(queue.batches.popleft())
+                    late.append(self.accumulator.take(queue))
+                if queue.batches:
+                    next_ms = min(next_ms, queue.batches[0].deadline_ms)
+        for batch in list(self._in_flight):
+            if batch.deadline_ms <= now_ms:
+                late.append(batch)
+                del self._in_flight[batch]
+            else:
+                next_ms = min(next_ms, batch.deadline_ms)
         for batch in late:
-            if batch.sequence >= 0:
-                self._reset_wanted = True
-            waited_ms = now_ms - batch.created_ms
+            if self._idempotence is not None:
+                self._idempotence.expired(batch)
+            self._count_errors(batch)
             text = (
-                f"Expiring {batch.builder.count} record(s) for {batch.partition}: "
-                f"{waited_ms} ms have passed since batch creation"
+                f"Expiring {batch.count} record(s) for {batch.queue.partition}:"
+                f"{now_ms - batch.created_ms} ms has passed since batch creation"
             )
             cause = self._cluster.last_refresh_error
-            batch.finish(
-                error=ClientTimeoutError(
-                    Stage.REQUEST,
-                    text if cause is None else f"{text}; {cause.message}",
-                    hint=cause.hint if cause else None,
-                )
-            )
+            hint = None
+            if cause is not None:
+                text, hint = f"{text}; {cause.message}", cause.hint
+            batch.finish(error=ClientTimeoutError(Stage.REQUEST, text, hint=hint))
         if late:
-            self._accumulator.release(late)
+            self.accumulator.release(late)
+        self._next_expiry_ms = next_ms
+        return max(1, next_ms - now_ms)
 
-    def _fail_everything(self, error: Exception) -> None:
-        with self._accumulator.lock:
-            left = list(self._accumulator.incomplete)
-            for queue in self._accumulator.queues.values():
+    def _abort(self, error: Exception) -> None:
+        """Fail everything that has no outcome."""
+        with self.accumulator.lock:
+            left = list(self.accumulator.incomplete)
+            for queue in self.accumulator.waiting:
                 queue.batches.clear()
+                queue.open = None
+            self.accumulator.waiting.clear()
+        dropped: Counter[TopicPartition] = Counter()
         for batch in left:
+            if self._idempotence is not None:
+                self._idempotence.failed(batch, error, sequence_is_free=False)
+            self._in_flight.pop(batch, None)
+            self._count_errors(batch)
             batch.finish(error=error)
-        self._accumulator.release(left)
-
-
-def _join(whole: ProducerBatch, halves: list[ProducerBatch], middle: int) -> None:
-    """Let the futures and callbacks of a split batch learn their outcome from its halves."""
-    outcomes: list[ProducerBatch] = []
-    callbacks, whole.callbacks = whole.callbacks, []
-    for index, callback in callbacks:
-        half = halves[0] if index < middle else halves[1]
-        half.callbacks.append((index if index < middle else index - middle, callback))
-
-    def settle(_: object, error: Exception | None) -> None:
-        outcomes.append(halves[len(outcomes)])
-        if len(outcomes) == len(halves):
-            failed = next((half.error for half in halves if half.error is not None), error)
-            # Offsets of the halves follow each other unless another producer wrote between them.
-            whole.finish(
-                base_offset=halves[0].base_offset, append_time_ms=halves[0].append_time_ms, error=failed
-            )
-
-    for half in halves:
-        half.callbacks.append((0, settle))
-
-
-def expected_size(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> int:
-    """An upper bound of the bytes that a record takes in a batch, the batch's header included."""
-    size = 61 + 21 + len(key or b"") + len(value or b"")
-    for name, content in headers:
-        size += 10 + len(name.encode()) + len(content or b"")
-    return size
+            dropped[batch.queue.partition] += batch.count
+        self.accumulator.release(left)
+        for partition, count in dropped.items():
+            _log.warning("%d record(s) for %s were not sent: %s", count, partition, error)
