@@ -2,7 +2,8 @@
 
 Plain Python that Cython compiles as it stands (the C types are in _loops.pxd); loops.py picks the variant.
 The loops are unrolled by hand, because a call per field would cost more than the field. ``source`` is ``data`` as a
-pointer in C: slices of it are cut without a check, so only behind a comparison. Nothing here checks a CRC, inflates or knows a batch header.
+pointer in C: slices of it are cut without a check, so only behind a comparison. Nothing here checks a CRC, inflates or
+knows a batch header.
 """
 
 from array import array

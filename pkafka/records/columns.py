@@ -1,6 +1,6 @@
 """The records of one batch as columns: what a reader of many records wants, who looks at all of their values."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pkafka.records.loops import decode_headers
 
@@ -40,8 +40,25 @@ class RecordColumns:
         self._data = data
         self._heads = heads
 
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, int, bytes | None, bytes | None, Headers]]) -> "RecordColumns":
+        """Columns of (offset, timestamp, key, value, headers) of every record."""
+        found = list(rows)
+        return cls(
+            [row[0] for row in found],
+            [row[1] for row in found],
+            [row[2] for row in found],
+            [row[3] for row in found],
+            [row[4] for row in found],
+        )
+
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether any record may have headers."""
+        return self._heads is not None or self._headers is not None
 
     @property
     def keys(self) -> list[bytes | None]:

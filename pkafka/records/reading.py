@@ -5,7 +5,7 @@ it looks at headers (batch.py) and lets validation.py walk.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pkafka.records import legacy
@@ -125,9 +125,13 @@ def read_columns(
     *,
     check_crc: bool = True,
     from_offset: int = 0,
+    skip: Callable[[BatchHeader], bool] | None = None,
     inflated_bytes_max: int = INFLATED_BYTES_MAX,
 ) -> Iterator[tuple[BatchHeader, RecordColumns]]:
     """As :func:`read_batches`, the records as columns; those before ``from_offset`` are left out.
+
+    Args:
+        skip: asked about every batch, in order; one that is skipped comes without its records, which nobody decodes.
 
     Raises:
         RecordError: CORRUPT_MESSAGE or INVALID_RECORD, a batch is damaged.
@@ -136,18 +140,16 @@ def read_columns(
     for position, size, magic in iter_entries(view):
         if magic < 2:
             header, records = _read_legacy(view, position, check_crc, inflated_bytes_max)
-            columns = RecordColumns(
-                [each.offset for each in records],
-                [each.timestamp for each in records],
-                [each.key for each in records],
-                [each.value for each in records],
-            )
+            columns = RecordColumns.of(records)
         else:
             header = read_header(view, position)
             if header.last_offset < from_offset:
                 continue
             if check_crc and not crc_is_valid(view, position, size):
                 raise corrupt(f"the batch at offset {header.base_offset} does not match its checksum")
+            if skip is not None and skip(header):
+                yield header, RecordColumns.of(())
+                continue
             columns = decode_batch_columns(view, position, header, inflated_bytes_max=inflated_bytes_max)
         if header.base_offset < from_offset:
             columns = columns.part(bisect_left(columns.offsets, from_offset))

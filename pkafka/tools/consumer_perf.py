@@ -79,8 +79,8 @@ def run_consumer(
             continue
         last_record = time.monotonic()
         for chunk in chunks:
-            count += len(chunk.records)
-            size += sum([len(each.key or b"") + len(each.value or b"") for each in chunk.records])
+            count += len(chunk)
+            size += sum(map(len, filter(None, chunk.keys))) + sum(map(len, filter(None, chunk.values)))
         passed_ms = int((last_record - reported) * 1000)
         if passed_ms >= interval_ms:
             mib = (size - reported_size) / MIB

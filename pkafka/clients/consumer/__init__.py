@@ -1,7 +1,7 @@
 """The consumer client."""
 
+from pkafka.clients.consumer.chunks import Chunk
 from pkafka.clients.consumer.consumer import Consumer, ConsumerGroupMetadata
-from pkafka.clients.consumer.fetcher import Chunk
 from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords
 
 __all__ = ["Chunk", "Consumer", "ConsumerGroupMetadata", "ConsumerRecord", "ConsumerRecords"]

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from pkafka.clients.admin.results import ListedOffset
 from pkafka.clients.cluster import Cluster, TopicView
 from pkafka.clients.config import ConsumerConfig
+from pkafka.clients.consumer.chunks import Chunk
 from pkafka.clients.consumer.errors import (
     ConcurrentModificationError,
     IllegalStateError,
     InvalidGroupIdError,
     RecordDeserializationError,
 )
-from pkafka.clients.consumer.fetcher import Chunk, Fetcher
+from pkafka.clients.consumer.fetcher import Fetcher
 from pkafka.clients.consumer.interceptors import Interceptors
 from pkafka.clients.consumer.metrics import FETCH, ConsumerMetrics
 from pkafka.clients.consumer.network import ConsumerNetwork
@@ -102,7 +103,7 @@ class Consumer:
         self._cluster = Cluster(self.config, clock=self._clock, fail_fast=fail_fast)
         self._net = ConsumerNetwork(self._cluster)
         self._subscription = Subscription()
-        self._fetcher = Fetcher(self._cluster, self.config, self._subscription)
+        self._fetcher = Fetcher(self._cluster, self.config, self._subscription, self._metrics)
         self._group = None if self.config.group_id is None else self._make_group(self.config.group_id)
         self._positions = Positions(
             self._net,
@@ -532,9 +533,12 @@ class Consumer:
         if self._closed:
             return
         with self._call():
+            deadline_ms = self._net.now_ms + max(0, timeout_ms)
             try:
                 if self._group is not None:
-                    self._group.coordinator.close(self._net.now_ms + max(0, timeout_ms))
+                    self._group.coordinator.close(deadline_ms)
+                with self._net.without_wakeup():
+                    self._fetcher.close(max(0, deadline_ms - self._net.now_ms))
             finally:
                 self._closed = True
                 self._interceptors.close()
@@ -661,7 +665,7 @@ class Consumer:
 
     def _count(self, chunks: list[Chunk]) -> None:
         metrics, subscription = self._metrics, self._subscription
-        metrics.consumed(sum([len(chunk.records) for chunk in chunks]))
+        metrics.consumed(sum(map(len, chunks)))
         for partition in {chunk.partition for chunk in chunks}:
             state = subscription.get(partition)
             if state is not None and state.position is not None:

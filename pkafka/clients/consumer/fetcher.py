@@ -1,25 +1,30 @@
-"""Fetches from the leaders of the assigned partitions and keeps what came until the consumer takes it.
+"""Fetches from the brokers of the assigned partitions and keeps what came until the consumer takes it.
 
-At most one fetch per broker is under way, for the partitions that have nothing buffered; so reading and
-fetching overlap. Driven by the consumer's thread.
+At most one fetch per broker is under way. A partition is fetched ahead: while what came is handed out, the next answer
+is already on its way, so that reading, decoding and the broker's work overlap; at most two answers per partition are
+kept. What came of a paused partition stays. Driven by the consumer's thread.
 """
 
 from collections import deque
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from pkafka.clients.cluster import Broker, Cluster
 from pkafka.clients.config import ConsumerConfig
 from pkafka.clients.connection import Pending
+from pkafka.clients.consumer.chunks import Chunk
+from pkafka.clients.consumer.errors import OffsetOutOfRangeError
+from pkafka.clients.consumer.fetched import Fetched
+from pkafka.clients.consumer.metrics import ConsumerMetrics
 from pkafka.clients.consumer.sessions import FetchPosition, FetchSession
-from pkafka.clients.consumer.subscription import EARLIEST, LATEST, Subscription
-from pkafka.clients.consumer.transactions import committed_only
-from pkafka.clients.errors import NoOffsetError
+from pkafka.clients.consumer.subscription import EARLIEST, LATEST, PartitionState, Subscription
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from pkafka.records.reading import Record, read_batches
 
+_AHEAD_MAX: Final = 2
+"""Answers kept of one partition."""
+_NO_REPLICA: Final = -1
+_CLOSE_MS_MAX: Final = 1_000
 _STALE_METADATA: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -37,159 +42,205 @@ _STALE_METADATA: Final = frozenset(
 )
 
 
-class Chunk(NamedTuple):
-    """Records of one partition that were fetched together, in order."""
+class _UnderWay(NamedTuple):
+    """A fetch that was sent."""
 
-    partition: TopicPartition
-    records: list[Record]
-    timestamp_type: int
-    leader_epoch: int
+    wanted: dict[TopicPartition, FetchPosition]
+    sent_ms: int
 
 
-class _Fetched:
-    """One partition's part of an answer, decoded batch by batch as it is taken."""
+class _Preferred(NamedTuple):
+    """A replica nearer than the leader, as the leader said (KIP-392)."""
 
-    def __init__(
-        self, partition: TopicPartition, data: PartitionData, config: ConsumerConfig, offset: int
-    ) -> None:
-        self.partition = partition
-        self.next_offset = offset
-        self._chunks = self._decode(data, config)
-        self._rest: Chunk | None = None
-
-    def take(self, records_max: int) -> Chunk | None:
-        """At most so many of the records that are left; None when there are no more."""
-        chunk = self._rest if self._rest is not None else next(self._chunks, None)
-        self._rest = None
-        if chunk is not None and len(chunk.records) > records_max:
-            self._rest = chunk._replace(records=chunk.records[records_max:])
-            chunk = chunk._replace(records=chunk.records[:records_max])
-        if chunk is not None and chunk.records:
-            # Behind a rest the position is the next record; behind a whole batch the generator has set it.
-            after = self._rest.records[0].offset if self._rest is not None else chunk.records[-1].offset + 1
-            self.next_offset = after if self._rest is not None else max(self.next_offset, after)
-        return chunk
-
-    def _decode(self, data: PartitionData, config: ConsumerConfig) -> Iterator[Chunk]:
-        start = self.next_offset
-        batches = read_batches(data.records or b"", check_crc=config.check_crcs, from_offset=start)
-        if config.isolation_level == "read_committed" and data.aborted_transactions:
-            batches = committed_only(batches, data.aborted_transactions)
-        for header, records in batches:
-            kept = records
-            if header.is_control:
-                kept = []
-            elif header.base_offset < start:
-                kept = [each for each in records if each.offset >= start]
-            if kept:
-                self.next_offset = kept[0].offset
-                yield Chunk(self.partition, kept, header.timestamp_type, header.partition_leader_epoch)
-            self.next_offset = max(self.next_offset, header.last_offset + 1)
+    node: int
+    until_ms: int
 
 
 class Fetcher:
-    """See the module."""
+    """See the module.
 
-    def __init__(self, cluster: Cluster, config: ConsumerConfig, subscription: Subscription) -> None:
+    Args:
+        metrics: where answers are counted.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        subscription: Subscription,
+        metrics: ConsumerMetrics | None = None,
+    ) -> None:
         self._cluster = cluster
         self._config = config
         self._subscription = subscription
+        self._metrics = metrics
+        self._is_committed_only = config.isolation_level == "read_committed"
         self._sessions: dict[int, FetchSession] = {}
-        self._under_way: dict[int, tuple[Pending, dict[TopicPartition, FetchPosition]]] = {}
-        self._ready: deque[_Fetched] = deque()
+        self._under_way: dict[int, _UnderWay] = {}
+        self._ready: deque[Fetched] = deque()
+        self._kept: dict[TopicPartition, deque[Fetched]] = {}
+        """What is ready, by partition."""
+        self._preferred: dict[TopicPartition, _Preferred] = {}
         self._errors: deque[Exception] = deque()
 
     @property
     def has_data(self) -> bool:
         """Whether :meth:`take` has something to give or to raise."""
-        return bool(self._ready or self._errors)
+        return bool(self._errors) or any(not self._is_paused(each.partition) for each in self._ready)
 
     def send_fetches(self) -> None:
-        """Ask the leaders for what is not buffered; never waits."""
+        """Ask for what is not kept yet; never waits."""
         now_ms = self._cluster.clock.monotonic_ms()
-        buffered = {each.partition for each in self._ready}
+        view = self._cluster.view
         groups: dict[Broker, dict[TopicPartition, FetchPosition]] = {}
+        ahead: list[tuple[Broker, TopicPartition, FetchPosition]] = []
         for partition in self._subscription.fetchable(now_ms):
-            if partition in buffered:
+            kept = self._kept.get(partition)
+            if kept is not None and (len(kept) >= _AHEAD_MAX or kept[0].error is not None):
                 continue
-            leader = self._cluster.view.leader(partition)
-            view = self._cluster.view.partition(partition)
-            if leader is None or view is None:
+            broker = self._broker(partition, now_ms)
+            known = view.partition(partition)
+            if broker is None or known is None:
                 self._cluster.want_refresh()
                 continue
-            state = self._subscription.state(partition)
-            assert state.position is not None
-            topic_id = self._cluster.view.topics[partition.topic].topic_id
-            groups.setdefault(leader, {})[partition] = FetchPosition(
-                topic_id, state.position, view.leader_epoch, self._config.max_partition_fetch_bytes
+            if broker.id in self._under_way:
+                continue
+            position = FetchPosition(
+                view.topics[partition.topic].topic_id,
+                self._wanted_offset(partition, self._subscription.state(partition)),
+                known.leader_epoch,
+                self._config.max_partition_fetch_bytes,
             )
-        for leader, wanted in groups.items():
-            if leader.id not in self._under_way and self._cluster.network.can_send(
-                leader.address, in_flight_max=2
-            ):
-                self._send(leader, wanted)
+            if kept is None:
+                groups.setdefault(broker, {})[partition] = position
+            else:
+                ahead.append((broker, partition, position))
+        # The broker fills its answer in this order: what somebody waits for comes first.
+        for broker, partition, position in ahead:
+            groups.setdefault(broker, {})[partition] = position
+        for broker, wanted in groups.items():
+            if self._cluster.network.can_send(broker.address, in_flight_max=2):
+                self._send(broker, wanted, now_ms)
 
     def take(self, records_max: int) -> list[Chunk]:
-        """Buffered records, at most so many; moves the positions of their partitions.
+        """Kept records, at most so many, one answer of a partition after the other; moves their positions.
 
         Raises:
             ApiError: a partition cannot be read: no permission, damaged data.
-            NoOffsetError: the position is out of range and ``auto.offset.reset=none``.
+            OffsetOutOfRangeError: the position is out of range and ``auto.offset.reset=none``.
         """
         chunks: list[Chunk] = []
         left = records_max
-        while self._ready and left > 0:
-            fetched = self._ready[0]
-            state = self._subscription.get(fetched.partition)
-            if state is None or not self._subscription.is_fetchable(fetched.partition):
-                self._ready.popleft()
-                continue
-            try:
-                chunk = fetched.take(left)
-            except ApiError as error:
-                self._ready.popleft()
-                if chunks:
-                    self._errors.append(error)
-                    break
-                raise
-            epoch = state.position_epoch if chunk is None else chunk.leader_epoch
-            self._subscription.advance(fetched.partition, fetched.next_offset, epoch)
-            if chunk is None:
-                self._ready.popleft()
-                continue
-            left -= len(chunk.records)
-            chunks.append(chunk)
+        paused: list[Fetched] = []
+        ready = self._ready
+        try:
+            while ready and left > 0:
+                fetched = ready[0]
+                partition = fetched.partition
+                state = self._subscription.get(partition)
+                if state is not None and state.paused and not state.pending_revocation:
+                    paused.append(ready.popleft())
+                    continue
+                if not self._subscription.is_fetchable(partition) or (
+                    state is not None and state.position != fetched.next_offset
+                ):
+                    self._drop_first()
+                    continue
+                try:
+                    chunk = fetched.take(left)
+                except ApiError:
+                    if chunks:
+                        break
+                    raise
+                assert state is not None, partition
+                epoch = state.position_epoch if chunk is None else chunk.leader_epoch
+                self._subscription.advance(partition, fetched.next_offset, epoch)
+                if chunk is None:
+                    self._drop_first()
+                    continue
+                left -= len(chunk)
+                chunks.append(chunk)
+        finally:
+            ready.extendleft(reversed(paused))
         if not chunks and self._errors:
             raise self._errors.popleft()
         return chunks
 
     def drop(self, partition: TopicPartition) -> None:
-        """Forget what is buffered of a partition, because its position was moved."""
-        self._ready = deque(each for each in self._ready if each.partition != partition)
+        """Forget what is kept of a partition, because its position was moved or it was given up."""
+        self._preferred.pop(partition, None)
+        if self._kept.pop(partition, None) is not None:
+            self._ready = deque(each for each in self._ready if each.partition != partition)
 
-    def _send(self, leader: Broker, wanted: dict[TopicPartition, FetchPosition]) -> None:
+    def close(self, timeout_ms: int) -> None:
+        """Tell brokers that their fetch sessions end, so that they need not keep them; waits a moment at most."""
+        closing: list[Pending] = []
+        for node, session in self._sessions.items():
+            broker = self._cluster.view.brokers.get(node)
+            if broker is None or node in self._under_way:
+                continue
+            connection = self._cluster.network.connection(broker.address)
+            request = session.closing()
+            if request is not None and connection is not None:
+                closing.append(self._cluster.network.send(broker.address, request))
+        self._sessions.clear()
+        deadline_ms = self._cluster.clock.monotonic_ms() + min(timeout_ms, _CLOSE_MS_MAX)
+        self._cluster.network.wait(closing, deadline_ms=deadline_ms)
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    def _broker(self, partition: TopicPartition, now_ms: int) -> Broker | None:
+        """Who is asked for a partition: its leader, or a replica that the leader named and that is still there."""
+        preferred = self._preferred.get(partition)
+        if preferred is not None:
+            broker = self._cluster.view.brokers.get(preferred.node)
+            view = self._cluster.view.partition(partition)
+            if (
+                broker is not None
+                and view is not None
+                and preferred.node not in view.offline
+                and now_ms < preferred.until_ms
+            ):
+                return broker
+            del self._preferred[partition]
+            self._cluster.want_refresh()
+        return self._cluster.view.leader(partition)
+
+    def _wanted_offset(self, partition: TopicPartition, state: PartitionState) -> int:
+        """What the next answer of a partition has to begin with."""
+        kept = self._kept.get(partition)
+        if kept:
+            return kept[-1].end
+        assert state.position is not None, partition
+        return state.position
+
+    def _send(self, broker: Broker, wanted: dict[TopicPartition, FetchPosition], now_ms: int) -> None:
         config = self._config
-        session = self._sessions.setdefault(leader.id, FetchSession())
+        session = self._sessions.setdefault(broker.id, FetchSession())
         request = FetchRequest(
             max_wait_ms=config.fetch_max_wait_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,
-            isolation_level=int(config.isolation_level == "read_committed"),
+            isolation_level=int(self._is_committed_only),
             rack_id=config.client_rack,
         )
         version_max = session.fill(request, wanted)
-        pending = self._cluster.network.send(
-            leader.address, request, max_version=version_max, on_done=lambda each: self._on_done(leader, each)
+        self._under_way[broker.id] = _UnderWay(wanted, now_ms)
+        self._cluster.network.send(
+            broker.address, request, max_version=version_max, on_done=lambda each: self._on_done(broker, each)
         )
-        if not pending.done:
-            self._under_way[leader.id] = (pending, wanted)
 
-    def _on_done(self, leader: Broker, pending: Pending) -> None:
-        _, wanted = self._under_way.pop(leader.id, (pending, {}))
-        session = self._sessions[leader.id]
+    # -- answers ------------------------------------------------------------------------------------------
+
+    def _on_done(self, broker: Broker, pending: Pending) -> None:
+        wanted, sent_ms = self._under_way.pop(broker.id)
+        session = self._sessions.get(broker.id)
+        if session is None:
+            return  # closed meanwhile
         response = pending.response
         if not isinstance(response, FetchResponse):
             session.reset()
+            self._forget_preferred(wanted)
             self._cluster.want_refresh()
             if pending.error is not None and not pending.error.retriable:
                 self._errors.append(pending.error)
@@ -199,38 +250,103 @@ class Fetcher:
             # The session is gone or out of step, and begins anew; other codes come again per partition.
             self._cluster.want_refresh()
             return
+        size = 0
         for topic in response.responses:
             name = session.topic_name(topic.topic, topic.topic_id)
             for data in topic.partitions:
                 if name is not None:
-                    self._settle(TopicPartition(name, data.partition_index), data, wanted)
+                    size += len(data.records or b"")
+                    self._settle(TopicPartition(name, data.partition_index), data, wanted, broker)
+        if self._metrics is not None:
+            self._metrics.fetched(self._cluster.clock.monotonic_ms() - sent_ms, size)
 
     def _settle(
-        self, partition: TopicPartition, data: PartitionData, wanted: dict[TopicPartition, FetchPosition]
+        self,
+        partition: TopicPartition,
+        data: PartitionData,
+        wanted: dict[TopicPartition, FetchPosition],
+        broker: Broker,
     ) -> None:
         state = self._subscription.get(partition)
         asked = wanted.get(partition)
-        if state is None or asked is None or state.position != asked.offset:
-            return  # unassigned or moved meanwhile
+        if state is None or state.position is None or asked is None:
+            return  # given up or reset meanwhile
+        if asked.offset != self._wanted_offset(partition, state):
+            return  # sought meanwhile
         code = ErrorCode(data.error_code)
         if code is ErrorCode.NONE:
-            state.high_watermark = data.high_watermark
-            state.last_stable_offset = data.last_stable_offset
-            state.log_start_offset = data.log_start_offset
-            if data.records:
-                self._ready.append(_Fetched(partition, data, self._config, asked.offset))
+            self._keep(partition, state, data, asked.offset)
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._reset(partition, asked.offset)
+            self._out_of_range(partition, state, asked.offset, broker)
         elif code in _STALE_METADATA:
             state.retry_at_ms = self._cluster.clock.monotonic_ms() + self._config.retry_backoff_ms
+            self._preferred.pop(partition, None)
             self._cluster.want_refresh()
         else:
-            self._errors.append(ApiError(code))
+            self._errors.append(ApiError(code, f"{partition}: {code.message}"))
 
-    def _reset(self, partition: TopicPartition, offset: int) -> None:
+    def _keep(
+        self, partition: TopicPartition, state: PartitionState, data: PartitionData, offset: int
+    ) -> None:
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica != _NO_REPLICA:
+            until_ms = self._cluster.clock.monotonic_ms() + self._config.metadata_max_age_ms
+            self._preferred[partition] = _Preferred(data.preferred_read_replica, until_ms)
+        if not data.records:
+            return
+        aborted = (data.aborted_transactions or []) if self._is_committed_only else None
+        try:
+            fetched = Fetched(
+                partition, data.records, offset, check_crcs=self._config.check_crcs, aborted=aborted
+            )
+            if fetched.end == offset:
+                raise ApiError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"Failed to make progress reading messages at {partition}={offset}. Received a non-empty fetch "
+                    "response from the server, but no complete records were found.",
+                )
+        except ApiError as error:
+            state.retry_at_ms = self._cluster.clock.monotonic_ms() + self._config.retry_backoff_ms
+            self._errors.append(error)
+            return
+        self._ready.append(fetched)
+        self._kept.setdefault(partition, deque()).append(fetched)
+
+    def _out_of_range(
+        self, partition: TopicPartition, state: PartitionState, offset: int, broker: Broker
+    ) -> None:
+        view = self._cluster.view.partition(partition)
+        if self._preferred.pop(partition, None) is not None or (
+            view is not None and view.leader != broker.id
+        ):
+            return  # a follower may lag or have deleted more: the leader decides
+        if partition in self._kept:
+            # Asked ahead: the position decides, when it is there.
+            state.retry_at_ms = self._cluster.clock.monotonic_ms() + self._config.retry_backoff_ms
+            return
         policy = self._config.auto_offset_reset
         if policy == "none":
-            text = f"Fetch position {offset} is out of range for partition {partition} and there is no reset policy"
-            self._errors.append(NoOffsetError(text))
+            state.retry_at_ms = self._cluster.clock.monotonic_ms() + self._config.retry_backoff_ms
+            self._errors.append(OffsetOutOfRangeError({partition: offset}))
             return
         self._subscription.reset(partition, EARLIEST if policy == "earliest" else LATEST)
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _is_paused(self, partition: TopicPartition) -> bool:
+        state = self._subscription.get(partition)
+        return state is not None and state.paused
+
+    def _forget_preferred(self, partitions: dict[TopicPartition, FetchPosition]) -> None:
+        for partition in partitions:
+            self._preferred.pop(partition, None)
+
+    def _drop_first(self) -> None:
+        fetched = self._ready.popleft()
+        kept = self._kept[fetched.partition]
+        assert kept[0] is fetched, fetched.partition
+        kept.popleft()
+        if not kept:
+            del self._kept[fetched.partition]

@@ -69,6 +69,21 @@ class ConsumerMetrics:
             COORDINATOR,
             {**_times("commit-latency", "a commit"), **_counts("commit", "commits")},
         )
+        self._fetches = metrics.sensor(
+            "fetch",
+            FETCH,
+            {**_times("fetch-latency", "a fetch request"), **_counts("fetch", "fetch requests")},
+        )
+        self._fetched_bytes = metrics.sensor(
+            "bytes",
+            FETCH,
+            {
+                "fetch-size-avg": (Stat.AVG, "The average number of bytes fetched per request"),
+                "fetch-size-max": (Stat.MAX, "The maximum number of bytes fetched per request"),
+                "bytes-consumed-rate": (Stat.RATE, "The average number of bytes consumed per second"),
+                "bytes-consumed-total": (Stat.TOTAL, "The total number of bytes consumed"),
+            },
+        )
         self._consumed = metrics.sensor(
             "records",
             FETCH,
@@ -155,6 +170,11 @@ class ConsumerMetrics:
     def spent_in_committed(self, nanoseconds: int) -> None:
         """``committed`` returned."""
         self._committed_ns.record(nanoseconds)
+
+    def fetched(self, latency_ms: int, size: int) -> None:
+        """A fetch was answered, with so many bytes of records."""
+        self._fetches.record(latency_ms)
+        self._fetched_bytes.record(size)
 
     def consumed(self, records: int) -> None:
         """Poll hands records out."""

@@ -1,10 +1,12 @@
 """Records as poll returns them, and the deserializers that make keys and values of bytes."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import repeat
+from typing import Any, Final, NamedTuple, Self
 
+from pkafka.clients.consumer.chunks import Chunk
 from pkafka.clients.consumer.errors import RecordDeserializationError
-from pkafka.clients.consumer.fetcher import Chunk
 from pkafka.clients.plugins import close_quietly
 from pkafka.clients.serialization import ByteArrayDeserializer, Deserializer, load_deserializer
 from pkafka.model import TopicPartition
@@ -22,6 +24,10 @@ class ConsumerRecord(NamedTuple):
     value: Any
     headers: tuple[tuple[str, bytes | None], ...]
     leader_epoch: int
+
+
+# Without a frame of Python for each record.
+_make_record: Final[Callable[[tuple[Any, ...]], ConsumerRecord]] = partial(tuple.__new__, ConsumerRecord)
 
 
 class ConsumerRecords(list[ConsumerRecord]):
@@ -90,49 +96,46 @@ class RecordReader:
                 close_quietly(each)
 
     def _read_into(self, records: ConsumerRecords, chunk: Chunk) -> None:
-        topic, partition = chunk.partition
-        kind, epoch = chunk.timestamp_type, chunk.leader_epoch
-        if self._key is None and self._value is None:
-            records += [
-                ConsumerRecord(
-                    topic,
-                    partition,
-                    each.offset,
-                    each.timestamp,
-                    kind,
-                    each.key,
-                    each.value,
-                    each.headers,
-                    epoch,
-                )
-                for each in chunk.records
-            ]
-            return
-        for each in chunk.records:
-            part = "key"
-            try:
-                key = each.key if self._key is None else self._key.deserialize(topic, each.key, each.headers)
-                part = "value"
-                value = (
-                    each.value
-                    if self._value is None
-                    else self._value.deserialize(topic, each.value, each.headers)
-                )
-            except Exception as error:
-                raise RecordDeserializationError(chunk.partition, each.offset, part, error) from error
-            records.append(
-                ConsumerRecord(
-                    topic,
-                    partition,
-                    each.offset,
-                    each.timestamp,
-                    kind,
-                    key,
-                    value,
-                    each.headers,
-                    epoch,
-                )
-            )
+        keys, bad_key = _deserialized(self._key, chunk, chunk.keys)
+        values, bad_value = _deserialized(self._value, chunk, chunk.values)
+        records += map(
+            _make_record,
+            zip(
+                repeat(chunk.partition.topic),
+                repeat(chunk.partition.partition),
+                chunk.offsets,
+                chunk.timestamps,
+                repeat(chunk.timestamp_type),
+                keys,
+                values,
+                chunk.headers,
+                repeat(chunk.leader_epoch),
+                strict=False,  # the columns end where the first of them cannot be read on
+            ),
+        )
+        if bad_key is not None and len(keys) <= len(values):
+            raise RecordDeserializationError(chunk.partition, chunk.offsets[len(keys)], "key", bad_key)
+        if bad_value is not None:
+            raise RecordDeserializationError(chunk.partition, chunk.offsets[len(values)], "value", bad_value)
+
+
+def _deserialized(
+    deserializer: Deserializer | None, chunk: Chunk, column: list[bytes | None]
+) -> tuple[list[Any], Exception | None]:
+    """The objects of a column, up to the first that cannot be read, and why it cannot."""
+    if deserializer is None:
+        return column, None
+    read, topic = deserializer.deserialize, chunk.partition.topic
+    found: list[Any] = []
+    try:
+        # extend() keeps what was read before an exception.
+        if chunk.has_headers:
+            found.extend(map(read, repeat(topic), column, chunk.headers))
+        else:
+            found.extend(map(read, repeat(topic), column))
+    except Exception as error:  # noqa: BLE001 - a deserializer of the user's may raise anything
+        return found, error
+    return found, None
 
 
 def _load(name: str, named: object, configs: Mapping[str, object], *, is_key: bool) -> Deserializer | None:

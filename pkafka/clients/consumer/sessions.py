@@ -15,6 +15,7 @@ from pkafka.protocol.messages.fetch import (
 _NO_SESSION: Final = 0
 _FIRST_EPOCH: Final = 0
 _EPOCH_MAX: Final = 2**31 - 1
+_FINAL_EPOCH: Final = -1
 
 
 class FetchPosition(NamedTuple):
@@ -82,6 +83,12 @@ class FetchSession:
                 1 if response.session_id != self._id or self._epoch == _EPOCH_MAX else self._epoch + 1
             )
             self._id = response.session_id
+
+    def closing(self) -> FetchRequest | None:
+        """The request that ends the session; None where there is none."""
+        if self._id == _NO_SESSION:
+            return None
+        return FetchRequest(session_id=self._id, session_epoch=_FINAL_EPOCH, topics=[])
 
     def reset(self) -> None:
         """Begin with a full fetch next time, as after a lost connection."""

@@ -5,10 +5,9 @@ from typing import cast
 
 import pytest
 
-from pkafka.clients.consumer import Consumer
-from pkafka.clients.consumer.fetcher import Chunk
+from pkafka.clients.consumer import Chunk, Consumer
 from pkafka.model import TopicPartition
-from pkafka.records.reading import Record
+from pkafka.records.columns import RecordColumns
 from pkafka.tools.consumer_perf import ConsumerStats, Progress, java_date_format, run_consumer
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 6_789)
@@ -23,8 +22,8 @@ class Polls:
     def poll_chunks(self, timeout_ms: int, *, records_max: int) -> list[Chunk]:
         if not self._counts:
             return []
-        record = Record(0, 0, b"key", b"value", ())
-        return [Chunk(TopicPartition("t", 0), [record] * self._counts.pop(0), 0, 0)]
+        columns = RecordColumns.of([(0, 0, b"key", b"value", ())] * self._counts.pop(0))
+        return [Chunk(TopicPartition("t", 0), columns, 0, 0)]
 
 
 def run(polls: Polls, *, records: int, interval_ms: int = 10_000) -> tuple[ConsumerStats, list[Progress]]:
