@@ -202,6 +202,7 @@ class ConsumerCoordinator:
         Returns:
             How long nothing is due, in milliseconds.
         """
+        self._channel.drop_former()
         for request in self._membership.due(now_ms):
             self._send(request, now_ms)
         self._commits.send_waiting()
@@ -284,9 +285,9 @@ class ConsumerCoordinator:
     def _ask_for_rejoin(self) -> None:
         membership = self._membership
         if self._assigned_snapshot is not None and self._assigned_snapshot != self._snapshot:
-            membership.request_rejoin("cached metadata has changed since the beginning of the rebalance")
+            membership.request_rejoin("cached metadata has changed")
         if self._joined_topics is not None and self._joined_topics != self._subscription.wanted_topics:
-            membership.request_rejoin("subscription has changed since the beginning of the rebalance")
+            membership.request_rejoin("subscription has changed")
 
     def _is_join_possible(self) -> bool:
         """Whether a join may begin: one by pattern waits for metadata, so that all members see the same topics."""
@@ -425,10 +426,7 @@ class ConsumerCoordinator:
         error: Exception | None = None
         if taken.revoked:
             error = self._tell("revoked", taken.revoked)
-            names = ", ".join(map(str, taken.revoked))
-            membership.request_rejoin(
-                f"need to revoke partitions [{names}] as indicated by the current assignment and re-join"
-            )
+            membership.request_rejoin("need to revoke partitions and re-join")
         if subscription.mode is Mode.PATTERN:
             # The leader may know topics already that match and were not seen here yet.
             found = {each.topic for each in assigned} | subscription.wanted_topics

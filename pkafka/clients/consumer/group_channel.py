@@ -4,7 +4,7 @@ from typing import Final, TypeVar
 
 from pkafka.clients.connection import Address
 from pkafka.clients.consumer.futures import RequestFuture
-from pkafka.clients.consumer.membership import Membership
+from pkafka.clients.consumer.membership import Coordinator, Membership
 from pkafka.clients.consumer.network import ConsumerNetwork
 from pkafka.clients.errors import ClientError
 from pkafka.errors import ApiError, ErrorCode
@@ -26,6 +26,7 @@ class GroupChannel:
     def __init__(self, net: ConsumerNetwork, membership: Membership) -> None:
         self.net = net
         self.membership = membership
+        self._used: Coordinator | None = None
 
     def send(
         self,
@@ -39,6 +40,7 @@ class GroupChannel:
         found = self.membership.coordinator
         if found is None:
             return RequestFuture.failed_with(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        self._used = found
         future = self.net.send(
             Address(found.host, found.port, LANE),
             message,
@@ -53,6 +55,13 @@ class GroupChannel:
 
         future.add_listener(lambda _: None, lost)
         return future
+
+    def drop_former(self) -> None:
+        """Close the connection to a broker that does not coordinate any more: what it still answers is of no use."""
+        used = self._used
+        if used is not None and used != self.membership.coordinator:
+            self._used = None
+            self.net.cluster.network.disconnect(Address(used.host, used.port, LANE))
 
     def await_coordinator(self, deadline_ms: int) -> bool:
         """Wait until the coordinator is known; returns False when the time ran out.

@@ -550,7 +550,8 @@ class Membership:
         self._phase = _Phase.NONE
         self._lead = self._sync = None
         code = getattr(error, "code", None)
-        self.request_rejoin(f"rebalance failed due to {error}")
+        name = code.java_name if isinstance(code, ErrorCode) else type(error).__name__
+        self.request_rejoin(f"rebalance failed due to {name}")
         if code in _JOIN_AGAIN_AT_ONCE:
             return
         self._join_at_ms = now_ms + self._backoff_ms(self._join_attempts)
