@@ -4,13 +4,17 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
-from pkafka.clients.producer import Producer, RecordMetadata
+from pkafka.clients.producer import BatchFuture, Producer, RecordMetadata
 
 _SAMPLES_MAX: Final = 500_000
 _MIB: Final = 1024 * 1024
 _WINDOW_MS: Final = 5_000
+_CHUNK_RECORDS: Final = 1_000
+_CHUNK_BYTES: Final = 65_536
 
 
 class WindowStats(NamedTuple):
@@ -55,26 +59,26 @@ class LatencyStats:
         self._window = [0, 0, 0, 0]
         self._first_error: str | None = None
 
-    def record(self, sent_at: float, size_bytes: int, error: Exception | None) -> None:
-        """Count one outcome of a record handed over at ``sent_at`` (perf_counter)."""
+    def record(self, sent_at: float, size_bytes: int, error: Exception | None, *, records: int = 1) -> None:
+        """Count one outcome of records of ``size_bytes`` in all handed over at ``sent_at`` (perf_counter)."""
         now = time.perf_counter()
         if error is not None:
             with self._lock:
-                self._failures += 1
+                self._failures += records
                 self._first_error = self._first_error or str(error)
             return
         latency = int((now - sent_at) * 1000)
         with self._lock:
-            if self._count % self._sampling == 0:
-                self._samples.append(latency)
-            self._count += 1
+            due = -(-(self._count + records) // self._sampling) - -(-self._count // self._sampling)
+            self._samples += [latency] * due
+            self._count += records
             self._bytes += size_bytes
-            self._latency_sum += latency
+            self._latency_sum += latency * records
             self._latency_max = max(self._latency_max, latency)
             window = self._window
-            window[0] += 1
+            window[0] += records
             window[1] += size_bytes
-            window[2] += latency
+            window[2] += latency * records
             window[3] = max(window[3], latency)
         if (now - self._window_start) * 1000 >= _WINDOW_MS:
             self._end_window(now)
@@ -157,23 +161,52 @@ def run_producer(
         on_window: called every five seconds, on the sender thread.
     """
     stats = LatencyStats(records, on_window)
-    start = time.perf_counter()
-    for number in range(records):
-        value = next(values)
-        sent_at = time.perf_counter()
-        _send(producer, topic, value, sent_at, stats)
-        if records_per_second > 0:
-            ahead = (number + 1) / records_per_second - (time.perf_counter() - start)
-            if ahead > 0.001:
-                time.sleep(ahead)
+    if records_per_second > 0:
+        _send_at_rate(producer, topic, values, records, records_per_second, stats)
+    else:
+        _send_in_chunks(producer, topic, values, records, stats)
     producer.flush()
     return stats.result()
 
 
-def _send(producer: Producer, topic: str, value: bytes, sent_at: float, stats: LatencyStats) -> None:
-    size_bytes = len(value)
+def _send_at_rate(
+    producer: Producer,
+    topic: str,
+    values: Iterator[bytes],
+    records: int,
+    records_per_second: float,
+    stats: LatencyStats,
+) -> None:
+    start = time.perf_counter()
+    for number in range(records):
+        value = next(values)
+        outcome = partial(_note_record, stats, time.perf_counter(), len(value))
+        producer.send(topic, value, callback=outcome)
+        ahead = (number + 1) / records_per_second - (time.perf_counter() - start)
+        if ahead > 0.001:
+            time.sleep(ahead)
 
-    def on_outcome(_: RecordMetadata | None, error: Exception | None) -> None:
-        stats.record(sent_at, size_bytes, error)
 
-    producer.send(topic, value, callback=on_outcome)
+def _note_record(
+    stats: LatencyStats, sent_at: float, size_bytes: int, _: RecordMetadata, error: Exception | None
+) -> None:
+    stats.record(sent_at, size_bytes, error)
+
+
+def _send_in_chunks(
+    producer: Producer, topic: str, values: Iterator[bytes], records: int, stats: LatencyStats
+) -> None:
+    """Without a limit, the time of a record begins when the chunk that it is in is handed over."""
+    length = 1
+    while records > 0:
+        chunk = list(islice(values, min(records, length)))
+        length = max(1, min(_CHUNK_RECORDS, _CHUNK_BYTES // (1 + max(map(len, chunk)))))
+        records -= len(chunk)
+        future = producer.send_batch(topic, chunk)
+        future.add_done_callback(partial(_note_chunk, stats, time.perf_counter(), chunk))
+
+
+def _note_chunk(stats: LatencyStats, sent_at: float, chunk: list[bytes], future: BatchFuture) -> None:
+    for run in future.outcomes():
+        size_bytes = sum(len(chunk[position]) for position in run.positions)
+        stats.record(sent_at, size_bytes, run.error, records=run.length)

@@ -395,7 +395,7 @@ class Accumulator:
             # because what waits here is not compressed yet.
             expected = int((size - BATCH_OVERHEAD) / (topic.ratio * _RATIO_MARGIN)) + BATCH_OVERHEAD
             size = max(0, min(expected, max(size, self._config.buffer_memory // 8)))
-        if bulk:
+        if bulk and "batch.size" not in self._config.originals:
             bound = min(_BULK_BYTES, self._config.max_request_size // 2, self._config.buffer_memory // 8)
             size = max(size, bound)
         return min(size, self._config.buffer_memory)

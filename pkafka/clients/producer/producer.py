@@ -159,7 +159,7 @@ class Producer:
         """Hand many records over at once: the fast way to send, several times as fast as ``send()`` each.
 
         They go the way of records from ``send()``, with these differences: one time and one set of headers for all,
-        one future for all, and batches of up to 256 KiB, ``batch.size`` or not, because all of them are at hand.
+        one future for all, and where ``batch.size`` is not set, batches of up to 256 KiB, because all are at hand.
         Records without a key or partition are spread over partitions in runs. Where interceptors or a
         ``partitioner.class`` are configured, they see every record, and the speed is that of ``send()``.
 

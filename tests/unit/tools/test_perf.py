@@ -1,5 +1,7 @@
 """The statistics of the load tool."""
 
+import time
+
 from pkafka.tools.perf import LatencyStats, payloads
 
 
@@ -8,6 +10,18 @@ def test_failures_stay_out_of_the_latencies() -> None:
     stats.record(0.0, 100, ValueError("no"))
     result = stats.result()
     assert (result.records, result.failures, result.first_error) == (0, 1, "no")
+
+
+def test_records_of_a_chunk_count_as_many() -> None:
+    one, many = LatencyStats(1_500_000, lambda _: None), LatencyStats(1_500_000, lambda _: None)
+    now = time.perf_counter() + 100  # latencies below zero are as good as others, and the same for both
+    for _ in range(10):
+        one.record(now, 5, None)
+    many.record(now, 35, None, records=7)
+    many.record(now, 15, None, records=3)
+    expected, found = one.result(), many.result()
+    assert (found.records, found.percentiles_ms.keys()) == (expected.records, expected.percentiles_ms.keys())
+    assert (one._samples, many._samples) == ([one._samples[0]] * 4, [many._samples[0]] * 4)
 
 
 def test_payloads_are_the_same_in_every_run() -> None:
