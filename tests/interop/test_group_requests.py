@@ -156,12 +156,13 @@ class Script:
         member: str = "",
         protocol_type: str = "consumer",
         metadata: bytes = b"",
+        session_timeout_ms: int = 10_000,
         **more: Any,
     ) -> Any:
         return self.ask(
             JoinGroupRequest(
                 group_id=group,
-                session_timeout_ms=10_000,
+                session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=10_000,
                 member_id=member,
                 protocol_type=protocol_type,

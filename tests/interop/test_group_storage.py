@@ -4,12 +4,15 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from pkafka.coordination.store import NoNodeError
+from pkafka.coordination.znodes import BrokerRegistration
 from pkafka.coordination.zookeeper import ZooKeeperStore
+from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.delete_groups import DeleteGroupsRequest
 from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -194,3 +197,82 @@ def _unnamed(dump: str) -> str:
     # Kafka gives commits the sequence 0, which without a producer means nothing.
     dump = re.sub(r"equence: (-1|0)\b", "equence: S", dump)
     return re.sub(r"(Dumping )?/\S+/(?=__consumer_offsets)", "", dump)
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_groups_move_between_kafka_and_pkafka(
+    kafka_classpath: str, zookeeper: ZooKeeper, tmp_path: Path, how: str
+) -> None:
+    """A member goes on in its generation under whichever broker has the directory, and every offset is there."""
+    connect = f"{zookeeper.connect}/moving-{uuid.uuid4().hex[:8]}"
+    settings = {**SETTINGS, "log.dirs": tmp_path / "data"}
+    kafka = KafkaBroker(kafka_classpath, connect, tmp_path / "kafka", overrides=settings)
+    pkafka = Broker(tmp_path / "pkafka", {**settings, "zookeeper.connect": connect, "pkafka.workers": 2})
+    member, generation = "", 0
+    try:
+        turns: list[Either] = [kafka, pkafka, kafka, pkafka]
+        for turn, broker in enumerate(turns):
+            _turn(broker, connect)
+            script = Script(broker.bootstrap)
+            if turn == 0:
+                with talking(broker.bootstrap) as talk:
+                    talk.create(TOPIC, 2)
+                    talk.create("other")
+                find = FindCoordinatorRequest(key="members")
+                wait_for(lambda: not script.client.call(find, 1).error_code, what="the coordinator")  # noqa: B023
+                for group in ("members", "simple", "deleted"):
+                    script.coordinate(group)
+                member, generation = script.settle(
+                    "members", metadata=subscription(TOPIC), session_timeout_ms=60_000
+                )
+                script.commit("deleted", {(TOPIC, 0): 1})
+                script.ask(DeleteGroupsRequest(groups_names=["deleted"]), 1)
+            else:
+                for group in ("members", "simple"):
+                    script.coordinate(group)
+                _check_turn(script, turn, member, generation)
+            script.commit("simple", {(TOPIC, turn % 2): (turn, f"turn {turn}")})
+            [topic] = script.commit(
+                "members", {(TOPIC, 0): turn}, generation=generation, member=member
+            ).topics
+            assert topic.partitions[0].error_code == 0
+            script.client.close()
+            getattr(broker, how)()
+    finally:
+        kafka.kill()
+        pkafka.kill()
+
+
+def _turn(broker: Either, connect: str) -> None:
+    with ZooKeeperStore(connect, create_chroot=True) as store:
+        path = BrokerRegistration.path(0)
+        wait_for(lambda: store.exists(path) is None, what="the end of the other's session")
+    broker.start()
+
+
+def _check_turn(script: Script, turn: int, member: str, generation: int) -> None:
+    """What the broker before left is there."""
+    heartbeat = HeartbeatRequest(group_id="members", generation_id=generation, member_id=member)
+    assert script.ask(heartbeat, 3).error_code == 0
+    [members, deleted] = script.describe("members", "deleted").groups
+    assert (members.group_state, members.protocol_data) == ("Stable", "range")
+    [only] = members.members
+    assert (only.member_id, only.client_id, only.member_assignment) == (member, "raw", b"share")
+    assert only.member_metadata == subscription(TOPIC)
+    assert deleted.group_state == "Dead"
+    assert _offsets(script, "members") == {(TOPIC, 0): (turn - 1, "")}
+    latest = {(TOPIC, (turn - 1) % 2): (turn - 1, f"turn {turn - 1}")}
+    if turn > 1:
+        latest[TOPIC, turn % 2] = (turn - 2, f"turn {turn - 2}")
+    assert _offsets(script, "simple") == latest
+    assert _offsets(script, "deleted") == {}
+
+
+def _offsets(script: Script, group: str) -> dict[tuple[str, int], tuple[int, str]]:
+    answer = script.fetch(group, None, 5)
+    assert answer.error_code == 0, ErrorCode(answer.error_code)
+    return {
+        (topic.name, one.partition_index): (one.committed_offset, one.metadata)
+        for topic in answer.topics
+        for one in topic.partitions
+    }
