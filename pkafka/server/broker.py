@@ -236,7 +236,9 @@ def _supervise(
             clean=clean,
         )
         mains[worker_name(index)] = worker.main(setup)
-    mains[CLEANER] = cleaner.main(cleaner.CleanerSetup(directories=directories, workers=config.workers))
+    mains[CLEANER] = cleaner.main(
+        cleaner.CleanerSetup(config=config, directories=directories, workers=config.workers)
+    )
     pid_file = directories[0].path / PID_FILE
     try:
         pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")

@@ -1,7 +1,8 @@
 """The cleaner process: file work that nobody waits for.
 
-It writes the checkpoint files of the log directories, which all workers share, and unlinks files that their owners have
-renamed away. It owns nothing that cannot be had again: when it dies, the workers tell its successor what was left.
+It writes the checkpoint files of the log directories, which all workers share, unlinks files that their owners have
+renamed away, and compacts logs (log_cleaner.py). It owns nothing that cannot be had again: when it dies, the workers
+tell its successor what was left.
 """
 
 import asyncio
@@ -14,14 +15,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pkafka.clock import Clock, SystemClock
 from pkafka.errors import StorageError
 from pkafka.model import TopicPartition
 from pkafka.server import lifeline
 from pkafka.server.broker_loggers import set_log_level
+from pkafka.server.config import BrokerConfig
 from pkafka.server.ipc import Handler, Payload, Peer
 from pkafka.server.lifeline import ChildExit
-from pkafka.server.supervisor import Birth
-from pkafka.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
+from pkafka.server.log_cleaner import CleanerSettings, LogCleaner
+from pkafka.server.supervisor import CONTROL, Birth
+from pkafka.storage.checkpoints import (
+    CLEANER_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+)
+from pkafka.storage.files import OsFiles
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
@@ -30,6 +40,7 @@ WRITERS: Final = {
     RECOVERY_POINT_FILE: LogDirectory.write_recovery_points,
     LOG_START_OFFSET_FILE: LogDirectory.write_log_start_offsets,
     HIGH_WATERMARK_FILE: LogDirectory.write_high_watermarks,
+    CLEANER_FILE: LogDirectory.write_cleaner_offsets,
 }
 
 
@@ -37,6 +48,7 @@ WRITERS: Final = {
 class CleanerSetup:
     """What the cleaner is told before it is forked."""
 
+    config: BrokerConfig
     directories: Sequence[LogDirectory]
     workers: int
 
@@ -53,9 +65,16 @@ class Cleaner:
         self._pending: set[str] = set()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unlink")
         self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._clock: Clock = SystemClock()
+        self._log_cleaner = LogCleaner(
+            self._workers, CleanerSettings.of(setup.config), clock=self._clock, files=OsFiles()
+        )
         self._operations: dict[str, Handler] = {
             "checkpoint": self._checkpoint,
             "unlink": self._unlink_later,
+            "abort_cleaning": lambda peer, row, _blob, _fds: self._log_cleaner.abort(peer, *row),
+            "broker_config": self._broker_config,
+            "metrics": lambda _peer, _payload, _blob, _fds: self._log_cleaner.metrics(),
         }
         words: dict[str, Handler] = {
             lifeline.PEER: self._meet,
@@ -69,8 +88,11 @@ class Cleaner:
         """Work until told to stop."""
         self._line.note(lifeline.BOOTED)
         beat = asyncio.create_task(self._beat())
+        self._log_cleaner.start()
         try:
-            return await self._ended
+            code = await self._ended
+            await self._log_cleaner.stop()
+            return code
         finally:
             beat.cancel()
 
@@ -78,6 +100,13 @@ class Cleaner:
         while True:
             self._line.note(lifeline.BEAT)
             await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
+
+    def _workers(self) -> list[Peer]:
+        return [peer for name, peer in self._peers.items() if name != CONTROL and not peer.gone]
+
+    def _broker_config(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Take over dynamic broker settings: all that differ from the file, by key."""
+        self._log_cleaner.configure(CleanerSettings.of(self._setup.config.replace(payload)))
 
     def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
         self._peers[name] = Peer(name, socket.socket(fileno=fds[0]), self._operations)

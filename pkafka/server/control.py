@@ -40,7 +40,7 @@ from pkafka.server.metadata import MetadataCache
 from pkafka.server.policies import Policies
 from pkafka.server.producer_ids import ProducerIds, skip_used_ids
 from pkafka.server.registration import DuplicateBrokerIdError, Registration
-from pkafka.server.supervisor import Birth
+from pkafka.server.supervisor import CLEANER, Birth
 from pkafka.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class Control:
         self._birth = birth
         self._loop = asyncio.get_running_loop()
         self._workers: dict[int, Peer] = {}
+        self._cleaner: Peer | None = None
         self._registration: Registration | None = None
         self._failed_directories: set[str] = set()
         self._producer_id_max = -1
@@ -168,6 +169,7 @@ class Control:
         )
         await asyncio.to_thread(self.configs.start, self.store)
         self._identified.set()
+        self._configure_cleaner()
         self._spawn(self.channels.run())
         for index in range(config.workers):
             await self.worker(index)
@@ -210,14 +212,24 @@ class Control:
             for peer in self._workers.values()
         ]
         answers = await asyncio.gather(*calls, return_exceptions=True)
+        cleaner = await self._ask_cleaner()
         partitions = [one for topic in self.metadata.topics.values() for one in topic.partitions.values()]
         facts = BrokerFacts(
             active_controller=self.controller.is_active,
             topics=len(self.metadata.topics),
             partitions=len(partitions),
             offline_partitions=sum(one.leader < 0 for one in partitions),
+            log_cleaner=cleaner,
         )
         return [answer[0] for answer in answers if not isinstance(answer, BaseException)], facts
+
+    async def _ask_cleaner(self) -> Mapping[str, Any]:
+        if self._cleaner is None:
+            return {}
+        try:
+            return (await asyncio.wait_for(self._cleaner.call("metrics"), _METRICS_OF_A_WORKER_MAX_S))[0]  # type: ignore[no-any-return]
+        except (PkafkaError, TimeoutError):
+            return {}
 
     async def _register(self, registration: Registration) -> int:
         """Make the broker's node; the one that a killed run of this broker left goes with its session, in a moment."""
@@ -366,6 +378,10 @@ class Control:
         prefix, _, number = name.rpartition("-")
         if prefix == "worker":
             peer.index = int(number)
+        elif name == CLEANER:
+            self._cleaner = peer
+            if self._identified.is_set():
+                self._configure_cleaner()
 
     def _lost(self, peer: Peer) -> None:
         self._following.discard(peer)
@@ -429,6 +445,11 @@ class Control:
             if self._registration is not None:
                 self._spawn(self._update_registration(self._registration))
             self.tell_workers("broker_config", self._dynamic_broker_settings())
+            self._configure_cleaner()
+
+    def _configure_cleaner(self) -> None:
+        if self._cleaner is not None:
+            self._cleaner.note("broker_config", self._dynamic_broker_settings())
 
     async def _update_registration(self, registration: Registration) -> None:
         try:

@@ -14,9 +14,15 @@ from uuid import uuid4
 
 from pkafka.errors import ApiError, ConfigError, ErrorCode, StorageError
 from pkafka.model import TopicId, TopicPartition
-from pkafka.server.ipc import Peer
+from pkafka.server.compaction import Compaction
+from pkafka.server.ipc import Payload, Peer
 from pkafka.server.turns import Turns
-from pkafka.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
+from pkafka.storage.checkpoints import (
+    CLEANER_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+)
 from pkafka.storage.config import LogConfig
 from pkafka.storage.log import DeletedFiles, Log, LogHooks, PendingFlush
 from pkafka.storage.log_directory import (
@@ -71,6 +77,8 @@ class WorkerLogs:
         """What was just appended to and is to be flushed before that is acknowledged (flush.messages)."""
         self._to_unlink: dict[int, tuple[list[str], int]] = {}
         self._pending_number = 0
+        self._is_open = False
+        self.compaction = Compaction(worker, self._checkpoint_cleaned)
         self._environment = LogEnvironment(
             clock=worker.clock,
             # A segment is scanned in seconds; a log whose recovery point is lost may have thousands of them.
@@ -123,6 +131,8 @@ class WorkerLogs:
                 if topic not in configs:
                     configs[topic] = self.config_of(topic)
                 partition.update_config(configs[topic])
+                if not configs[topic].compacts:
+                    self.compaction.leave(partition.log)
 
     def producer_id_max(self) -> int:
         """The highest id of the producers that the logs know; -1 without any."""
@@ -225,9 +235,13 @@ class WorkerLogs:
             StorageError: the disk refused.
         """
         delay_ms = partition_log.config.file_delete_delay_ms
+        self.compaction.leave(partition_log)
         self._worker.files.take_back([segment.generation for segment in partition_log.segments])
         path = partition_log.rename_for_deletion()
         self._unlink([path], delay_ms)
+        if partition_log.cleaner_checkpoint is not None:
+            # A new topic of that name must not find what was cleaned of this one.
+            self._worker.loop.call_soon(self._checkpoint_cleaned)
 
     def _on_deleted(self, deleted: DeletedFiles, delay_ms: int) -> None:
         self._worker.files.take_back([deleted.segment.generation])
@@ -249,10 +263,17 @@ class WorkerLogs:
         self._cleaner = peer
         for texts, delay_ms in self._to_unlink.values():
             peer.note("unlink", [texts, delay_ms])
+        self._checkpoint_cleaned()
 
     def cleaner_gone(self) -> None:
         """The cleaner died; a successor will introduce itself."""
         self._cleaner = None
+        self.compaction.cleaner_gone()
+
+    def tell_cleaner(self, operation: str, payload: Payload) -> None:
+        """Send a note to the cleaner process, when there is one."""
+        if self._cleaner is not None:
+            self._cleaner.note(operation, payload)
 
     # -- failing --
 
@@ -276,6 +297,8 @@ class WorkerLogs:
     def start(self) -> None:
         """Begin the periodic work."""
         config = self._worker.config
+        self._is_open = True
+        self._checkpoint_cleaned()
         # LogManager's own tasks begin late, so that a start is not slowed down by them (log.initial.task.delay.ms).
         for interval_ms, work in (
             (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
@@ -317,7 +340,7 @@ class WorkerLogs:
         now_ms = self._worker.clock.now_ms()
         # Not the logs that no controller has named yet: the settings of their topics may be unknown here, and by the
         # broker's own what a topic keeps for ever would be gone.
-        named = [partition.log for partition in self._worker.partitions]
+        named = [partition.log for partition in self._worker.partitions if not partition.log.config.compacts]
         await self._each(lambda one: one.delete_old_segments(now_ms), named)
 
     async def _expire_producers(self) -> None:
@@ -383,22 +406,40 @@ class WorkerLogs:
         one.finish_flush(pending)
         return not one.is_closed
 
+    async def sync_directory(self, one: Log) -> None:
+        """Wait until the names in a log's directory are on the disk."""
+        directory = one.directory
+        sync = self._environment.files.fsync_directory
+        try:
+            await self._worker.loop.run_in_executor(self._worker.flushers, sync, directory)
+        except OSError as error:
+            if not one.is_closed:
+                log.error("%s", one.fence(error))
+                self.directory_failed(directory.parent)
+
     # -- checkpoints --
 
     async def _checkpoint_recovery_points(self) -> None:
         self._checkpoint({RECOVERY_POINT_FILE: lambda one: one.recovery_point})
 
     async def _checkpoint_log_starts(self) -> None:
-        self._checkpoint({LOG_START_OFFSET_FILE: lambda one: one.log_start_offset})
+        self._checkpoint({LOG_START_OFFSET_FILE: log_start_offset_to_keep})
 
     async def _checkpoint_high_watermarks(self) -> None:
         self._checkpoint({HIGH_WATERMARK_FILE: lambda one: one.high_watermark})
 
-    def _checkpoint(self, kinds: Mapping[str, Callable[[Log], int]]) -> None:
+    def _checkpoint_cleaned(self) -> None:
+        # A file that knows only half of the logs would have the others cleaned from their start on.
+        if self._is_open:
+            self._checkpoint({CLEANER_FILE: lambda one: one.cleaner_checkpoint})
+
+    def _checkpoint(self, kinds: Mapping[str, Callable[[Log], int | None]]) -> None:
         if self._cleaner is not None:
             self._cleaner.note("checkpoint", self._offsets(kinds))
 
-    def _offsets(self, kinds: Mapping[str, Callable[[Log], int]]) -> dict[str, dict[str, list[list[Any]]]]:
+    def _offsets(
+        self, kinds: Mapping[str, Callable[[Log], int | None]]
+    ) -> dict[str, dict[str, list[list[Any]]]]:
         rows: defaultdict[str, dict[str, list[list[Any]]]] = defaultdict(dict)
         for path in self._directories:
             if path not in self._offline:
@@ -409,7 +450,7 @@ class WorkerLogs:
                 topic, index = one.topic_partition
                 for name, offset_of in kinds.items():
                     offset = offset_of(one)
-                    if name != LOG_START_OFFSET_FILE or log_start_offset_to_keep(one) is not None:
+                    if offset is not None:
                         files[name].append([topic, index, offset])
         return dict(rows)
 
@@ -424,6 +465,7 @@ class WorkerLogs:
         failed: StorageError | None = None
         turns = Turns()
         for one in list(self._worker.partitions.logs()):
+            self.compaction.leave(one)
             try:
                 if one.failure is None:
                     await self._flush_and_close(one)
@@ -435,7 +477,7 @@ class WorkerLogs:
         offsets = self._offsets(
             {
                 RECOVERY_POINT_FILE: lambda one: one.recovery_point,
-                LOG_START_OFFSET_FILE: lambda one: one.log_start_offset,
+                LOG_START_OFFSET_FILE: log_start_offset_to_keep,
                 HIGH_WATERMARK_FILE: lambda one: one.high_watermark,
             }
         )

@@ -95,6 +95,8 @@ class Metrics:
                 len(os.listdir("/dev/fd")),
                 resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             ],
+            "uncleanable": worker.logs.compaction.uncleanable(),
+            "directories": [str(path) for path in worker.log_dirs],
             "offline_directories": [str(path) for path in worker.log_dirs if worker.is_offline(str(path))],
             "logs": [
                 [

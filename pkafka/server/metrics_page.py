@@ -34,6 +34,16 @@ _LOG_GAUGES: Final = (
     ("numlogsegments", "Segments of the log."),
 )
 
+_CLEANER_GAUGES: Final = {
+    "max-buffer-utilization-percent": ("logcleaner", "How full the map of keys was, at the last log."),
+    "cleaner-recopy-percent": ("logcleaner", "How much of the last log was kept."),
+    "max-clean-time-secs": ("logcleaner", "How long the last log took."),
+    "max-compaction-delay-secs": ("logcleaner", "How long a record has been over its largest lag."),
+    "deadthreadcount": ("logcleaner", "Threads of the cleaner that have died."),
+    "max-dirty-percent": ("logcleanermanager", "The dirty part of the dirtiest log."),
+    "time-since-last-run-ms": ("logcleanermanager", "How long ago the cleaner looked for a log last."),
+}
+
 Snapshot = Mapping[str, Any]
 
 
@@ -45,15 +55,23 @@ class BrokerFacts:
         topics: how many topics the cluster has.
         partitions: how many partitions the cluster has.
         offline_partitions: how many of them have no leader.
+        log_cleaner: the gauges of the cleaner process, by Kafka's names.
     """
 
     def __init__(
-        self, *, active_controller: bool, topics: int, partitions: int, offline_partitions: int
+        self,
+        *,
+        active_controller: bool,
+        topics: int,
+        partitions: int,
+        offline_partitions: int,
+        log_cleaner: Mapping[str, int],
     ) -> None:
         self.active_controller = active_controller
         self.topics = topics
         self.partitions = partitions
         self.offline_partitions = offline_partitions
+        self.log_cleaner = log_cleaner
 
 
 def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metric]":
@@ -61,6 +79,7 @@ def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metri
     yield from _topic_families(workers)
     yield from _request_families(workers)
     yield from _log_families(workers)
+    yield from _cleaner_families(workers, facts)
     yield from _process_families(workers)
     yield from _gauge_families(workers, facts)
 
@@ -115,6 +134,30 @@ def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         family = GaugeMetricFamily(f"kafka_log_log_{name}", text, labels=["topic", "partition"])
         for row in rows:
             family.add_metric([row[0], str(row[1])], row[place])
+        yield family
+
+
+def _cleaner_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
+
+    for name, (bean, text) in _CLEANER_GAUGES.items():
+        if name in facts.log_cleaner:
+            family = GaugeMetricFamily(f"kafka_log_{bean}_{name.replace('-', '_')}", text)
+            family.add_metric([], facts.log_cleaner[name])
+            yield family
+    for place, (name, text) in enumerate(
+        (
+            ("partitions_count", "Partitions that could not be cleaned."),
+            ("bytes", "Dirty bytes in them."),
+        ),
+        start=1,
+    ):
+        family = GaugeMetricFamily(
+            f"kafka_log_logcleanermanager_uncleanable_{name}", text, labels=["logdirectory"]
+        )
+        sums = _sum({row[0]: row[place]} for worker in workers for row in worker["uncleanable"])
+        for directory in sorted({path for worker in workers for path in worker["directories"]}):
+            family.add_metric([directory], sums.get(directory, 0))
         yield family
 
 

@@ -430,6 +430,7 @@ class Worker:
                 self, handlers.GROUP_APIS, payload, blob
             ),
             "metrics": lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
+            **self.logs.compaction.operations,
         }
 
     # -- what the control process says --

@@ -278,6 +278,7 @@ class LogDirectory:
         recovery_points = self.recovery_points()
         start_offsets = self.log_start_offsets()
         high_watermarks = self.high_watermarks()
+        cleaner_offsets = self.cleaner_offsets()
         for found in self.partitions():
             topic_partition = found.topic_partition
             if found.kind is not DirectoryKind.LIVE or not owns(topic_partition):
@@ -292,6 +293,7 @@ class LogDirectory:
                 had_clean_shutdown=had_clean_shutdown,
             )
             log.set_high_watermark(high_watermarks.get(topic_partition, log.log_start_offset))
+            log.cleaner_checkpoint = cleaner_offsets.get(topic_partition)
             yield log
 
     def remove_directory(self, path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from pkafka.model import TopicPartition
 from pkafka.server import lifeline
 from pkafka.server.cleaner import Cleaner, CleanerSetup
+from pkafka.server.config import BrokerConfig
 from pkafka.server.ipc import Peer
 from pkafka.server.lifeline import ChildExit
 from pkafka.server.supervisor import Birth
@@ -35,7 +36,10 @@ class Stage:
                 for word in (lifeline.BEAT, lifeline.BOOTED)
             },
         )
-        self.cleaner = Cleaner(CleanerSetup(self.directories, workers=2), birth)
+        config = BrokerConfig.load(
+            None, {"log.dirs": ",".join(str(home) for home in homes), "log.cleaner.enable": "false"}
+        )
+        self.cleaner = Cleaner(CleanerSetup(config, self.directories, workers=2), birth)
         self._life = asyncio.create_task(self.cleaner.run())
         self.failed: list[str] = []
         """What workers heard of failed directories."""

@@ -6,7 +6,8 @@ from typing import Any
 from pkafka.server.latency import Histogram
 from pkafka.server.metrics_page import BrokerFacts, MetricsPage, families
 
-FACTS = BrokerFacts(active_controller=True, topics=2, partitions=5, offline_partitions=1)
+CLEANER = {"max-dirty-percent": 42, "deadthreadcount": 0, "cleaner-recopy-percent": 7}
+FACTS = BrokerFacts(active_controller=True, topics=2, partitions=5, offline_partitions=1, log_cleaner=CLEANER)
 
 
 def worker(**changes: Any) -> dict[str, Any]:
@@ -27,6 +28,8 @@ def worker(**changes: Any) -> dict[str, Any]:
         "leaders": 2,
         "partitions": 3,
         "open_files": [0, 40, 1024],
+        "uncleanable": [],
+        "directories": ["/data/a", "/data/b"],
         "offline_directories": ["/data/b"],
         "logs": [["t", 0, 5000, 0, 10, 1]],
         **changes,
@@ -64,6 +67,17 @@ def test_open_files_are_told_of_each_process() -> None:
 def test_a_directory_that_failed_counts_once_however_many_workers_say_so() -> None:
     found = values([worker(), worker()])
     assert found["kafka_log_logmanager_offlinelogdirectorycount", ()] == 1
+
+
+def test_the_cleaners_gauges_have_kafkas_names() -> None:
+    found = values([worker(uncleanable=[["/data/a", 2, 500]]), worker(uncleanable=[["/data/a", 1, 50]])])
+    assert found["kafka_log_logcleanermanager_max_dirty_percent", ()] == 42
+    assert found["kafka_log_logcleaner_deadthreadcount", ()] == 0
+    assert found["kafka_log_logcleaner_cleaner_recopy_percent", ()] == 7
+    for directory, partitions, size in (("/data/a", 3, 550), ("/data/b", 0, 0)):
+        tag = (("logdirectory", directory),)
+        assert found["kafka_log_logcleanermanager_uncleanable_partitions_count", tag] == partitions
+        assert found["kafka_log_logcleanermanager_uncleanable_bytes", tag] == size
 
 
 def test_request_times_are_in_milliseconds() -> None:
