@@ -251,7 +251,7 @@ class Cast:
             actor.member_id = answer.member_id
         if answer.generation_id != -1:
             actor.generation = answer.generation_id
-            actor.protocol = answer.protocol_type, answer.protocol_name
+            actor.protocol = answer.protocol_type or actor.options["type"], answer.protocol_name
 
     def told(self, name: str, answer: Any) -> list[str]:
         """What an answer says, as lines. To be asked when all answers of a step were heard: they name each other.

@@ -4,6 +4,8 @@ The outcomes in the scripts are the machine's; that Apache Kafka plays them alik
 """
 
 import contextlib
+import functools
+import os
 import select
 import time
 import uuid
@@ -33,8 +35,10 @@ from tests.group_script import (
 )
 from tests.interop.conftest import SYSTEMS, System
 from tests.interop.kafka import running_kafka
-from tests.raw_client import RawClient
+from tests.raw_client import RawClient, at_once
 from tests.talk import talking, wait_for
+from tests.unit.server.groups.machine import MACHINE_SETTINGS
+from tests.unit.server.groups.random_scripts import random_script
 
 SETTINGS = {
     **BROKER_SETTINGS,
@@ -170,6 +174,20 @@ def group_system(
 
 @pytest.mark.parametrize("file", SCRIPTS, ids=[file.stem for file in SCRIPTS])
 def test_a_broker_plays_the_scripts_like_the_machine(group_system: System, file: Path) -> None:
-    text = file.read_text()
-    with contextlib.closing(Wire(group_system.bootstrap)) as wire:
+    _play(group_system, file.read_text())
+
+
+RANDOM_SCRIPTS = int(os.environ.get("PKAFKA_TEST_GROUP_SCRIPTS", "16"))
+AT_ONCE = 4
+
+
+@pytest.mark.parametrize("first", range(AT_ONCE))
+def test_a_broker_plays_random_scripts_like_the_machine(group_system: System, first: int) -> None:
+    seeds = range(first, RANDOM_SCRIPTS, AT_ONCE)
+    scripts = [text_of(random_script(seed, MACHINE_SETTINGS, steps=40)) for seed in seeds]
+    at_once([functools.partial(_play, group_system, script) for script in scripts])
+
+
+def _play(system: System, text: str) -> None:
+    with contextlib.closing(Wire(system.bootstrap)) as wire:
         assert text_of(played(steps_of(text), wire)) == text

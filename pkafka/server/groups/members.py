@@ -4,10 +4,10 @@ Counts that a request asks for (how many wait, how many support a protocol) are 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pkafka.coordination.znode_json import in_scala_order
+from pkafka.coordination.znode_json import string_hash
 from pkafka.model import Millis
 from pkafka.server.groups.events import Protocols
 
@@ -168,19 +168,46 @@ class Members:
         return any(self._supporters[name] == len(self._by_id) for name, _ in protocols)
 
     def vote(self) -> str:
-        """The protocol that most members prefer among those that all support.
-
-        Which of several with as many votes wins is told by the order in which Kafka walks its map of votes (up to four
-        protocols; beyond, its order is another one).
-        """
+        """The protocol that most members prefer among those that all support."""
         votes = Counter(
             next(name for name, _ in member.protocols if self._supporters[name] == len(self._by_id))
             for member in self
         )
-        return max(in_scala_order(votes), key=votes.__getitem__)
+        most = max(votes.values())
+        return next(iter(_in_trie_order([name for name, count in votes.items() if count == most])))
 
     def _support(self, protocols: Protocols, change: int) -> None:
         for name in {name for name, _ in protocols}:
             self._supporters[name] += change
             if not self._supporters[name]:
                 del self._supporters[name]
+
+
+def _in_trie_order(names: Iterable[str]) -> list[str]:
+    """The order in which Kafka looks at as many votes for each of ``names``: that of Scala's immutable hash map.
+
+    Only so do members hear the same choice from a broker of either kind.
+    """
+    return [name for _, name in _walk([(_improved_hash(name), name) for name in names])]
+
+
+def _walk(entries: list[tuple[int, str]], shift: int = 0) -> Iterator[tuple[int, str]]:
+    slots: dict[int, list[tuple[int, str]]] = {}
+    for entry in entries:
+        slots.setdefault(entry[0] >> shift & 31, []).append(entry)
+    shared = []
+    for slot in sorted(slots):
+        if len(slots[slot]) == 1:
+            yield slots[slot][0]
+        else:
+            shared.append(slots[slot])
+    for group in shared:
+        yield from _walk(group, shift + 5) if shift < 30 else group
+
+
+def _improved_hash(text: str) -> int:
+    value = string_hash(text)
+    value = value + ~(value << 9) & 0xFFFFFFFF
+    value ^= value >> 14
+    value = value + (value << 4) & 0xFFFFFFFF
+    return value ^ value >> 10

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.codec import decode, encode
@@ -17,7 +18,12 @@ from pkafka.protocol.schema import Message
 from pkafka.server.groups.effects import Answer, JoinResult, LeaveResult, LeftMember, SyncResult
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
 from pkafka.server.groups.group import Group, GroupSettings, join_refusal
-from tests.group_script import Cast, Command
+from pkafka.server.groups.states import GroupState
+from tests.group_script import BROKER_SETTINGS, Cast, Command
+
+MACHINE_SETTINGS: Final = GroupSettings(
+    **{key.removeprefix("group.").replace(".", "_"): value for key, value in BROKER_SETTINGS.items()}
+)
 
 
 class Machine:
@@ -45,6 +51,7 @@ class Machine:
             request, version = self.cast.request(command)
             name = command.names[0] if command.names else ""
             self._ask(name, request, version, once="once" in command.names)
+            self._pass(0)  # a rebalance that waits for nobody has no time to wait
 
     def outcome(self, expected: Sequence[str] = ()) -> list[str]:
         """What was answered since, by name, and the group where it is another."""
@@ -55,6 +62,34 @@ class Machine:
             self._description = description
             lines.append(description)
         return lines
+
+    @property
+    def waits_for_first_members(self) -> bool:
+        """Whether only time can end the present rebalance, as that of a new group."""
+        return self.group is not None and self.group._initial_delay is not None
+
+    @property
+    def late(self) -> list[tuple[str, str]]:
+        """Who has yet to do something before the group gets on, and what: "join", "sync"."""
+        group, name_of = self.group, self.cast.name_of
+        if group is None:
+            return []
+        if group.state is GroupState.PREPARING_REBALANCE:
+            return [("join", name_of(each.member_id)) for each in group._members if each.join_waiter is None]
+        return [("sync", name_of(each)) for each in sorted(group._members.pending_sync)]
+
+    def has_room_for(self, name: str) -> bool:
+        """Whether the group is not too large for a join of ``name``."""
+        return self.group is None or self.group._has_room_for(self.cast[name].member_id)
+
+    @property
+    def waiting(self) -> dict[str, set[str]]:
+        """Who waits for an answer, and for which: "join", "sync"."""
+        found: dict[str, set[str]] = {}
+        for name, request, _ in self._parked.values():
+            is_join = isinstance(request, join_group.JoinGroupRequest)
+            found.setdefault(name, set()).add("join" if is_join else "sync")
+        return found
 
     # -- what a shell does --
 

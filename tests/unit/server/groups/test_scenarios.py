@@ -8,19 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.server.groups.group import GroupSettings
-from tests.group_script import BROKER_SETTINGS, SCRIPTS, played, steps_of, text_of
-from tests.unit.server.groups.machine import Machine
-
-SETTINGS = GroupSettings(
-    **{key.removeprefix("group.").replace(".", "_"): value for key, value in BROKER_SETTINGS.items()}
-)
+from tests.group_script import SCRIPTS, played, steps_of, text_of
+from tests.unit.server.groups.machine import MACHINE_SETTINGS, Machine
 
 
 @pytest.mark.parametrize("file", SCRIPTS, ids=[file.stem for file in SCRIPTS])
 def test_trace(file: Path) -> None:
     text = file.read_text()
-    actual = text_of(played(steps_of(text), Machine(SETTINGS)))
+    actual = text_of(played(steps_of(text), Machine(MACHINE_SETTINGS)))
     if os.environ.get("PKAFKA_REWRITE"):
         file.write_text(actual)
         return
