@@ -9,31 +9,19 @@ from typing import Any, Final
 import pytest
 
 from pkafka.protocol.messages.delete_groups import DeleteGroupsRequest
-from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest
-from pkafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pkafka.protocol.messages.list_groups import ListGroupsRequest
-from pkafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from pkafka.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
 from pkafka.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from pkafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from pkafka.protocol.messages.sync_group import SyncGroupRequest
 from pkafka.protocol.schema import Message
 from tests.differences import differences
+from tests.group_client import GroupClient, subscription
 from tests.interop.conftest import System
 from tests.interop.test_every_api import comparable
 from tests.raw_client import ClosedByBroker, RawClient
@@ -46,15 +34,12 @@ OTHER: Final = "group-requests-2"
 GONE: Final = "group-requests-gone"
 MISSING: Final = "group-requests-missing"
 
-Commits = dict[tuple[str, int], int | tuple[int, str | None]]
 
-
-class Script:
+class Script(GroupClient):
     """One connection to one system, and all that was answered on it."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-        self.client = RawClient(bootstrap)
+        super().__init__(bootstrap)
         self.answers: list[Any] = []
         self._members: dict[str, str] = {}
 
@@ -86,110 +71,6 @@ class Script:
             member_id, member_id[:-36] + f"#{len(self._members)}" if len(member_id) > 36 else member_id
         )
 
-    # -- shorthand --
-
-    def coordinate(self, group: str) -> None:
-        """Wait until the group's coordinator serves."""
-        request = OffsetFetchRequest(group_id=group, topics=[])
-        wait_for(lambda: not self.client.call(request, 5).error_code, what="the coordinator")
-
-    def commit(
-        self,
-        group: str,
-        commits: Commits,
-        version: int = 7,
-        *,
-        generation: int = -1,
-        member: str = "",
-        **more: Any,
-    ) -> Any:
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for (topic, partition), what in commits.items():
-            offset, metadata = what if isinstance(what, tuple) else (what, "")
-            topics.setdefault(topic, []).append(
-                OffsetCommitRequestPartition(
-                    partition_index=partition, committed_offset=offset, committed_metadata=metadata
-                )
-            )
-        request = OffsetCommitRequest(
-            group_id=group,
-            topics=[OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
-            **more,
-        )
-        if version >= 1:
-            request.generation_id_or_member_epoch, request.member_id = generation, member
-        return self.ask(request, version)
-
-    def fetch(self, group: str, wanted: dict[str, list[int]] | None, version: int = 7) -> Any:
-        if version >= 8:
-            topics = (
-                None
-                if wanted is None
-                else [
-                    OffsetFetchRequestTopics(name=name, partition_indexes=at) for name, at in wanted.items()
-                ]
-            )
-            return self.ask(
-                OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)]), version
-            )
-        old = (
-            None
-            if wanted is None
-            else [OffsetFetchRequestTopic(name=name, partition_indexes=at) for name, at in wanted.items()]
-        )
-        return self.ask(OffsetFetchRequest(group_id=group, topics=old), version)
-
-    def delete_offsets(self, group: str, *keys: tuple[str, int]) -> Any:
-        topics = [
-            OffsetDeleteRequestTopic(
-                name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=index)]
-            )
-            for topic, index in keys
-        ]
-        return self.ask(OffsetDeleteRequest(group_id=group, topics=topics), 0)
-
-    def join(
-        self,
-        group: str,
-        *,
-        version: int = 3,
-        member: str = "",
-        protocol_type: str = "consumer",
-        metadata: bytes = b"",
-        session_timeout_ms: int = 10_000,
-        **more: Any,
-    ) -> Any:
-        return self.ask(
-            JoinGroupRequest(
-                group_id=group,
-                session_timeout_ms=session_timeout_ms,
-                rebalance_timeout_ms=10_000,
-                member_id=member,
-                protocol_type=protocol_type,
-                protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
-                **more,
-            ),
-            version,
-        )
-
-    def settle(self, group: str, **options: Any) -> tuple[str, int]:
-        """A group of one member, all the way to Stable: its id and generation."""
-        joined = self.join(group, **options)
-        mine = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"share")]
-        self.ask(
-            SyncGroupRequest(
-                group_id=group,
-                generation_id=joined.generation_id,
-                member_id=joined.member_id,
-                assignments=mine,
-            ),
-            2,
-        )
-        return joined.member_id, joined.generation_id
-
-    def describe(self, *groups: str, version: int = 5) -> Any:
-        return self.ask(DescribeGroupsRequest(groups=list(groups)), version)
-
     def list(
         self,
         *,
@@ -207,12 +88,6 @@ class Script:
         ]
         self.answers.append(found)
         return found
-
-
-def subscription(*topics: str) -> bytes:
-    """A consumer's metadata, version 0."""
-    body = b"".join(len(name).to_bytes(2, "big") + name.encode() for name in topics)
-    return (0).to_bytes(2, "big") + len(topics).to_bytes(4, "big") + body + (0).to_bytes(4, "big")
 
 
 def committing(script: Script, group: str) -> None:

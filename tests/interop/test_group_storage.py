@@ -12,7 +12,6 @@ import pytest
 from pkafka.coordination.store import NoNodeError
 from pkafka.coordination.znodes import BrokerRegistration
 from pkafka.coordination.zookeeper import ZooKeeperStore
-from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.delete_groups import DeleteGroupsRequest
 from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -22,9 +21,10 @@ from pkafka.protocol.messages.list_groups import ListGroupsRequest
 from pkafka.protocol.messages.sync_group import SyncGroupRequest
 from pkafka.testing import Broker
 from tests.differences import differences, first_difference
+from tests.group_client import subscription
 from tests.interop.conftest import JavaTool
 from tests.interop.kafka import KafkaBroker
-from tests.interop.test_group_requests import Script, subscription
+from tests.interop.test_group_requests import Script
 from tests.talk import talking, wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -100,9 +100,8 @@ def _first_answers(broker: Either, store: ZooKeeperStore) -> list[Any]:
     script.delete_offsets("g", ("missing", 0))
     script.ask(FindCoordinatorRequest(key="g"), 0)
     wait_for(lambda: store.exists("/brokers/topics/__consumer_offsets"), what="the topic")
-    find = FindCoordinatorRequest(key="g")
-    wait_for(lambda: not script.client.call(find, 1).error_code, what="the coordinator")
-    script.ask(find, 1)
+    script.make_topic_of_groups()
+    script.ask(FindCoordinatorRequest(key="g"), 1)
     script.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
     script.client.close()
     return script.answers
@@ -218,8 +217,7 @@ def test_groups_move_between_kafka_and_pkafka(
                 with talking(broker.bootstrap) as talk:
                     talk.create(TOPIC, 2)
                     talk.create("other")
-                find = FindCoordinatorRequest(key="members")
-                wait_for(lambda: not script.client.call(find, 1).error_code, what="the coordinator")  # noqa: B023
+                script.make_topic_of_groups()
                 for group in ("members", "simple", "deleted"):
                     script.coordinate(group)
                 member, generation = script.settle(
@@ -252,27 +250,16 @@ def _turn(broker: Either, connect: str) -> None:
 
 def _check_turn(script: Script, turn: int, member: str, generation: int) -> None:
     """What the broker before left is there."""
-    heartbeat = HeartbeatRequest(group_id="members", generation_id=generation, member_id=member)
-    assert script.ask(heartbeat, 3).error_code == 0
+    assert script.heartbeat("members", member, generation) == 0
     [members, deleted] = script.describe("members", "deleted").groups
     assert (members.group_state, members.protocol_data) == ("Stable", "range")
     [only] = members.members
     assert (only.member_id, only.client_id, only.member_assignment) == (member, "raw", b"share")
     assert only.member_metadata == subscription(TOPIC)
     assert deleted.group_state == "Dead"
-    assert _offsets(script, "members") == {(TOPIC, 0): (turn - 1, "")}
+    assert script.offsets("members") == {(TOPIC, 0): (turn - 1, "")}
     latest = {(TOPIC, (turn - 1) % 2): (turn - 1, f"turn {turn - 1}")}
     if turn > 1:
         latest[TOPIC, turn % 2] = (turn - 2, f"turn {turn - 2}")
-    assert _offsets(script, "simple") == latest
-    assert _offsets(script, "deleted") == {}
-
-
-def _offsets(script: Script, group: str) -> dict[tuple[str, int], tuple[int, str]]:
-    answer = script.fetch(group, None, 5)
-    assert answer.error_code == 0, ErrorCode(answer.error_code)
-    return {
-        (topic.name, one.partition_index): (one.committed_offset, one.metadata)
-        for topic in answer.topics
-        for one in topic.partitions
-    }
+    assert script.offsets("simple") == latest
+    assert script.offsets("deleted") == {}
