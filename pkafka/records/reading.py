@@ -10,7 +10,10 @@ from typing import Final, NamedTuple
 
 from pkafka.records import legacy
 from pkafka.records.batch import (
+    ATTRIBUTE_CODEC,
+    ATTRIBUTES_POSITION,
     BATCH_OVERHEAD,
+    HEADER,
     LOG_OVERHEAD,
     NO_SEQUENCE,
     BatchHeader,
@@ -19,9 +22,10 @@ from pkafka.records.batch import (
     peek,
     read_header,
 )
+from pkafka.records.checksum import crc32c
 from pkafka.records.columns import RecordColumns
 from pkafka.records.compression import Codec, codec_of, decompress
-from pkafka.records.errors import corrupt
+from pkafka.records.errors import RecordError, corrupt
 from pkafka.records.loops import decode_columns, decode_records, offset_deltas
 
 INFLATED_BYTES_MAX: Final = 1 << 30
@@ -120,51 +124,72 @@ def read_batches(
         yield header, decode_batch(view, position, header, inflated_bytes_max=inflated_bytes_max)
 
 
-def read_columns(
-    buffer: Buffer,
+def scan(buffer: Buffer) -> tuple[list[tuple[int, BatchHeader | None]], RecordError | None]:
+    """Every whole batch of a record set, for :func:`decode_columns_at`: nothing of it is decoded but headers.
+
+    Returns:
+        (position, header; None for an old message) of each; and what is wrong with the framing behind them, if
+        anything is.
+    """
+    view = memoryview(buffer)
+    found: list[tuple[int, BatchHeader | None]] = []
+    position, size = 0, len(view)
+    while size - position >= BATCH_OVERHEAD:
+        header = BatchHeader._make(HEADER.unpack_from(view, position))
+        if header.magic != 2 or header.batch_length < BATCH_OVERHEAD - LOG_OVERHEAD:
+            break
+        following = position + header.batch_length + LOG_OVERHEAD
+        if following > size:
+            return found, None
+        found.append((position, header))
+        position = following
+    try:
+        for at, _, magic in iter_entries(view[position:]):
+            found.append((position + at, None if magic < 2 else read_header(view, position + at)))
+    except RecordError as error:
+        return found, error
+    return found, None
+
+
+def decode_columns_at(
+    view: memoryview,
+    position: int,
+    header: BatchHeader | None,
     *,
     check_crc: bool = True,
     from_offset: int = 0,
     skip: Callable[[BatchHeader], bool] | None = None,
     inflated_bytes_max: int = INFLATED_BYTES_MAX,
-) -> Iterator[tuple[BatchHeader, RecordColumns]]:
-    """As :func:`read_batches`, the records as columns; those before ``from_offset`` are left out.
+) -> tuple[BatchHeader, RecordColumns | None]:
+    """One batch that :func:`scan` found, its records as columns; those before ``from_offset`` are left out.
 
     Args:
-        skip: asked about every batch, in order; one that is skipped comes without its records, which nobody decodes.
+        skip: asked about a batch whose checksum is right; one that is skipped comes without its records, which nobody
+            decodes.
+
+    Returns:
+        Its header, and its records where it has any.
 
     Raises:
-        RecordError: CORRUPT_MESSAGE or INVALID_RECORD, a batch is damaged.
+        RecordError: CORRUPT_MESSAGE or INVALID_RECORD, the batch is damaged.
     """
-    view = memoryview(buffer)
-    for position, size, magic in iter_entries(view):
-        if magic < 2:
-            header, records = _read_legacy(view, position, check_crc, inflated_bytes_max)
-            columns = RecordColumns.of(records)
-        else:
-            header = read_header(view, position)
-            if header.last_offset < from_offset:
-                continue
-            if check_crc and not crc_is_valid(view, position, size):
-                raise corrupt(f"the batch at offset {header.base_offset} does not match its checksum")
-            if skip is not None and skip(header):
-                yield header, RecordColumns.of(())
-                continue
-            columns = decode_batch_columns(view, position, header, inflated_bytes_max=inflated_bytes_max)
-        if header.base_offset < from_offset:
-            columns = columns.part(bisect_left(columns.offsets, from_offset))
-        yield header, columns
+    if header is None:
+        header, records = _read_legacy(view, position, check_crc, inflated_bytes_max)
+        columns = RecordColumns.of(records)
+    else:
+        end = position + header.batch_length + LOG_OVERHEAD
+        if check_crc and crc32c(view[position + ATTRIBUTES_POSITION : end]) != header.crc:
+            raise corrupt(f"the batch at offset {header.base_offset} does not match its checksum")
+        if skip is not None and skip(header):
+            return header, None
+        columns = _columns(view, position, header, inflated_bytes_max)
+    if header.base_offset < from_offset:
+        columns = columns.part(bisect_left(columns.offsets, from_offset))
+    return header, columns if columns.values else None
 
 
-def decode_batch_columns(
-    view: memoryview, position: int, header: BatchHeader, *, inflated_bytes_max: int = INFLATED_BYTES_MAX
-) -> RecordColumns:
-    """The records of the v2 batch at ``position``, whose header and checksum have been looked at, as columns.
-
-    Raises:
-        RecordError: CORRUPT_MESSAGE or INVALID_RECORD, the records are damaged.
-    """
-    data = _records_data(view, position, header, inflated_bytes_max)
+def _columns(view: memoryview, position: int, header: BatchHeader, bytes_max: int) -> RecordColumns:
+    data = _records_data(view, position, header, bytes_max)
     count, base = header.records_count, header.base_offset
     keys, values, times, heads, in_order = decode_columns(data, count, header.base_timestamp)
     offsets: Sequence[int] = range(base, base + count)
@@ -196,8 +221,9 @@ def _records_data(view: memoryview, position: int, header: BatchHeader, bytes_ma
     if not 0 <= header.base_offset <= _BASE_OFFSET_MAX:
         raise corrupt(f"no batch can have the base offset {header.base_offset}")
     body = view[position + BATCH_OVERHEAD : position + header.size_bytes]
-    codec = codec_of(header.attributes)
-    return bytes(body) if codec is Codec.NONE else decompress(codec, body, bytes_max=bytes_max)
+    if not header.attributes & ATTRIBUTE_CODEC:
+        return bytes(body)
+    return decompress(codec_of(header.attributes), body, bytes_max=bytes_max)
 
 
 def _read_legacy(

@@ -20,7 +20,7 @@ class Chunk:
         leader_epoch: of the leader that appended them.
     """
 
-    __slots__ = ("_columns", "leader_epoch", "partition", "timestamp_type")
+    __slots__ = ("_columns", "_count", "leader_epoch", "partition", "timestamp_type")
 
     def __init__(
         self, partition: TopicPartition, columns: RecordColumns, timestamp_type: int, leader_epoch: int
@@ -29,9 +29,10 @@ class Chunk:
         self.timestamp_type = timestamp_type
         self.leader_epoch = leader_epoch
         self._columns = columns
+        self._count = len(columns.values)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return self._count
 
     def __repr__(self) -> str:
         offsets = self.offsets

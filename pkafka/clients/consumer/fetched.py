@@ -1,6 +1,7 @@
 """One partition's part of one answer: kept as bytes, decoded batch by batch as it is taken."""
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from pkafka.clients.consumer.chunks import Chunk
 from pkafka.clients.consumer.transactions import AbortedBatches
@@ -8,8 +9,10 @@ from pkafka.errors import ApiError
 from pkafka.model import TopicPartition
 from pkafka.protocol import Buffer
 from pkafka.protocol.messages.fetch import AbortedTransaction
-from pkafka.records.batch import peek, read_header
-from pkafka.records.reading import iter_entries, read_columns
+from pkafka.records.batch import BatchHeader, peek
+from pkafka.records.reading import decode_columns_at, scan
+
+Batches: TypeAlias = list[tuple[int, BatchHeader | None]]
 
 
 class Fetched:
@@ -20,9 +23,6 @@ class Fetched:
         offset: the first that was asked for.
         check_crcs: whether to compare checksums.
         aborted: the aborted transactions among them, for a read_committed reader; None for one that reads everything.
-
-    Raises:
-        ApiError: CORRUPT_MESSAGE, the batches are not framed as batches.
     """
 
     def __init__(
@@ -37,11 +37,13 @@ class Fetched:
         self.partition = partition
         self.next_offset = offset
         """Behind the last record taken, and behind the batches that have none to take."""
-        self.end = max(offset, end_offset(records))
+        view = memoryview(records)
+        batches, damage = scan(view)
+        self.end = max(offset, _end(view, batches))
         """Behind the last whole batch: where the next fetch goes on."""
         self.error: ApiError | None = None
         """What is wrong with the batch at :attr:`next_offset`; nothing comes after it."""
-        self._chunks = self._decode(records, check_crcs, aborted)
+        self._chunks = self._decode(view, batches, damage, check_crcs, aborted)
         self._chunk: Chunk | None = None
         self._taken = 0
 
@@ -73,32 +75,39 @@ class Fetched:
         return chunk.part(start) if start else chunk
 
     def _decode(
-        self, records: Buffer, check_crcs: bool, aborted: list[AbortedTransaction] | None
+        self,
+        view: memoryview,
+        batches: Batches,
+        damage: ApiError | None,
+        check_crcs: bool,
+        aborted: list[AbortedTransaction] | None,
     ) -> Iterator[Chunk]:
         start = self.next_offset
         filter_ = None if aborted is None else AbortedBatches(aborted)
         skip = None if filter_ is None else filter_.skip
-        for header, columns in read_columns(records, check_crc=check_crcs, from_offset=start, skip=skip):
-            if header.is_control:
-                if filter_ is not None and columns:
-                    filter_.note_marker(header, columns.keys[0])
-            elif columns:
-                self.next_offset = columns.offsets[0]
-                yield Chunk(self.partition, columns, header.timestamp_type, header.partition_leader_epoch)
-            self.next_offset = max(self.next_offset, header.last_offset + 1)
+        for position, known in batches:
+            if known is not None and known.last_offset < start:
+                continue
+            header, columns = decode_columns_at(
+                view, position, known, check_crc=check_crcs, from_offset=start, skip=skip
+            )
+            if columns is not None:
+                if header.is_control:
+                    if filter_ is not None:
+                        filter_.note_marker(header, columns.keys[0])
+                else:
+                    self.next_offset = columns.offsets[0]
+                    yield Chunk(
+                        self.partition, columns, header.attributes >> 3 & 1, header.partition_leader_epoch
+                    )
+            self.next_offset = max(self.next_offset, header.base_offset + header.last_offset_delta + 1)
+        if damage is not None:
+            raise damage
 
 
-def end_offset(records: Buffer) -> int:
-    """The first offset behind the last whole batch; -1 where there is none.
-
-    Raises:
-        ApiError: CORRUPT_MESSAGE, a length or magic that no format has.
-    """
-    view = memoryview(records)
-    last = None
-    for position, _, magic in iter_entries(view):
-        last = position, magic
-    if last is None:
+def _end(view: memoryview, batches: Batches) -> int:
+    """The first offset behind the last whole batch; -1 where there is none."""
+    if not batches:
         return -1
-    position, magic = last
-    return read_header(view, position).next_offset if magic >= 2 else peek(view, position)[0] + 1
+    position, header = batches[-1]
+    return peek(view, position)[0] + 1 if header is None else header.next_offset

@@ -146,25 +146,35 @@ class Fetcher:
                 ):
                     self._drop_first()
                     continue
-                try:
-                    chunk = fetched.take(left)
-                except ApiError:
-                    if chunks:
-                        break
-                    raise
                 assert state is not None, partition
-                epoch = state.position_epoch if chunk is None else chunk.leader_epoch
-                self._subscription.advance(partition, fetched.next_offset, epoch)
-                if chunk is None:
+                before = len(chunks)
+                try:
+                    is_empty, left = self._take_from(fetched, left, chunks)
+                except ApiError:
+                    if not chunks:
+                        raise
+                    break
+                finally:
+                    epoch = chunks[-1].leader_epoch if len(chunks) > before else state.position_epoch
+                    self._subscription.advance(partition, fetched.next_offset, epoch)
+                if is_empty:
                     self._drop_first()
-                    continue
-                left -= len(chunk)
-                chunks.append(chunk)
         finally:
             ready.extendleft(reversed(paused))
         if not chunks and self._errors:
             raise self._errors.popleft()
         return chunks
+
+    @staticmethod
+    def _take_from(fetched: Fetched, left: int, chunks: list[Chunk]) -> tuple[bool, int]:
+        """Move chunks of one answer; whether it is empty now, and how many records are wanted still."""
+        while left > 0:
+            chunk = fetched.take(left)
+            if chunk is None:
+                return True, left
+            chunks.append(chunk)
+            left -= len(chunk)
+        return False, left
 
     def drop(self, partition: TopicPartition) -> None:
         """Forget what is kept of a partition, because its position was moved or it was given up."""

@@ -9,10 +9,11 @@ from pkafka.errors import ErrorCode
 from pkafka.records import legacy
 from pkafka.records.batch import stamp_times, write_crc
 from pkafka.records.builder import BatchBuilder, build_batch
+from pkafka.records.columns import RecordColumns
 from pkafka.records.compression import Codec
 from pkafka.records.control import build_end_marker
 from pkafka.records.errors import RecordError
-from pkafka.records.reading import Record, read_batches, read_columns, read_records
+from pkafka.records.reading import Record, decode_columns_at, read_batches, read_records, scan
 from tests.unit.records.golden import RECORDS, WRITTEN_BY_JAVA
 
 pytestmark = pytest.mark.usefixtures("variant")
@@ -178,20 +179,27 @@ def test_nothing_makes_no_batch() -> None:
         BatchBuilder(100).build()
 
 
-def in_columns(data: Any, from_offset: int = 0) -> list[Record]:
-    return [
-        Record(*row)
-        for header, columns in read_columns(data, from_offset=from_offset)
-        if not header.is_control
-        for row in columns.rows()
+def columns_of(data: Any, from_offset: int = 0, *, check_crc: bool = True) -> list[RecordColumns]:
+    view = memoryview(data)
+    batches, damage = scan(view)
+    if damage is not None:
+        raise damage
+    found = [
+        decode_columns_at(view, position, header, check_crc=check_crc, from_offset=from_offset)
+        for position, header in batches
     ]
+    return [columns for header, columns in found if columns is not None and not header.is_control]
+
+
+def in_columns(data: Any, from_offset: int = 0) -> list[Record]:
+    return [Record(*row) for columns in columns_of(data, from_offset) for row in columns.rows()]
 
 
 @given(rows=ROWS, codec=st.sampled_from(Codec), base=st.integers(0, 1 << 60), skipped=st.integers(0, 12))
 def test_columns_hold_what_records_hold(rows: Any, codec: Codec, base: int, skipped: int) -> None:
     data = build_batch(rows, codec=codec, base_offset=base)
     assert in_columns(data, base + skipped) == wanted(rows, base)[skipped:]
-    for _, columns in read_columns(data):
+    for columns in columns_of(data):
         assert len(columns) == len(columns.keys) == len(columns.headers) == len(rows)
         assert list(columns.part(1, 3).rows()) == list(columns.rows())[1:3]
 
@@ -211,13 +219,29 @@ def test_columns_keep_the_holes_that_compaction_leaves_and_one_time_of_appending
     holes[23:27] = (9).to_bytes(4, "big")
     write_crc(holes, 0, len(holes))
     assert in_columns(holes) == list(read_records(holes))
-    ((_, columns),) = read_columns(holes)
+    (columns,) = columns_of(holes)
     assert list(columns.offsets) == [10, 13, 14, 19]
     assert in_columns(holes, 14) == list(read_records(holes, from_offset=14))
     stamped = build_batch([(1, None, b"a", ()), (2, None, b"b", ())])
     stamp_times(stamped, 0, timestamp_type=1, max_timestamp=99)
-    ((_, columns),) = read_columns(stamped)
+    (columns,) = columns_of(stamped)
     assert list(columns.timestamps) == [99, 99]
+
+
+def test_a_scan_finds_whole_batches_and_says_what_is_wrong_behind_them() -> None:
+    one, two = build_batch([(1, None, b"a", ())]), build_batch([(1, None, b"b", ())] * 2, base_offset=1)
+    old = legacy.build_message_set([(3, 5, None, b"old")], magic=1)
+    data = bytes(one + two + old)
+    batches, damage = scan(data)
+    assert damage is None
+    assert [position for position, _ in batches] == [0, len(one), len(one) + len(two)]
+    assert [header and header.records_count for _, header in batches] == [1, 2, None]
+    for end in range(len(one), len(one) + len(two)):
+        assert scan(data[:end]) == (batches[:1], None)
+    for bad in (b"\0" * 16 + b"\7" + b"\0" * 60, b"\0" * 11 + b"\x20" + b"\0" * 4 + b"\2" + b"\0" * 60):
+        found, damage = scan(bytes(one) + bad)
+        assert found == batches[:1]
+        assert isinstance(damage, RecordError)
 
 
 def test_columns_of_a_damaged_batch_are_refused() -> None:
@@ -225,8 +249,8 @@ def test_columns_of_a_damaged_batch_are_refused() -> None:
     data[-2] ^= 1
     with pytest.raises(RecordError):
         in_columns(data)
-    ((_, columns),) = read_columns(data, check_crc=False)
+    (columns,) = columns_of(data, check_crc=False)
     assert len(columns) == 1
     data[57:61] = (1 << 30).to_bytes(4, "big")
     with pytest.raises(RecordError, match="cannot be"):
-        list(read_columns(data, check_crc=False))
+        columns_of(data, check_crc=False)
