@@ -48,7 +48,7 @@ from pkafka.records.loops import partitions_of_keys
 _NO_HEADERS: Final = ()
 _KEYS_REMEMBERED: Final = 4_096
 _ANY_PARTITION: Final = -1
-_SMALL_ENOUGH: Final = 1_000  # below max.request.size by this much, no record needs to be measured exactly
+_SMALL_ENOUGH: Final = 1_000  # so much below its limits, no record needs to be measured exactly
 _numbers: Final = itertools.count(1)
 _open: Final["weakref.WeakSet[Producer]"] = weakref.WeakSet()
 _log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Producer:
         self._sender = Sender(self._cluster, config, self._sensors, self._topics)
         self._accumulator = self._sender.accumulator
         self._partitions_of_keys: dict[tuple[bytes, int], int] = {}
-        self._size_unchecked = config.max_request_size - _SMALL_ENOUGH
+        self._size_unchecked = min(config.max_request_size, config.buffer_memory) - _SMALL_ENOUGH
         self._add_gauges()
         self._sender.start()
         self._closed = False

@@ -349,7 +349,11 @@ class Sender:
             batch.queue.unanswered -= 1
             self._in_flight.pop(batch, None)
             if batch.finished:
-                continue  # its time ran out meanwhile
+                # Its time ran out meanwhile; that it arrived after all matters to the sequence.
+                found = answers.get(batch.queue.partition)
+                if self._idempotence is not None and found is not None and not found.error_code:
+                    self._idempotence.acknowledged(batch, found.base_offset)
+                continue
             if pending.error is not None:
                 self._failed(batch, pending.error, done)
             elif response is None:
