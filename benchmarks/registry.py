@@ -1,10 +1,10 @@
 """Every scenario, in the order in which they run."""
 
 from benchmarks.model import Scenario
-from benchmarks.scenarios import clients, consume, latency, one_record, process, produce
+from benchmarks.scenarios import clients, consume, consumers, latency, one_record, process, produce
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
-    for module in (process, produce, one_record, latency, consume, clients)
+    for module in (process, produce, one_record, latency, consume, clients, consumers)
     for scenario in module.SCENARIOS
 }
