@@ -1,5 +1,6 @@
 """A client that asks about groups, request by request, as a test says."""
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from pkafka.errors import ErrorCode
@@ -9,6 +10,7 @@ from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest
 from pkafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest
+from pkafka.protocol.messages.list_groups import ListGroupsRequest
 from pkafka.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -118,47 +120,58 @@ class GroupClient:
         ]
         return self.ask(OffsetDeleteRequest(group_id=group, topics=topics), 0)
 
-    def join(
+    def join_request(
         self,
         group: str,
         *,
-        version: int = 3,
         member: str = "",
         protocol_type: str = "consumer",
         metadata: bytes = b"",
         session_timeout_ms: int = 10_000,
         **more: Any,
-    ) -> Any:
-        return self.ask(
-            JoinGroupRequest(
-                group_id=group,
-                session_timeout_ms=session_timeout_ms,
-                rebalance_timeout_ms=10_000,
-                member_id=member,
-                protocol_type=protocol_type,
-                protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
-                **more,
-            ),
-            version,
+    ) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=10_000,
+            member_id=member,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+            **more,
         )
+
+    def join(self, group: str, *, version: int = 3, **options: Any) -> Any:
+        """Join, and wait for the generation to begin."""
+        return self.ask(self.join_request(group, **options), version)
+
+    def send_join(self, group: str, *, version: int = 3, **options: Any) -> None:
+        """Join, and leave the answer to whoever receives it."""
+        self.client.send(self.join_request(group, **options), version)
+
+    def sync(self, group: str, member: str, generation: int, shares: Mapping[str, bytes]) -> Any:
+        """Sync, as the leader with everybody's shares."""
+        assignments = [
+            SyncGroupRequestAssignment(member_id=one, assignment=share) for one, share in shares.items()
+        ]
+        request = SyncGroupRequest(
+            group_id=group, generation_id=generation, member_id=member, assignments=assignments
+        )
+        return self.ask(request, 2)
 
     def settle(self, group: str, **options: Any) -> tuple[str, int]:
         """A group of one member, all the way to Stable: its id and generation."""
         joined = self.join(group, **options)
-        mine = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"share")]
-        self.ask(
-            SyncGroupRequest(
-                group_id=group,
-                generation_id=joined.generation_id,
-                member_id=joined.member_id,
-                assignments=mine,
-            ),
-            2,
-        )
+        self.sync(group, joined.member_id, joined.generation_id, {joined.member_id: b"share"})
         return joined.member_id, joined.generation_id
 
     def describe(self, *groups: str, version: int = 5) -> Any:
         return self.ask(DescribeGroupsRequest(groups=list(groups)), version)
+
+    def list_all(self) -> list[Any]:
+        """Every group."""
+        answer = self.ask(ListGroupsRequest(), 4)
+        assert answer.error_code == 0, ErrorCode(answer.error_code)
+        return list(answer.groups)
 
     def heartbeat(self, group: str, member: str, generation: int) -> int:
         """The error code of a heartbeat."""

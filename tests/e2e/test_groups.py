@@ -1,0 +1,214 @@
+"""Groups on a whole broker: any connection reaches the coordinator, and what was acknowledged survives every end."""
+
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.model import CONSUMER_OFFSETS_TOPIC
+from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
+from pkafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from pkafka.testing import Broker, running_broker
+from tests.group_client import GroupClient, subscription
+from tests.talk import talking, wait_for
+
+TOPIC = "t"
+GROUPS = [f"g{number}" for number in range(20)]
+CONNECTIONS = 12
+
+
+@pytest.fixture(scope="module", params=[1, 2, 4], ids=["1-worker", "2-workers", "4-workers"])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    settings = {
+        "pkafka.workers": request.param,
+        "offsets.topic.num.partitions": 8,
+        "group.initial.rebalance.delay.ms": 1_000,
+    }
+    with running_broker(tmp_path_factory.mktemp("groups") / "broker", settings) as broker:
+        prepare(broker)
+        yield broker
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[Broker]:
+    """For tests that stop it."""
+    with running_broker(tmp_path / "broker", {"pkafka.workers": 2}) as broker:
+        prepare(broker)
+        yield broker
+
+
+def prepare(broker: Broker) -> None:
+    """The topic, and groups that are coordinated."""
+    with talking(broker.bootstrap) as talk, GroupClient(broker.bootstrap) as client:
+        talk.create(TOPIC, 4)
+        client.make_topic_of_groups()
+        for group in GROUPS:
+            client.coordinate(group)
+
+
+@pytest.fixture
+def clients(broker: Broker) -> Iterator[list[GroupClient]]:
+    """Connections, which the kernel spreads over the workers."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(GroupClient(broker.bootstrap)) for _ in range(CONNECTIONS)]
+
+
+def test_every_connection_reaches_every_group(clients: list[GroupClient]) -> None:
+    for number, group in enumerate(GROUPS):
+        writer, reader = clients[number % CONNECTIONS], clients[(number + 5) % CONNECTIONS]
+        writer.commit(group, {(TOPIC, 1): (number, "here")})
+        assert reader.offsets(group)[TOPIC, 1] == (number, "here")
+    listed = [{group.group_id for group in client.list_all()} for client in clients]
+    assert all(names >= {*GROUPS} for names in listed)
+    wanted = [
+        OffsetFetchRequestGroup(
+            group_id=group, topics=[OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[1])]
+        )
+        for group in GROUPS
+    ]
+    for client in clients:
+        described = client.ask(DescribeGroupsRequest(groups=GROUPS), 5).groups
+        assert [(one.group_id, one.group_state) for one in described] == [(name, "Empty") for name in GROUPS]
+        fetched = client.ask(OffsetFetchRequest(groups=wanted), 9).groups
+        offsets = [one.topics[0].partitions[0].committed_offset for one in fetched]
+        assert offsets == list(range(len(GROUPS)))
+    deleted = clients[0].delete_groups(*GROUPS).results
+    assert {one.group_id: one.error_code for one in deleted} == dict.fromkeys(GROUPS, 0)
+    assert not {one.group_id for one in clients[1].list_all()} & {*GROUPS}
+
+
+def test_members_meet_whatever_their_connections(clients: list[GroupClient]) -> None:
+    """All join at the same time on connections of their own, the leader tells them what is theirs."""
+    size = 6
+    joined = at_once(
+        [lambda client=client: client.join("meeting", session_timeout_ms=30_000) for client in clients[:size]]
+    )
+    [generation] = {one.generation_id for one in joined}
+    [leader] = {one.leader for one in joined}
+    [told] = [one for one in joined if one.member_id == leader]
+    assert {one.member_id for one in told.members} == {one.member_id for one in joined}
+    shares = {one.member_id: one.member_id.encode() for one in joined}
+    synced = at_once(
+        [
+            lambda client=client, one=one: client.sync(
+                "meeting", one.member_id, generation, shares if one.member_id == leader else {}
+            )
+            for client, one in zip(clients, joined, strict=False)
+        ]
+    )
+    assert [one.assignment for one in synced] == [shares[one.member_id] for one in joined]
+    for number, one in enumerate(joined):
+        assert clients[-1 - number].heartbeat("meeting", one.member_id, generation) == 0
+    for number, one in enumerate(joined):
+        assert clients[number].leave("meeting", one.member_id) == 0
+    assert clients[0].describe("meeting").groups[0].group_state == "Empty"
+
+
+def at_once(calls: list) -> list:  # type: ignore[type-arg]
+    """The results of calls that may wait for each other."""
+    results: list = [None] * len(calls)  # type: ignore[type-arg]
+
+    def run(number: int) -> None:
+        results[number] = calls[number]()
+
+    threads = [threading.Thread(target=run, args=[number]) for number in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert None not in results
+    return results
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_offsets_and_generations_survive_the_broker(own_broker: Broker, how: str) -> None:
+    with GroupClient(own_broker.bootstrap) as client:
+        member, generation = client.settle("g1", metadata=subscription(TOPIC), session_timeout_ms=60_000)
+        client.commit("g1", {(TOPIC, 0): 5}, generation=generation, member=member)
+        for group in GROUPS[2:]:
+            client.commit(group, {(TOPIC, 3): (7, group)})
+        client.commit("gone", {(TOPIC, 0): 1})
+        client.delete_groups("gone")
+    getattr(own_broker, how)()
+    own_broker.start()
+    with GroupClient(own_broker.bootstrap) as client:
+        for group in GROUPS:
+            client.coordinate(group)
+        assert client.heartbeat("g1", member, generation) == 0
+        assert client.offsets("g1") == {(TOPIC, 0): (5, "")}
+        [described] = client.describe("g1").groups
+        assert (described.group_state, described.members[0].member_assignment) == ("Stable", b"share")
+        for group in GROUPS[2:]:
+            assert client.offsets(group) == {(TOPIC, 3): (7, group)}
+        assert client.offsets("gone") == {}
+        assert client.describe("gone").groups[0].group_state == "Dead"
+        assert client.join("g1", member=member, session_timeout_ms=60_000).generation_id == generation + 1
+
+
+def test_a_broker_that_stops_does_not_wait_for_members_that_wait(own_broker: Broker) -> None:
+    """They are told to look for another coordinator."""
+    with GroupClient(own_broker.bootstrap) as first, GroupClient(own_broker.bootstrap) as second:
+        first.settle("g1", session_timeout_ms=60_000)
+        second.send_join("g1")
+        wait_for(lambda: first.describe("g1").groups[0].group_state == "PreparingRebalance", what="the join")
+        own_broker.stop()
+        assert second.client.receive().error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_deleted_topic_takes_its_offsets_along(broker: Broker) -> None:
+    with talking(broker.bootstrap) as talk, GroupClient(broker.bootstrap) as client:
+        talk.create("going")
+        client.coordinate("both")
+        client.coordinate("only")
+        client.commit("both", {("going", 0): 1, (TOPIC, 0): 2})
+        client.commit("only", {("going", 0): 1})
+        talk.delete("going")
+        wait_for(lambda: client.offsets("both") == {(TOPIC, 0): (2, "")}, what="the end of the offsets")
+        wait_for(lambda: client.describe("only").groups[0].group_state == "Dead", what="the end of the group")
+
+
+def test_the_topic_of_offsets_can_be_made_anew(tmp_path: Path) -> None:
+    """Without it nobody coordinates; the next who asks for a coordinator has it made again, empty."""
+    settings = {"pkafka.workers": 2, "offsets.topic.num.partitions": 3}
+    with running_broker(tmp_path / "broker", settings) as broker:
+        prepare(broker)
+        with talking(broker.bootstrap) as talk, GroupClient(broker.bootstrap) as client:
+            client.commit("g1", {(TOPIC, 0): 1})
+            talk.delete(CONSUMER_OFFSETS_TOPIC)
+            wait_for(
+                lambda: client.fetch("g1", None, 5).error_code == ErrorCode.NOT_COORDINATOR,
+                what="the end of the group",
+            )
+            client.make_topic_of_groups()
+            client.coordinate("g1")
+            assert client.offsets("g1") == {}
+            client.commit("g1", {(TOPIC, 0): 2})
+            assert client.offsets("g1") == {(TOPIC, 0): (2, "")}
+
+
+def test_version_1_tells_the_error_of_the_group_for_each_partition(tmp_path: Path) -> None:
+    """It has no other place for it; without a word a client would take it that nothing is committed."""
+    with running_broker(tmp_path / "broker", {}) as broker, GroupClient(broker.bootstrap) as client:
+        [topic] = client.fetch("g", {TOPIC: [0]}, 1).topics
+        assert topic.partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_records_in_the_topic_of_offsets_are_those_of_kafka(own_broker: Broker) -> None:
+    """A consumer of the topic reads keys and values that begin with their versions."""
+    with GroupClient(own_broker.bootstrap) as client, talking(own_broker.bootstrap) as talk:
+        client.commit("g1", {(TOPIC, 2): (9, "m")})
+        records = [
+            record for partition in range(50) for record in talk.read(CONSUMER_OFFSETS_TOPIC, partition)
+        ]
+        [record] = records
+        assert record.key == struct.pack(">hh2sh1si", 1, 2, b"g1", 1, b"t", 2)
+        assert record.value is not None
+        assert record.value[:14] == struct.pack(">hqi", 3, 9, -1)
