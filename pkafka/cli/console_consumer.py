@@ -1,10 +1,14 @@
-"""pk-console-consumer: print records, as kafka-console-consumer.sh; without groups so far."""
+"""pk-console-consumer: print records, as kafka-console-consumer.sh.
+
+Without a group the partitions of ``--topic`` are assigned; Kafka's tool joins a group of a random name, which waits for
+the coordinator and is left behind. Topics of ``--include`` come and go, so such a group is joined for them here too.
+"""
 
 import base64
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -17,22 +21,25 @@ from pkafka.cli.options import (
     client_properties,
     command,
     parse_assignments,
-    require,
     require_brokers,
     stream_output_option,
 )
 from pkafka.cli.output import JsonList, OutputFormat, to_json
 from pkafka.cli.topic_filter import topic_pattern
-from pkafka.model import INTERNAL_TOPICS, TopicPartition
+from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.cluster import TopicView
     from pkafka.clients.consumer import Chunk, Consumer
     from pkafka.tools.console import ShownRecord
+    from pkafka.tools.coordinator_records import Formatter
 
 _POLL_MS: Final = 500
 _CHUNK_RECORDS: Final = 10_000
-_FORMATTERS: Final = ("DefaultMessageFormatter", "LoggingMessageFormatter", "NoOpMessageFormatter")
+_PLAIN_FORMATTERS: Final = ("DefaultMessageFormatter", "LoggingMessageFormatter")
+_SILENT_FORMATTER: Final = "NoOpMessageFormatter"
+_PACKAGES: Final = ("", "org.apache.kafka.tools.consumer", "kafka.tools")
+_NEW_PARTITIONS_S: Final = 5.0
 _CONNECT_MS: Final = 10_000
 _CREATION_MS: Final = 5_000
 _CREATION_POLL_S: Final = 0.05
@@ -45,7 +52,7 @@ _CREATION_POLL_S: Final = 0.05
 @click.option("--partition", type=int, metavar="N", help="Read only this partition.")
 @click.option("--offset", metavar="N|earliest|latest", help="Where to begin in --partition (latest).")
 @click.option("--from-beginning", is_flag=True, help="Begin with the first record.")
-@click.option("--group", metavar="ID", help="Consumer group; not supported yet.")
+@click.option("--group", metavar="ID", help="Join this group: start where it left off, and commit.")
 @click.option("--max-messages", type=int, metavar="N", help="Stop after this many records.")
 @click.option("--timeout-ms", type=int, metavar="MS", help="Stop when no record came for so long.")
 @click.option("--until-end", is_flag=True, help="Stop at the end that the partitions have now.")
@@ -68,7 +75,7 @@ _CREATION_POLL_S: Final = 0.05
     "--formatter",
     default="DefaultMessageFormatter",
     metavar="CLASS",
-    help="Default, Logging or NoOp formatter.",
+    help="Default, Logging or NoOp formatter; those of Kafka for its internal topics.",
 )
 @click.option("--formatter-config", metavar="FILE", help="Properties file for the formatter.")
 @click.option(
@@ -90,7 +97,8 @@ def main(**flags: object) -> int:
     printer = _Printer(flags)
     from pkafka.clients.consumer import Consumer
 
-    with Consumer(_consumer_properties(flags), fail_fast=True) as consumer:
+    properties = _consumer_properties(flags)
+    with Consumer(properties, fail_fast=True) as consumer:
         stopper = _Stopper(consumer)
         try:
             _read(consumer, flags, printer, stopper)
@@ -98,28 +106,22 @@ def main(**flags: object) -> int:
         finally:
             sys.stdout.flush()
             output.note(f"Processed a total of {printer.count} messages")
-        return stopper.status
+    if flags["enable_systest_events"]:
+        output.line("shutdown_complete")
+    return stopper.status
 
 
 def _check(flags: Mapping[str, object]) -> None:
     if bool(flags["topic"]) == bool(flags["include"]):
         raise click.UsageError("Exactly one of --include/--topic is required. ")
-    if flags["partition"] is not None:
-        require(flags, "topic")
-        if flags["group"]:
-            raise click.UsageError("Options group and partition cannot be specified together.")
+    if flags["partition"] is not None and not flags["topic"]:
+        raise click.UsageError("The topic is required when partition is specified.")
     if flags["offset"] is not None:
         if flags["partition"] is None:
             raise click.UsageError("The partition is required when offset is specified.")
         if flags["from_beginning"]:
             raise click.UsageError("Options from-beginning and offset cannot be specified together.")
         _offset(str(flags["offset"]))
-    if flags["group"]:
-        raise CommandError(
-            "--group is not supported by this version of pk-console-consumer; leave it out to read all partitions"
-        )
-    if str(flags["formatter"]).rpartition(".")[2] not in _FORMATTERS:
-        raise CommandError(f"--formatter {flags['formatter']}: only {', '.join(_FORMATTERS)} exist here")
 
 
 def _offset(text: str) -> int:
@@ -153,7 +155,44 @@ def _consumer_properties(flags: Mapping[str, object]) -> dict[str, object]:
         values["auto.offset.reset"] = "earliest"
     values.setdefault("client.id", "console-consumer")
     values.setdefault("default.api.timeout.ms", _CONNECT_MS)
+    _choose_group(values, flags)
     return values
+
+
+def _choose_group(values: dict[str, object], flags: Mapping[str, object]) -> None:
+    """Agree on one group, or on none.
+
+    Raises:
+        click.UsageError: several are named, or one for a partition.
+    """
+    groups = _groups_named(flags)
+    if len(groups) > 1:
+        found = ", ".join(f"'{group}'" for group in sorted(groups))
+        raise click.UsageError(
+            "The group ids provided in different places (directly using '--group', via '--consumer-property', "
+            f"or via '--consumer.config') do not match. Detected group ids: {found}"
+        )
+    if groups and flags["partition"] is not None:
+        raise click.UsageError("Options group and partition cannot be specified together.")
+    if groups:
+        values["group.id"] = groups.pop()
+    elif flags["include"]:
+        from random import randrange
+
+        values["group.id"] = f"console-consumer-{randrange(100_000)}"  # noqa: S311 - a name, as Kafka's tool makes it
+        values.setdefault("enable.auto.commit", False)
+    else:
+        values["enable.auto.commit"] = False
+
+
+def _groups_named(flags: Mapping[str, object]) -> set[str]:
+    """The groups that the flag, the file and the properties name, each for itself: none of them wins."""
+    groups = {str(flags["group"])} if flags["group"] else set()
+    for file, pairs in ((flags["consumer_config"], ()), (None, flags["consumer_property"])):
+        named = client_properties(file, None, pairs, option="--consumer-property").get("group.id")
+        if named is not None:
+            groups.add(str(named))
+    return groups
 
 
 class _Stopper:
@@ -178,9 +217,11 @@ class _Printer:
         from pkafka.tools.console import RecordFormatter
 
         self.count = 0
+        self.position: tuple[TopicPartition, int] | None = None
+        """Where it is within the chunk that is being printed: what comes before this offset was shown."""
         self._form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
         self._skip_errors = bool(flags["skip_message_on_error"])
-        self._is_silent = str(flags["formatter"]).endswith("NoOpMessageFormatter")
+        self._is_silent, self._special = _formatter(str(flags["formatter"]))
         properties = load_properties(str(flags["formatter_config"])) if flags["formatter_config"] else {}
         pairs = flags["formatter_property"]
         assert isinstance(pairs, tuple)
@@ -196,25 +237,24 @@ class _Printer:
         from pkafka.clients.serialization import SerializationError
         from pkafka.tools.console import ShownRecord
 
-        records = chunk.records if records_max is None else chunk.records[:records_max]
+        self.position = (chunk.partition, chunk.offsets[0])
+        if records_max is not None and records_max < len(chunk):
+            chunk = chunk.part(0, records_max)
         if self._is_silent:
-            self.count += len(records)
+            self.count += len(chunk)
             return
-        if self._form is OutputFormat.TEXT and self._formatter.is_value_only:
+        is_text = self._form is OutputFormat.TEXT
+        if is_text and self._special is None and self._formatter.is_value_only:
             end, null = self._formatter.line_separator, self._formatter.null_literal
-            output.raw(b"".join([(null if each.value is None else each.value) + end for each in records]))
-            self.count += len(records)
+            output.raw(b"".join([(null if value is None else value) + end for value in chunk.values]))
+            self.count += len(chunk)
             return
-        for each in records:
+        for offset, timestamp, key, value, headers in chunk.rows():
             shown = ShownRecord(
-                chunk.partition.partition,
-                each.offset,
-                each.timestamp,
-                chunk.timestamp_type,
-                each.key,
-                each.value,
-                each.headers,
+                chunk.partition.partition, offset, timestamp, chunk.timestamp_type, key, value, headers
             )
+            self.position = (chunk.partition, offset + 1)
+            self.count += 1
             try:
                 self._print(chunk.partition.topic, shown)
             except SerializationError as error:
@@ -223,11 +263,13 @@ class _Printer:
                         f"Error processing message, terminating consumer process: {error}", kafka_status=1
                     ) from error
                 output.note(f"Error processing message, skipping this message: {error}")
-            self.count += 1
 
     def _print(self, topic: str, record: "ShownRecord") -> None:
         if self._form is OutputFormat.TEXT:
-            output.raw(self._formatter.format(record))
+            if self._special is not None:
+                output.raw(self._special(record.key, record.value))
+            else:
+                output.raw(self._formatter.format(record, topic))
             return
         row = {
             "topic": topic,
@@ -250,6 +292,27 @@ class _Printer:
             self._document.close({})
 
 
+def _formatter(name: str) -> "tuple[bool, Formatter | None]":
+    """Whether a formatter prints nothing, and what it is if it is one of the internal topics.
+
+    Raises:
+        CommandError: there is none of that name.
+    """
+    package, _, short = name.rpartition(".")
+    if package in _PACKAGES and short in (*_PLAIN_FORMATTERS, _SILENT_FORMATTER):
+        return short == _SILENT_FORMATTER, None
+    from pkafka.tools.coordinator_records import formatter
+
+    found = formatter(name)
+    if found is None:
+        known = ", ".join((*_PLAIN_FORMATTERS, _SILENT_FORMATTER))
+        raise CommandError(
+            f"--formatter {name}: only {known} and those of Kafka's internal topics exist here",
+            status=ExitStatus.USAGE,
+        )
+    return False, found
+
+
 def _json_bytes(data: bytes | None) -> object:
     """Text as a string; what is not UTF-8 as ``{"base64": ...}``."""
     if data is None:
@@ -266,12 +329,8 @@ def _read(consumer: "Consumer", flags: Mapping[str, object], printer: _Printer, 
     wanted = flags["max_messages"]
     limit = wanted if isinstance(wanted, int) and wanted >= 0 else None
     try:
-        for chunks in _polls(consumer, flags):
-            for chunk in chunks:
-                left = None if limit is None else limit - printer.count
-                if left is not None and left <= 0:
-                    return
-                printer.show(chunk, left)
+        for chunks in _polls(consumer, flags, lambda: None if limit is None else limit - printer.count):
+            _show(consumer, chunks, printer)
             sys.stdout.flush()
             if limit is not None and printer.count >= limit:
                 return
@@ -280,29 +339,91 @@ def _read(consumer: "Consumer", flags: Mapping[str, object], printer: _Printer, 
             raise
 
 
-def _polls(consumer: "Consumer", flags: Mapping[str, object]) -> "Iterator[list[Chunk]]":
+def _show(consumer: "Consumer", chunks: "list[Chunk]", printer: _Printer) -> None:
+    """Print chunks; where that fails, what was not shown is not committed as if it had been."""
+    left = list(chunks)
+    try:
+        while left:
+            printer.show(left[0], None)
+            left.pop(0)
+    except BaseException:
+        if left and printer.position is not None:
+            consumer.seek(*printer.position)
+        for chunk in left[1:]:
+            consumer.seek(chunk.partition, chunk.offsets[0])
+        raise
+
+
+def _polls(
+    consumer: "Consumer", flags: Mapping[str, object], left: Callable[[], int | None]
+) -> "Iterator[list[Chunk]]":
     """What each poll gives, until the records end in the way that was asked for."""
     if flags["max_messages"] == 0:
         return
+    assigned = _begin(consumer, flags)
+    ends: dict[TopicPartition, int] = {}
+    silence_ms = flags["timeout_ms"]
+    limit_ms = silence_ms if isinstance(silence_ms, int) and silence_ms >= 0 else None
+    heard = looked = time.monotonic()
+    while True:
+        if flags["until_end"] and _is_at_end(consumer, ends):
+            return
+        quiet_ms = int((time.monotonic() - heard) * 1_000)
+        wait_ms = _POLL_MS if limit_ms is None else max(0, min(_POLL_MS, limit_ms - quiet_ms))
+        room = left()
+        chunks = consumer.poll_chunks(
+            wait_ms, records_max=_CHUNK_RECORDS if room is None else min(room, _CHUNK_RECORDS)
+        )
+        if chunks:
+            yield chunks
+            heard = time.monotonic()
+        elif limit_ms is not None and (time.monotonic() - heard) * 1_000 >= limit_ms:
+            return
+        elif assigned is not None and time.monotonic() - looked > _NEW_PARTITIONS_S:
+            assigned = _with_new_partitions(consumer, str(flags["topic"]), assigned)
+            looked = time.monotonic()
+
+
+def _begin(consumer: "Consumer", flags: Mapping[str, object]) -> list[TopicPartition] | None:
+    """Subscribe, or assign what was asked for; partitions of a topic that may get more of them, or None."""
+    if flags["include"]:
+        consumer.subscribe(pattern=topic_pattern(str(flags["include"])))
+        return None
+    if consumer.config.group_id is not None:
+        consumer.subscribe([str(flags["topic"])])
+        return None
     partitions = _partitions(consumer, flags)
     consumer.assign(partitions)
     if flags["partition"] is not None:
         _seek(consumer, partitions[0], "latest" if flags["offset"] is None else str(flags["offset"]), flags)
-    ends = consumer.end_offsets(partitions) if flags["until_end"] else {}
-    silence_ms = flags["timeout_ms"]
-    quiet_ms = 0
-    while True:
-        if flags["until_end"] and all(consumer.position(each) >= end for each, end in ends.items()):
-            return
-        wait_ms = _POLL_MS
-        if isinstance(silence_ms, int) and silence_ms >= 0:
-            wait_ms = max(0, min(_POLL_MS, silence_ms - quiet_ms))
-        chunks = consumer.poll_chunks(wait_ms, records_max=_CHUNK_RECORDS)
-        quiet_ms = 0 if chunks else quiet_ms + wait_ms
-        if not chunks and isinstance(silence_ms, int) and silence_ms >= 0 and quiet_ms >= silence_ms:
-            return
-        if chunks:
-            yield chunks
+        return None
+    return partitions
+
+
+def _with_new_partitions(
+    consumer: "Consumer", topic: str, partitions: list[TopicPartition]
+) -> list[TopicPartition]:
+    """Read partitions too that the topic did not have before; from their beginning, as nothing of them was seen."""
+    found = consumer.partitions_for(topic)
+    known = set(partitions)
+    new = [
+        each
+        for each in (TopicPartition(topic, view.partition) for view in found.partitions)
+        if each not in known
+    ]
+    if new:
+        consumer.assign([*partitions, *new])
+        consumer.seek_to_beginning(new)
+    return [*partitions, *new]
+
+
+def _is_at_end(consumer: "Consumer", ends: dict[TopicPartition, int]) -> bool:
+    """Whether everything is read that was there when its partition was assigned."""
+    assignment = consumer.assignment()
+    new = [each for each in assignment if each not in ends]
+    if new:
+        ends.update(consumer.end_offsets(new))
+    return bool(assignment) and all(consumer.position(each) >= ends[each] for each in assignment)
 
 
 def _seek(consumer: "Consumer", partition: TopicPartition, offset: str, flags: Mapping[str, object]) -> None:
@@ -317,18 +438,8 @@ def _seek(consumer: "Consumer", partition: TopicPartition, offset: str, flags: M
 
 def _partitions(consumer: "Consumer", flags: Mapping[str, object]) -> list[TopicPartition]:
     number = flags["partition"]
-    if flags["include"]:
-        pattern = topic_pattern(str(flags["include"]))
-        views = [
-            view
-            for view in consumer.topics().values()
-            if pattern.fullmatch(view.name) and view.name not in INTERNAL_TOPICS
-        ]
-        if not views:
-            raise CommandError(f"no topic matches {flags['include']}")
-    else:
-        views = [_topic(consumer, str(flags["topic"]), flags)]
-    found = [TopicPartition(view.name, each.partition) for view in views for each in view.partitions]
+    view = _topic(consumer, str(flags["topic"]), flags)
+    found = [TopicPartition(view.name, each.partition) for each in view.partitions]
     if isinstance(number, int):
         found = [each for each in found if each.partition == number]
         if not found:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from pkafka.clients.serialization import Deserializer, load_deserializer
+from pkafka.clients.serialization import Deserializer, Headers, load_deserializer
 from pkafka.errors import ConfigError, PkafkaError
 
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
@@ -168,8 +168,11 @@ class RecordFormatter:
         """What stands for no value."""
         return self._null
 
-    def format(self, record: ShownRecord) -> bytes:
+    def format(self, record: ShownRecord, topic: str = "") -> bytes:
         """The bytes of one record, line separator included.
+
+        Args:
+            topic: for deserializers that ask where a record was.
 
         Raises:
             SerializationError: a part is not what its deserializer expects.
@@ -182,27 +185,28 @@ class RecordFormatter:
         if self._offset:
             cells.append(b"Offset:%d" % record.offset)
         if self._headers:
-            cells.append(self._headers_text(record))
+            cells.append(self._headers_text(record, topic))
         if self._key:
-            cells.append(self._text("key", record.key))
+            cells.append(self._text("key", record.key, record.headers, topic))
         if self._value:
-            cells.append(self._text("value", record.value))
+            cells.append(self._text("value", record.value, record.headers, topic))
         return self._separator.join(cells) + self._line_separator
 
-    def _headers_text(self, record: ShownRecord) -> bytes:
+    def _headers_text(self, record: ShownRecord, topic: str) -> bytes:
         if not record.headers:
             return b"NO_HEADERS"
         return self._headers_separator.join(
-            name.encode() + b":" + self._text("headers", value) for name, value in record.headers
+            name.encode() + b":" + self._text("headers", value, record.headers, topic)
+            for name, value in record.headers
         )
 
-    def _text(self, part: str, data: bytes | None) -> bytes:
+    def _text(self, part: str, data: bytes | None, headers: Headers, topic: str) -> bytes:
         if data is None:
             return self._null
         reader: Deserializer | None = self._readers.get(part)
         if reader is None:
             return data
-        value = reader.deserialize("", data)
+        value = reader.deserialize(topic, data, headers)
         return value if isinstance(value, bytes) else _java_text(value).encode()
 
 

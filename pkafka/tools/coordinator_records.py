@@ -1,0 +1,162 @@
+"""Records of __consumer_offsets and __transaction_state as text: what Kafka's formatters for these topics print.
+
+The present formatters write JSON, key and value with their versions; the older ones, named after classes of the
+coordinators, write a line. Knows nothing of consumers: bytes in, bytes out.
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+from pkafka.errors import ProtocolError
+from pkafka.model import topic_id_text
+from pkafka.protocol.codec import decode_prefix
+from pkafka.protocol.messages.records.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from pkafka.protocol.messages.records.transaction_log import TransactionLogKey, TransactionLogValue
+from pkafka.protocol.schema import Field, Message, version_range
+
+Formatter: TypeAlias = Callable[[bytes | None, bytes | None], bytes]
+"""Key and value to what is printed; nothing for records that are not of this kind."""
+
+_VERSION: Final = Struct(">h")
+
+
+class _Kind(NamedTuple):
+    """One kind of record."""
+
+    key: type[Message]
+    value: type[Message]
+
+
+_OFFSETS: Final = _Kind(OffsetCommitKey, OffsetCommitValue)
+_GROUPS: Final = _Kind(GroupMetadataKey, GroupMetadataValue)
+_TRANSACTIONS: Final = _Kind(TransactionLogKey, TransactionLogValue)
+
+
+def formatter(name: str) -> Formatter | None:
+    """The formatter of a class name of Kafka 3.9; None for a name that is none of them."""
+    return _FORMATTERS.get(name)
+
+
+def document(message: Message, version: int) -> dict[str, object]:
+    """A message as Kafka's JSON converters write it: the fields of a version under their names in Kafka."""
+    return {
+        _camel(field.name): _json(field, getattr(message, field.name), version)
+        for field in message.__fields__
+        if field.is_in(version)
+        and not (field.is_tagged(version) and getattr(message, field.name) == field.default)
+    }
+
+
+def _as_json(kind: _Kind) -> Formatter:
+    def format_record(key: bytes | None, value: bytes | None) -> bytes:
+        from json import dumps
+
+        found = _decoded(kind.key, key)
+        if found is None:
+            return b""
+        shown: dict[str, object] = {"key": _versioned(*found), "value": None}
+        if value is not None:
+            content = _decoded(kind.value, value)
+            version = _VERSION.unpack_from(value)[0] if len(value) >= _VERSION.size else -1
+            shown["value"] = (
+                {"version": version, "data": "unknown"} if content is None else _versioned(*content)
+            )
+        return dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
+
+    return format_record
+
+
+def _offset_line(key: bytes | None, value: bytes | None) -> bytes:
+    found = _decoded(OffsetCommitKey, key)
+    if found is None:
+        return b""
+    at = found[0]
+    assert isinstance(at, OffsetCommitKey)
+    shown = "NULL"
+    content = None if value is None else _decoded(OffsetCommitValue, value)
+    if content is not None:
+        stored = content[0]
+        assert isinstance(stored, OffsetCommitValue)
+        epoch = "Optional.empty" if stored.leader_epoch < 0 else f"Optional[{stored.leader_epoch}]"
+        expires = "None" if stored.expire_timestamp < 0 else f"Some({stored.expire_timestamp})"
+        shown = (
+            f"OffsetAndMetadata(offset={stored.offset}, leaderEpoch={epoch}, metadata={stored.metadata}, "
+            f"commitTimestamp={stored.commit_timestamp}, expireTimestamp={expires})"
+        )
+    return f"[{at.group},{at.topic},{at.partition}]::{shown}\n".encode()
+
+
+def _group_line(key: bytes | None, value: bytes | None) -> bytes:
+    found = _decoded(GroupMetadataKey, key)
+    if found is None:
+        return b""
+    group = found[0]
+    assert isinstance(group, GroupMetadataKey)
+    shown = "NULL"
+    content = None if value is None else _decoded(GroupMetadataValue, value)
+    if content is not None:
+        stored = content[0]
+        assert isinstance(stored, GroupMetadataValue)
+        protocol = "None" if not stored.protocol_type else f"Some({stored.protocol_type})"
+        members = ", ".join(
+            f"{each.member_id} -> MemberMetadata(memberId={each.member_id}, "
+            f"groupInstanceId={f'Some({each.group_instance_id})' if each.group_instance_id else 'None'}, "
+            f"clientId={each.client_id}, clientHost={each.client_host}, "
+            f"sessionTimeoutMs={each.session_timeout}, rebalanceTimeoutMs={each.rebalance_timeout}, "
+            f"supportedProtocols=List({stored.protocol}))"
+            for each in stored.members
+        )
+        state = "Stable" if stored.members else "Empty"
+        shown = (
+            f"GroupMetadata(groupId={group.group}, generation={stored.generation}, protocolType={protocol}, "
+            f"currentState={state}, members=HashMap({members}))"
+        )
+    return f"{group.group}::{shown}\n".encode()
+
+
+_FORMATTERS: Final[Mapping[str, Formatter]] = {
+    "org.apache.kafka.tools.consumer.OffsetsMessageFormatter": _as_json(_OFFSETS),
+    "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter": _as_json(_GROUPS),
+    "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter": _as_json(_TRANSACTIONS),
+    "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter": _offset_line,
+    "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter": _group_line,
+}
+
+
+def _decoded(cls: type[Message], data: bytes | None) -> tuple[Message, int] | None:
+    """The message behind a version in front, where it is of this class."""
+    if data is None or len(data) < _VERSION.size:
+        return None
+    (version,) = _VERSION.unpack_from(data)
+    if version not in version_range(cls.__versions__):
+        return None
+    try:
+        return decode_prefix(cls, version, data, _VERSION.size)[0], version
+    except ProtocolError:
+        return None
+
+
+def _versioned(message: Message, version: int) -> dict[str, object]:
+    return {"version": version, "data": document(message, version)}
+
+
+def _json(field: Field, value: object, version: int) -> object:
+    if isinstance(value, list):
+        return [_json(field.element or field, each, version) for each in value]
+    if isinstance(value, Message):
+        return document(value, version)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return topic_id_text(bytes(value)) if field.kind == "uuid" else base64.b64encode(value).decode()
+    return value
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(each.title() for each in rest)

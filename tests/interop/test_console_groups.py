@@ -1,0 +1,158 @@
+"""pk-console-consumer as a member of groups, and its formatters of internal topics, beside Kafka's tool."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from pkafka.clients.admin.results import GroupState
+from pkafka.clients.offsets import OffsetAndMetadata
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from tests.interop.conftest import JavaTool, System
+from tests.interop.members import member
+from tests.interop.side_by_side import SideBySide, pk
+from tests.talk import Talk, good, talking, wait_for
+
+CONSUMER = ("console_consumer", "org.apache.kafka.tools.consumer.ConsoleConsumer")
+PROGRAM = "from pkafka.cli.console_consumer import main; main()"
+FORMATTERS = (
+    "org.apache.kafka.tools.consumer.OffsetsMessageFormatter",
+    "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter",
+    "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter",
+    "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter",
+)
+
+
+@pytest.fixture
+def talk(system: System) -> Iterator[Talk]:
+    with talking(system.bootstrap) as talk:
+        yield talk
+
+
+@pytest.fixture
+def side(java_tool: JavaTool, system: System) -> SideBySide:
+    return SideBySide(java_tool, system)
+
+
+def committed(talk: Talk, group: str) -> dict[TopicPartition, int]:
+    found = good(talk.admin.list_group_offsets({group: None})[group])
+    return {partition: at.offset for partition, at in found.items() if isinstance(at, OffsetAndMetadata)}
+
+
+def test_a_group_goes_on_where_it_left_off_whoever_reads(
+    talk: Talk, side: SideBySide, java_tool: JavaTool, topic: str
+) -> None:
+    talk.create(topic)
+    talk.send(topic, *[b"%d" % number for number in range(10)])
+    group, partition = f"g-{topic}", TopicPartition(topic, 0)
+    flags = ("--bootstrap-server", side.bootstrap, "--topic", topic, "--group", group, "--from-beginning")
+    assert pk("console_consumer", *flags, "--max-messages", 3).split() == ["0", "1", "2"]
+    assert committed(talk, group) == {partition: 3}  # and not what else came with the same poll
+    theirs = java_tool(CONSUMER[1], *flags, "--max-messages", "2", "--timeout-ms", "20000")
+    assert theirs.stdout.split() == ["3", "4"]
+    assert committed(talk, group) == {partition: 5}
+    assert pk("console_consumer", *flags, "--until-end").split() == ["5", "6", "7", "8", "9"]
+    assert committed(talk, group) == {partition: 10}
+    listed = {each.group_id: each.state for each in talk.admin.list_groups().groups}
+    assert listed[group] is GroupState.EMPTY  # it left
+
+
+def test_topics_that_match_are_read(talk: Talk, side: SideBySide, topic: str) -> None:
+    for number in range(2):
+        talk.create(f"{topic}-{number}")
+        talk.send(f"{topic}-{number}", b"in %d" % number)
+    talk.create(f"not-{topic}")
+    talk.send(f"not-{topic}", b"not this")
+    flags = ("--bootstrap-server", side.bootstrap, "--include", f"{topic}-.*", "--from-beginning")
+    assert sorted(pk("console_consumer", *flags, "--max-messages", 2).splitlines()) == ["in 0", "in 1"]
+    named = pk("console_consumer", *flags, "--group", f"g-{topic}", "--until-end")
+    assert sorted(named.splitlines()) == ["in 0", "in 1"]
+    assert len(committed(talk, f"g-{topic}")) == 2
+
+
+def test_members_share_partitions_and_a_signal_gives_them_back(
+    talk: Talk, system: System, side: SideBySide, topic: str
+) -> None:
+    talk.create(topic, 2)
+    group = f"g-{topic}"
+    flags = ["--bootstrap-server", side.bootstrap, "--topic", topic, "--group", group, "--from-beginning"]
+    with member(system.bootstrap, group, topic):
+        reading = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *flags, "--property", "print.partition=true"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+
+            def shares() -> list[int]:
+                members = good(talk.admin.describe_groups([group])[group]).members
+                return [len(each.assignment) for each in members]
+
+            wait_for(lambda: shares() == [1, 1], what="a partition for each")
+            for partition in range(2):
+                talk.send(topic, b"v", partition=partition)
+            assert reading.stdout is not None
+            assert reading.stdout.readline().endswith("\tv\n")
+            reading.send_signal(signal.SIGTERM)
+            _, notes = reading.communicate(timeout=20)
+            assert (reading.returncode, notes) == (143, "Processed a total of 1 messages\n")
+            wait_for(lambda: shares() == [2], timeout_s=10, what="both partitions for the other")
+        finally:
+            reading.kill()
+            reading.wait()
+
+
+@pytest.mark.parametrize("formatter", FORMATTERS, ids=lambda each: each.rpartition(".")[2])
+def test_what_the_coordinator_writes_is_shown_alike(
+    talk: Talk, system: System, java_tool: JavaTool, topic: str, formatter: str
+) -> None:
+    talk.create(topic)
+    group, partition = f"g-{topic}", TopicPartition(topic, 0)
+    for metadata in ("", "schön"):
+        good(talk.admin.alter_group_offsets(group, {partition: OffsetAndMetadata(1, metadata, 0)})[partition])
+    good(talk.admin.delete_group_offsets(group, [partition])[partition])
+    with member(system.bootstrap, group, topic, group_instance_id="i"):
+        pass
+    talk.admin.remove_members(group)
+    where = _offsets_partition(group)
+    flags = [
+        "--bootstrap-server",
+        system.bootstrap,
+        "--topic",
+        CONSUMER_OFFSETS_TOPIC,
+        "--partition",
+        str(where),
+    ]
+    flags += ["--offset", "earliest", "--timeout-ms", "3000", "--formatter", formatter]
+    theirs = java_tool(CONSUMER[1], *flags)
+    ours = pk("console_consumer", *flags)
+    assert ours == theirs.stdout
+    assert topic in ours
+
+
+def _offsets_partition(group: str) -> int:
+    """Which of 50 partitions has a group: by Java's hash of its name."""
+    code = 0
+    for letter in group:
+        code = (31 * code + ord(letter)) & 0xFFFFFFFF
+    signed = code - 2**32 if code >= 2**31 else code
+    return abs(signed) % 50
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (("--group", "a", "--consumer-property", "group.id=b"), "do not match. Detected group ids: 'a', 'b'"),
+        (("--group", "a", "--partition", "0"), "Options group and partition cannot be specified together."),
+        (("--offset", "1"), "The partition is required when offset is specified."),
+        (("--formatter", "Nonsense"), "--formatter Nonsense: only"),
+    ],
+)
+def test_what_cannot_be_is_said(wrong: tuple[str, ...], message: str) -> None:
+    command = [sys.executable, "-c", PROGRAM, "--bootstrap-server", "127.0.0.1:1", "--topic", "t", *wrong]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
