@@ -1,0 +1,132 @@
+"""The worker that coordinates a group dies or hangs: nobody waits in silence, and nothing acknowledged is lost."""
+
+import select
+import time
+
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.model import CONSUMER_OFFSETS_TOPIC
+from pkafka.server.groups.records import partition_of
+from pkafka.server.partitions import owner_of
+from pkafka.testing import Broker
+from tests.faults.conftest import MakeBroker
+from tests.faults.family import family, holder, kill, replaced
+from tests.faults.wire import eventually
+from tests.group_client import GroupClient
+from tests.raw_client import ClosedByBroker
+from tests.talk import talking, wait_for
+
+TOPIC = "t"
+PARTITIONS = 4
+KILLED_AFTER_MS = 9_000
+PROMPT_S = 6.0
+"""On a busy machine too: a third of the time after which a silent worker is killed, and some."""
+
+
+def coordinated_by(worker: int, name: str = "g") -> str:
+    """A group of that worker."""
+    groups = (f"{name}{number}" for number in range(1_000))
+    return next(
+        group
+        for group in groups
+        if owner_of(CONSUMER_OFFSETS_TOPIC, partition_of(group, PARTITIONS), 2) == worker
+    )
+
+
+@pytest.fixture
+def broker(make_broker: MakeBroker) -> Broker:
+    broker = make_broker(
+        **{"offsets.topic.num.partitions": PARTITIONS, "pkafka.heartbeat.timeout.ms": KILLED_AFTER_MS}
+    )
+    broker.start()
+    with talking(broker.bootstrap) as talk, GroupClient(broker.bootstrap) as client:
+        talk.create(TOPIC)
+        client.make_topic_of_groups()
+        for worker in range(2):
+            client.coordinate(coordinated_by(worker))
+    return broker
+
+
+def client_of(broker: Broker, name: str) -> GroupClient:
+    """One that is connected to the worker of that name."""
+    while True:
+        client = GroupClient(broker.bootstrap)
+        if eventually(lambda: holder(broker, client.client.port)) == name:  # noqa: B023 - called at once
+            return client
+        client.close()
+
+
+def parked(broker: Broker, waiting: GroupClient, group: str) -> tuple[str, int]:
+    """A group of one member that has not heard yet that ``waiting`` joins; its id and generation."""
+    with client_of(broker, "worker-0") as first:
+        member, generation = first.settle(group, session_timeout_ms=60_000)
+        waiting.send_join(group)
+        wait_for(lambda: first.describe(group).groups[0].group_state == "PreparingRebalance", what="the join")
+        assert not select.select([waiting.client.sock], [], [], 0.2)[0]
+    return member, generation
+
+
+def test_who_waits_for_a_coordinator_that_dies_looks_for_another(broker: Broker) -> None:
+    group = coordinated_by(1)
+    with client_of(broker, "worker-0") as waiting, client_of(broker, "worker-1") as there:
+        member, generation = parked(broker, waiting, group)
+        there.send_join(group)
+        victim = kill(broker, "worker-1")
+        assert waiting.client.receive().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        with pytest.raises(ClosedByBroker):
+            there.client.receive()
+        replaced(broker, victim, "worker-1")
+        waiting.coordinate(group)
+        # The rebalance had no outcome; the members of before are those that the log knows.
+        assert waiting.heartbeat(group, member, generation) == 0
+        assert waiting.heartbeat(coordinated_by(0), "nobody", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_waits_for_a_coordinator_that_hangs_looks_for_another(broker: Broker) -> None:
+    group = coordinated_by(1)
+    with client_of(broker, "worker-0") as waiting, client_of(broker, "worker-0") as other:
+        member, generation = parked(broker, waiting, group)
+        victim = family(broker)["worker-1"]
+        victim.suspend()
+        began = time.monotonic()
+        assert waiting.client.receive().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert time.monotonic() - began < PROMPT_S
+        assert other.heartbeat(group, member, generation) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert other.describe(group).groups[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        replaced(broker, victim, "worker-1", timeout_s=30)
+        other.coordinate(group)
+        assert other.heartbeat(group, member, generation) == 0
+
+
+def test_an_acknowledged_commit_never_goes_back(broker: Broker) -> None:
+    """Whichever worker is killed in the middle of commits to groups of both."""
+    acknowledged = {coordinated_by(worker): 0 for worker in range(2)}
+    attempt = 0
+    for victim_name in ("worker-0", "worker-1", "worker-0"):
+        for _ in range(30):
+            attempt += 1
+            commit_each(broker, acknowledged, attempt)
+        victim = kill(broker, victim_name)
+        attempt += 1
+        commit_each(broker, acknowledged, attempt)
+        replaced(broker, victim, victim_name)
+        with GroupClient(broker.bootstrap) as client:
+            for group, least in acknowledged.items():
+                client.coordinate(group)
+                [(offset, _metadata)] = client.offsets(group).values()
+                assert offset >= least
+
+
+def commit_each(broker: Broker, acknowledged: dict[str, int], offset: int) -> None:
+    """Try to commit; what is acknowledged is noted."""
+    for group in acknowledged:
+        try:
+            with GroupClient(broker.bootstrap) as client:
+                code = client.commit(group, {(TOPIC, 0): offset}).topics[0].partitions[0].error_code
+        except (ClosedByBroker, ConnectionError):
+            continue
+        if code == 0:
+            acknowledged[group] = offset
+        else:
+            assert ErrorCode(code).retriable, ErrorCode(code)
