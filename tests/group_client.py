@@ -73,6 +73,7 @@ class GroupClient:
         *,
         generation: int = -1,
         member: str = "",
+        commit_timestamp: int = -1,
         **more: Any,
     ) -> Any:
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
@@ -80,7 +81,10 @@ class GroupClient:
             offset, metadata = what if isinstance(what, tuple) else (what, "")
             topics.setdefault(topic, []).append(
                 OffsetCommitRequestPartition(
-                    partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                    partition_index=partition,
+                    committed_offset=offset,
+                    committed_metadata=metadata,
+                    commit_timestamp=commit_timestamp,
                 )
             )
         request = OffsetCommitRequest(

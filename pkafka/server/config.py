@@ -42,6 +42,7 @@ DATA_DIRECTORY_DEFAULT: Final = "data"
 # Prefixes under which plug-ins find keys of their own; nobody can know those names.
 _FREE_PREFIXES: Final = ("listener.name.", "rsm.config.", "rlmm.config.", "ssl.", "sasl.", "java.", "log4j.")
 
+_CODEC_MAX: Final = 4
 _TIMESTAMP_LIMITS: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _NO_TIMESTAMP_LIMIT: Final = 2**63 - 1
 
@@ -561,6 +562,10 @@ def _check_replication(config: BrokerConfig) -> None:
             f"must be greater or equal -1 and less or equal to offsets.topic.replication.factor ({replicas})"
         )
         raise ConfigError("offsets.commit.required.acks", problem, acks)
+    codec = config.offsets_topic_compression_codec
+    if not 0 <= codec <= _CODEC_MAX:
+        problem = f"must be the number of a codec, 0 to {_CODEC_MAX}"
+        raise ConfigError("offsets.topic.compression.codec", problem, codec)
 
 
 def _check_network(config: BrokerConfig) -> None:

@@ -2,6 +2,7 @@
 
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
 from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
+from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pkafka.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -212,3 +214,52 @@ def test_records_in_the_topic_of_offsets_are_those_of_kafka(own_broker: Broker) 
         assert record.key == struct.pack(">hh2sh1si", 1, 2, b"g1", 1, b"t", 2)
         assert record.value is not None
         assert record.value[:14] == struct.pack(">hqi", 3, 9, -1)
+
+
+def test_settings_of_groups(tmp_path: Path) -> None:
+    settings = {
+        "group.min.session.timeout.ms": 1_000,
+        "group.max.session.timeout.ms": 20_000,
+        "group.max.size": 1,
+        "offset.metadata.max.bytes": 5,
+        "offsets.retention.minutes": 1,
+        "offsets.retention.check.interval.ms": 200,
+        "offsets.topic.num.partitions": 3,
+        "offsets.topic.segment.bytes": 1_000,
+    }
+    with (
+        running_broker(tmp_path / "broker", settings) as broker,
+        talking(broker.bootstrap) as talk,
+        GroupClient(broker.bootstrap) as client,
+    ):
+        talk.create(TOPIC)
+        client.make_topic_of_groups()
+        client.coordinate("g")
+        client.coordinate("old")
+        for timeout_ms in (999, 20_001):
+            refused = client.join("g", session_timeout_ms=timeout_ms)
+            assert refused.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+        client.settle("g", session_timeout_ms=20_000)
+        assert client.join("g").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        for length, code in ((5, ErrorCode.NONE), (6, ErrorCode.OFFSET_METADATA_TOO_LARGE)):
+            [topic] = client.commit("simple", {(TOPIC, 0): (1, "x" * length)}).topics
+            assert topic.partitions[0].error_code == code
+        # Version 1 says itself when it was.
+        an_hour_ago = time.time_ns() // 1_000_000 - 3_600_000
+        client.commit("old", {(TOPIC, 0): 1}, 1, commit_timestamp=an_hour_ago)
+        wait_for(lambda: client.describe("old").groups[0].group_state == "Dead", what="the expiry")
+        assert client.offsets("simple") == {(TOPIC, 0): (1, "xxxxx")}
+        directories = [*broker.log_dir.glob(f"{CONSUMER_OFFSETS_TOPIC}-*")]
+        assert len(directories) == 3
+        for number in range(30):
+            client.commit("simple", {(TOPIC, 0): number})
+        wait_for(lambda: any(len([*one.glob("*.log")]) > 1 for one in directories), what="a second segment")
+
+
+def test_without_enough_brokers_for_the_replicas_nobody_coordinates(tmp_path: Path) -> None:
+    settings = {"offsets.topic.replication.factor": 2}
+    with running_broker(tmp_path / "broker", settings) as broker, GroupClient(broker.bootstrap) as client:
+        for _ in range(2):
+            found = client.ask(FindCoordinatorRequest(key="g"), 1)
+            assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        assert "Replication factor: 2 larger than available brokers: 1" in broker.log_tail()

@@ -9,6 +9,8 @@ from typing import Final
 
 _BAD_INPUT: Final = "tests/e2e/test_bad_input.py::"
 _CONFIG: Final = "tests/unit/server/test_config.py::"
+_COORDINATOR: Final = "tests/unit/server/groups/test_coordinator.py::"
+_GROUPS: Final = "tests/e2e/test_groups.py::"
 _IDENTITY: Final = "tests/unit/server/test_identity.py::"
 _LIMITS: Final = "tests/e2e/test_limits.py::"
 _LISTENER: Final = "tests/unit/net/test_listener.py::"
@@ -75,6 +77,19 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "security.inter.broker.protocol": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "zookeeper.connect": _CONFIG + "test_a_file_without_log_dirs_never_means_the_temporary_folder",
     "log.initial.task.delay.ms": _WORKER_LOGS + "test_the_tasks_of_the_log_manager_begin_after_their_delay",
+    "group.initial.rebalance.delay.ms": _GROUPS + "test_members_meet_whatever_their_connections",
+    "group.max.session.timeout.ms": _GROUPS + "test_settings_of_groups",
+    "group.max.size": _GROUPS + "test_settings_of_groups",
+    "group.min.session.timeout.ms": _GROUPS + "test_settings_of_groups",
+    "offset.metadata.max.bytes": _GROUPS + "test_settings_of_groups",
+    "offsets.load.buffer.size": _COORDINATOR + "test_loading_reads_in_steps_of_the_buffer",
+    "offsets.retention.check.interval.ms": _GROUPS + "test_settings_of_groups",
+    "offsets.retention.minutes": _GROUPS + "test_settings_of_groups",
+    "offsets.topic.compression.codec": _COORDINATOR + "test_the_codec_of_the_topic_of_offsets",
+    "offsets.topic.num.partitions": _GROUPS + "test_settings_of_groups",
+    "offsets.topic.replication.factor": _GROUPS
+    + "test_without_enough_brokers_for_the_replicas_nobody_coordinates",
+    "offsets.topic.segment.bytes": _GROUPS + "test_settings_of_groups",
     "compression.type": _SETTINGS + "test_compression_type",
     "compression.gzip.level": _SETTINGS + "test_compression_levels",
     "compression.lz4.level": _SETTINGS + "test_compression_levels",
@@ -212,10 +227,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "group.coordinator.new.enable",
         "group.coordinator.rebalance.protocols",
         "group.coordinator.threads",
-        "group.initial.rebalance.delay.ms",
-        "group.max.session.timeout.ms",
-        "group.max.size",
-        "group.min.session.timeout.ms",
         "group.share.delivery.count.limit",
         "group.share.enable",
         "group.share.heartbeat.interval.ms",
@@ -247,16 +258,8 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "log.local.retention.ms",
         "num.replica.alter.log.dirs.threads",
         "num.replica.fetchers",
-        "offset.metadata.max.bytes",
         "offsets.commit.required.acks",
         "offsets.commit.timeout.ms",
-        "offsets.load.buffer.size",
-        "offsets.retention.check.interval.ms",
-        "offsets.retention.minutes",
-        "offsets.topic.compression.codec",
-        "offsets.topic.num.partitions",
-        "offsets.topic.replication.factor",
-        "offsets.topic.segment.bytes",
         "password.encoder.cipher.algorithm",
         "password.encoder.iterations",
         "password.encoder.key.length",

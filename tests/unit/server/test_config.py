@@ -106,6 +106,7 @@ def test_classes_of_java_that_are_not_loaded_are_warned_about(tmp_path: Path) ->
         ("replica.fetch.wait.max.ms=40000", "replica.socket.timeout.ms", "replica.fetch.wait.max.ms"),
         ("replica.lag.time.max.ms=100", "replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
         ("offsets.commit.required.acks=5", "offsets.commit.required.acks", "less or equal"),
+        ("offsets.topic.compression.codec=5", "offsets.topic.compression.codec", "0 to 4"),
         ("queued.max.request.bytes=5", "queued.max.request.bytes", "socket.request.max.bytes"),
         ("max.connections.per.ip=0", "max.connections.per.ip", "max.connections.per.ip.overrides"),
         ("max.connections.per.ip.overrides=host:x", "max.connections.per.ip.overrides", "host:number"),
