@@ -95,6 +95,7 @@ class Commits:
         while True:
             if not self._channel.await_coordinator(deadline_ms):
                 return False
+            self.send_waiting()  # those that were called before are stored before
             future = self._send(offsets)
             self._net.poll_until(future, deadline_ms)
             # Asynchronous commits that were under way ended before this one: their callbacks come first.
@@ -124,18 +125,31 @@ class Commits:
         if not self._config.enable_auto_commit or now_ms < self._next_auto_ms:
             return
         self._next_auto_ms = now_ms + self._config.auto_commit_interval_ms
-        consumed = self._subscription.all_consumed()
+        consumed = self.consumed()
         if consumed:
             self._commit_async(consumed, self._after_auto_commit)
 
     def auto_commit_now(self) -> RequestFuture[None] | None:
         """Begin to store the positions before partitions are given up; None where there is nothing to store."""
-        consumed = self._subscription.all_consumed() if self._config.enable_auto_commit else {}
+        consumed = self.consumed() if self._config.enable_auto_commit else {}
         if not consumed:
             return None
         future = self._send(consumed)
         future.add_listener(lambda _: self._completions.append(_Completion(consumed, None, None)))
         return future
+
+    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What an automatic commit stores: the positions, but not those of topics that were deleted meanwhile.
+
+        The coordinator refuses those as if they were on their way to exist, and Kafka's consumer tries again for
+        ``max.poll.interval.ms`` before it lets go.
+        """
+        view = self._net.cluster.view
+        return {
+            partition: at
+            for partition, at in self._subscription.all_consumed().items()
+            if view.partition(partition) is not None
+        }
 
     def restart_auto_commit(self, now_ms: int) -> None:
         """Count the interval from now on."""
@@ -252,7 +266,7 @@ class Commits:
     def _commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> None:
         if not offsets:
             self._completions.append(_Completion(offsets, None, callback))
-        elif self._membership.coordinator is None:
+        elif self._membership.coordinator is None or self._waiting:
             self._membership.want_coordinator()
             self._waiting.append((offsets, callback, self._membership.lookups_failed))
         else:

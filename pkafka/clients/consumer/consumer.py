@@ -30,8 +30,8 @@ from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords, Rec
 from pkafka.clients.consumer.subscription import (
     EARLIEST,
     LATEST,
+    ConsumerRebalanceListener,
     Leader,
-    Listener,
     Mode,
     Subscription,
 )
@@ -128,7 +128,7 @@ class Consumer:
         topics: Iterable[str] | None = None,
         *,
         pattern: str | re.Pattern[str] | None = None,
-        listener: Listener | None = None,
+        listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Read what the group gives of these topics, or of all whose whole name matches; replaces what was before.
 

@@ -43,7 +43,7 @@ from pkafka.clients.consumer.network import HeartbeatThread
 from pkafka.clients.consumer.rebalance import after_join, before_join
 from pkafka.clients.consumer.subscription import Mode, Subscription
 from pkafka.clients.errors import UnsupportedApiError, WakeupError
-from pkafka.errors import ApiError, ErrorCode
+from pkafka.errors import ErrorCode, PkafkaError
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -465,11 +465,9 @@ class ConsumerCoordinator:
         """Call the user's listener; returns what it raised, for later."""
         log.info("%s partitions: %s", what, ", ".join(map(str, partitions)) or "none")
         listener = self._subscription.listener
-        call = getattr(listener, f"on_partitions_{what}", None)
-        if call is None and what == "lost":
-            call = getattr(listener, "on_partitions_revoked", None)
-        if call is None:
+        if listener is None:
             return None
+        call = getattr(listener, f"on_partitions_{what}")
         began_ms = self._net.now_ms
         try:
             with self._net.gate.outside():
@@ -487,11 +485,11 @@ class ConsumerCoordinator:
 
     def _commit_before_close(self, deadline_ms: int) -> None:
         if self._config.enable_auto_commit:
-            consumed = self._subscription.all_consumed()
+            consumed = self._commits.consumed()
             try:
                 if consumed and not self._commits.commit_sync(consumed, deadline_ms):
                     log.warning("Synchronous auto-commit of offsets %s timed out", consumed)
-            except ApiError as error:
+            except PkafkaError as error:
                 log.warning("Synchronous auto-commit of offsets %s failed: %s", consumed, error)
         self._commits.await_pending(deadline_ms)
 

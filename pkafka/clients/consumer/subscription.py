@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from pkafka.clients.consumer.errors import IllegalStateError
 from pkafka.clients.offsets import OffsetAndMetadata
@@ -21,10 +21,10 @@ LATEST: Final = -1
 _EXCLUSIVE: Final = "Subscription to topics, partitions and pattern are mutually exclusive"
 
 
-class Listener(Protocol):
-    """What a user gives ``subscribe`` to be told of rebalances (CONS-24); any of the methods may be missing.
+class ConsumerRebalanceListener:
+    """What a user gives ``subscribe`` to be told of rebalances (CONS-24); override what is of interest.
 
-    Called by the thread that polls, inside ``poll``, ``unsubscribe`` or ``close``.
+    Called by the thread that polls, inside ``poll``, ``unsubscribe`` or ``close``; the methods may call the consumer.
     """
 
     def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
@@ -34,7 +34,8 @@ class Listener(Protocol):
         """These came; nothing was fetched yet, so that positions can be sought."""
 
     def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """These were taken without a word; somebody else may own them already. Without this method: revoked."""
+        """These were taken without a word; somebody else may own them already."""
+        self.on_partitions_revoked(partitions)
 
 
 class Mode(Enum):
@@ -94,7 +95,7 @@ class Subscription:
         self.wanted_topics: frozenset[str] = frozenset()
         """The topics subscribed: by name, or those that match the pattern now."""
         self.pattern: re.Pattern[str] | None = None
-        self.listener: Listener | None = None
+        self.listener: ConsumerRebalanceListener | None = None
         self.changes = 0
         """Grows whenever the assigned partitions become others."""
         self.topic_changes = 0
@@ -104,7 +105,7 @@ class Subscription:
 
     # -- what is read --
 
-    def subscribe(self, topics: Iterable[str], listener: Listener | None) -> None:
+    def subscribe(self, topics: Iterable[str], listener: ConsumerRebalanceListener | None) -> None:
         """Read what the group gives of these topics.
 
         Raises:
@@ -115,7 +116,7 @@ class Subscription:
         self.wanted_topics = frozenset(topics)
         self.add_group_topics(self.wanted_topics)
 
-    def subscribe_pattern(self, pattern: re.Pattern[str], listener: Listener | None) -> None:
+    def subscribe_pattern(self, pattern: re.Pattern[str], listener: ConsumerRebalanceListener | None) -> None:
         """Read what the group gives of the topics whose whole name matches.
 
         Raises:
