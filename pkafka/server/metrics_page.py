@@ -44,6 +44,13 @@ _CLEANER_GAUGES: Final = {
     "time-since-last-run-ms": ("logcleanermanager", "How long ago the cleaner looked for a log last."),
 }
 
+_GROUP_EVENTS: Final = {
+    "offset_commit": "Offsets committed.",
+    "offset_expiration": "Committed offsets that expired.",
+    "offset_deletion": "Committed offsets that were deleted, with their topic or group or alone.",
+    "group_completed_rebalance": "Rebalances that ended with an assignment.",
+}
+
 Snapshot = Mapping[str, Any]
 
 
@@ -79,6 +86,7 @@ def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metri
     yield from _topic_families(workers)
     yield from _request_families(workers)
     yield from _log_families(workers)
+    yield from _group_families(workers)
     yield from _cleaner_families(workers, facts)
     yield from _process_families(workers)
     yield from _gauge_families(workers, facts)
@@ -135,6 +143,20 @@ def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         for row in rows:
             family.add_metric([row[0], str(row[1])], row[place])
         yield family
+
+
+def _group_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    for name, count in _sum(worker["groups"] for worker in workers).items():
+        text = "Committed offsets." if name == "NumOffsets" else "Groups that this broker coordinates."
+        gauge = GaugeMetricFamily(f"kafka_coordinator_group_groupmetadatamanager_{name.lower()}", text)
+        gauge.add_metric([], count)
+        yield gauge
+    for name, count in _sum(worker["group_events"] for worker in workers).items():
+        counter = CounterMetricFamily(f"kafka_server_group_coordinator_metrics_{name}", _GROUP_EVENTS[name])
+        counter.add_metric([], count)
+        yield counter
 
 
 def _cleaner_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metric]":

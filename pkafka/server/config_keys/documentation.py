@@ -110,7 +110,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "num.replica.fetchers": "How many connections fetch from each leader.",
     "offset.metadata.max.bytes": "The longest text that may be stored with a committed offset.",
     "offsets.commit.timeout.ms": "How long a commit waits for its replicas.",
-    "offsets.load.buffer.size": "How many bytes of the topic of committed offsets are read at a time when it is loaded.",
+    "offsets.load.buffer.size": "How many bytes are read at a time when committed offsets are loaded.",
     "offsets.retention.check.interval.ms": "How often to look for committed offsets that have expired.",
     "offsets.retention.minutes": "How long offsets of a group without members stay.",
     "offsets.topic.compression.codec": "How commits are compressed: 0 not, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",

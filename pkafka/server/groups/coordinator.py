@@ -135,6 +135,15 @@ class GroupCounters:
     offset_deletions: int = 0
     completed_rebalances: int = 0
 
+    def by_name(self) -> dict[str, int]:
+        """The counts, by the names that the page of metrics gives them."""
+        return {
+            "offset_commit": self.offset_commits,
+            "offset_expiration": self.offset_expirations,
+            "offset_deletion": self.offset_deletions,
+            "group_completed_rebalance": self.completed_rebalances,
+        }
+
 
 class GroupCoordinator:
     """See the module.

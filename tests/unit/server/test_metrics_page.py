@@ -31,6 +31,8 @@ def worker(**changes: Any) -> dict[str, Any]:
         "uncleanable": [],
         "directories": ["/data/a", "/data/b"],
         "offline_directories": ["/data/b"],
+        "groups": {"NumOffsets": 5, "NumGroups": 2, "NumGroupsStable": 1},
+        "group_events": {"offset_commit": 7, "group_completed_rebalance": 1},
         "logs": [["t", 0, 5000, 0, 10, 1]],
         **changes,
     }
@@ -55,6 +57,15 @@ def test_counters_of_all_workers_are_added_up() -> None:
     assert found["kafka_server_socketservermetrics_connectioncount", (("listener", "PLAINTEXT"),)] == 4
     assert found["kafka_log_log_size", (("partition", "0"), ("topic", "t"))] == 5000
     assert found["kafka_log_log_size", (("partition", "1"), ("topic", "t"))] == 7000
+
+
+def test_the_groups_of_all_workers_are_counted_under_kafkas_names() -> None:
+    found = values([worker(), worker(groups={"NumOffsets": 1, "NumGroups": 1, "NumGroupsStable": 0})])
+    assert found["kafka_coordinator_group_groupmetadatamanager_numoffsets", ()] == 6
+    assert found["kafka_coordinator_group_groupmetadatamanager_numgroups", ()] == 3
+    assert found["kafka_coordinator_group_groupmetadatamanager_numgroupsstable", ()] == 1
+    assert found["kafka_server_group_coordinator_metrics_offset_commit_total", ()] == 14
+    assert found["kafka_server_group_coordinator_metrics_group_completed_rebalance_total", ()] == 2
 
 
 def test_open_files_are_told_of_each_process() -> None:
