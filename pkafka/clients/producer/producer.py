@@ -505,8 +505,8 @@ class Producer:
         return layout
 
     def _learn(self, topic: str, partition: int | None, deadline_ms: int) -> TopicQueues:
-        if topic not in self._topics and (problem := topic_name_problem(topic)):
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Invalid topic name: {problem}")
+        if topic not in self._topics and topic_name_problem(topic):
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Invalid topics: [{topic}]")
         begun_ms = self._clock.monotonic_ms()
         accumulator = self._accumulator
         with accumulator.lock:
