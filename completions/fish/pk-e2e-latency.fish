@@ -1,0 +1,11 @@
+# Completion of pk-e2e-latency for fish; made by scripts/regenerate.py.
+complete -c pk-e2e-latency -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-e2e-latency -l debug -d 'Show the traceback of a failure.'
+complete -c pk-e2e-latency -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-e2e-latency -l topic -x -d 'Where the records go; made with one partition if it is not there.'
+complete -c pk-e2e-latency -l num-records -x -d 'How many to send, one after the other.'
+complete -c pk-e2e-latency -l producer-acks -x -d 'How many replicas acknowledge (1).'
+complete -c pk-e2e-latency -l record-size -x -d 'Size of every record.'
+complete -c pk-e2e-latency -l command-config -r -F -d 'Properties file for both clients.'
+complete -c pk-e2e-latency -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'
+complete -c pk-e2e-latency -s h -l help -d 'Show this message and exit.'

@@ -1,0 +1,18 @@
+# Completion of pk-verifiable-consumer for fish; made by scripts/regenerate.py.
+complete -c pk-verifiable-consumer -f
+complete -c pk-verifiable-consumer -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-verifiable-consumer -l debug -d 'Show the traceback of a failure.'
+complete -c pk-verifiable-consumer -l topic -x -d 'What to read.'
+complete -c pk-verifiable-consumer -l group-id -x -d 'The group to join.'
+complete -c pk-verifiable-consumer -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-verifiable-consumer -l group-protocol -x -d 'Only classic.'
+complete -c pk-verifiable-consumer -l group-remote-assignor -x -d 'Of the other protocol; not supported.'
+complete -c pk-verifiable-consumer -l group-instance-id -x -d 'Be a static member.'
+complete -c pk-verifiable-consumer -l max-messages -x -d 'How many; -1 until ended from outside.'
+complete -c pk-verifiable-consumer -l session-timeout -x -d 'Of the member (30000).'
+complete -c pk-verifiable-consumer -l verbose -d 'Tell of every record.'
+complete -c pk-verifiable-consumer -l enable-autocommit -d 'Let the consumer commit by itself.'
+complete -c pk-verifiable-consumer -l reset-policy -x -a 'earliest latest none' -d 'Where to begin without an offset (earliest).'
+complete -c pk-verifiable-consumer -l assignment-strategy -x -d 'Who decides which member reads what (RangeAssignor).'
+complete -c pk-verifiable-consumer -l command-config -l consumer.config -r -F -d 'Properties file.'
+complete -c pk-verifiable-consumer -s h -l help -d 'Show this message and exit.'

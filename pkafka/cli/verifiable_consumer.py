@@ -1,0 +1,96 @@
+"""pk-verifiable-consumer: read as a member of a group and tell all of it, as kafka-verifiable-consumer.sh."""
+
+import signal
+from collections.abc import Mapping
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from pkafka.cli.exit_status import ExitStatus, effective
+from pkafka.cli.options import CommandError, client_properties, command, require_brokers
+
+if TYPE_CHECKING:
+    from pkafka.clients.consumer import Consumer
+
+
+@command("pk-verifiable-consumer", kafka_failure=0)
+@click.option("--topic", metavar="NAME", required=True, help="What to read.")
+@click.option("--group-id", metavar="ID", required=True, help="The group to join.")
+@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
+@click.option("--broker-list", metavar="HOST:PORT,...", hidden=True)
+@click.option("--group-protocol", default="classic", metavar="PROTOCOL", help="Only classic.")
+@click.option("--group-remote-assignor", metavar="NAME", help="Of the other protocol; not supported.")
+@click.option("--group-instance-id", metavar="ID", help="Be a static member.")
+@click.option(
+    "--max-messages", type=int, default=-1, metavar="N", help="How many; -1 until ended from outside."
+)
+@click.option("--session-timeout", type=int, default=30_000, metavar="MS", help="Of the member (30000).")
+@click.option("--verbose", is_flag=True, help="Tell of every record.")
+@click.option("--enable-autocommit", is_flag=True, help="Let the consumer commit by itself.")
+@click.option(
+    "--reset-policy",
+    type=click.Choice(["earliest", "latest", "none"]),
+    default="earliest",
+    help="Where to begin without an offset (earliest).",
+)
+@click.option(
+    "--assignment-strategy",
+    default="org.apache.kafka.clients.consumer.RangeAssignor",
+    metavar="CLASS",
+    help="Who decides which member reads what (RangeAssignor).",
+)
+@click.option(
+    "--consumer.config", "--command-config", "consumer_config", metavar="FILE", help="Properties file."
+)
+def main(**flags: object) -> int:
+    """Read a topic in a group, and print what was read, committed, assigned and revoked as JSON."""
+    if str(flags["group_protocol"]).lower() != "classic":
+        raise CommandError(f"--group-protocol {flags['group_protocol']}: only classic is supported")
+    records = flags["max_messages"]
+    assert isinstance(records, int)
+    properties = _properties(flags)
+    from pkafka.cli.verifiable_events import emit
+    from pkafka.clients.consumer import Consumer
+    from pkafka.tools.verifiable import VerifiableConsumer
+
+    consumer = Consumer(properties)
+    stop = _Stop(consumer)
+    tool = VerifiableConsumer(
+        consumer,
+        emit,
+        records=records,
+        commits=not flags["enable_autocommit"],
+        verbose=bool(flags["verbose"]),
+    )
+    tool.run(str(flags["topic"]))
+    if tool.failed_commits:
+        return effective(ExitStatus.FAILURE, kafka_says=0)
+    return stop.status
+
+
+class _Stop:
+    """Lets SIGINT and SIGTERM wake the consumer up, which then leaves its group."""
+
+    def __init__(self, consumer: "Consumer") -> None:
+        self.status = 0
+        self._consumer = consumer
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
+
+    def _stop(self, number: int, _: FrameType | None) -> None:
+        self.status = 128 + number
+        self._consumer.wakeup()
+
+
+def _properties(flags: Mapping[str, object]) -> dict[str, object]:
+    values = client_properties(flags["consumer_config"], flags["bootstrap_server"] or flags["broker_list"])
+    require_brokers(values)
+    values["group.id"] = flags["group_id"]
+    values["session.timeout.ms"] = flags["session_timeout"]
+    values["enable.auto.commit"] = bool(flags["enable_autocommit"])
+    values["auto.offset.reset"] = flags["reset_policy"]
+    values["partition.assignment.strategy"] = flags["assignment_strategy"]
+    if flags["group_instance_id"]:
+        values["group.instance.id"] = flags["group_instance_id"]
+    return values
