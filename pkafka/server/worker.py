@@ -39,7 +39,8 @@ from pkafka.server.delayed import Purgatory, Timer
 from pkafka.server.dispatch import Dispatcher, frame
 from pkafka.server.fetch_sessions import FetchSessionCache
 from pkafka.server.groups import routing
-from pkafka.server.groups.coordinator import CoordinatorSettings, GroupCoordinator
+from pkafka.server.groups.coordinator import GroupCoordinator
+from pkafka.server.groups.hosted import CoordinatorSettings
 from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.handlers import delete_records, describe_log_dirs, list_offsets, offset_for_leader_epoch
 from pkafka.server.handlers import fetch as fetch_handler
@@ -179,7 +180,7 @@ class Worker:
         self._opened.set()
         self.logs.start()
         self.spawn(self._sweep_idle())
-        self.spawn(self.groups.expire_for_ever())
+        self.spawn(self.groups.offsets.expire_for_ever())
 
     def give_up(self, reason: str) -> None:
         """Nothing is left that this worker, or one in its place, could do: the broker stops."""
@@ -224,7 +225,7 @@ class Worker:
         for index in list(self._acceptors):
             self._stop_accepting(index)
         # Members that wait for their group find another coordinator, or this one when it is back.
-        self.groups.resign()
+        self.groups.hosted.resign()
         await self._drain()
         for connection in list(self.connections):
             connection.close()
@@ -651,12 +652,12 @@ class Worker:
         self.fetches.check(key)
         if key[0] == CONSUMER_OFFSETS_TOPIC:
             if key in self.partitions.led:
-                self.groups.begin(key[1])
+                self.groups.hosted.begin(key[1])
             else:
-                self.groups.end(key[1])
+                self.groups.hosted.end(key[1])
 
     def _metadata_changed(self, change: MetadataChange) -> None:
-        self.groups.partitions_deleted(change.deleted)
+        self.groups.offsets.partitions_deleted(change.deleted)
 
     def _offsets_partitions(self) -> int:
         """How many partitions __consumer_offsets has, or is going to have."""

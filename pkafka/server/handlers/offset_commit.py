@@ -19,7 +19,7 @@ from pkafka.protocol.messages.offset_commit import (
 )
 from pkafka.protocol.schema import Message
 from pkafka.server.dispatch import RequestContext
-from pkafka.server.groups.coordinator import Outcomes, java_length
+from pkafka.server.groups.offset_keeper import Outcomes, java_length
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
 from pkafka.server.groups.routing import Caller, to_owner
@@ -61,7 +61,7 @@ def serve(
         )
         for key, one in known.items()
     }
-    outcomes = worker.groups.commit(
+    outcomes = worker.groups.offsets.commit(
         request.group_id,
         request.member_id,
         request.group_instance_id,

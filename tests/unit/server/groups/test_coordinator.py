@@ -10,10 +10,11 @@ import pytest
 from pkafka.clock import ManualClock
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
-from pkafka.server.groups.coordinator import CoordinatorSettings, GroupCoordinator
+from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.effects import JoinResult, SyncResult
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
 from pkafka.server.groups.group import GroupSettings
+from pkafka.server.groups.hosted import CoordinatorSettings
 from pkafka.server.groups.offsets_log import Committed, OffsetsLog
 from pkafka.server.groups.records import (
     CommittedOffset,
@@ -55,12 +56,12 @@ class Bench:
 
     async def load(self) -> "Bench":
         for partition in range(PARTITIONS):
-            self.groups.begin(partition)
+            self.groups.hosted.begin(partition)
         await until(lambda: not any(self.refusal(f"{number}") for number in range(30)))
         return self
 
     def refusal(self, group: str) -> ErrorCode:
-        return self.groups.refusal(group)
+        return self.groups.hosted.refusal(group)
 
     def commit(
         self, group: str, *, generation: int = -1, member: str = "", **offsets: CommittedOffset
@@ -70,10 +71,10 @@ class Bench:
             if not offsets
             else {(name, ord(name) - 97): one for name, one in offsets.items()}
         )
-        return self.groups.commit(group, member, None, generation, commits)
+        return self.groups.offsets.commit(group, member, None, generation, commits)
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
-        error, found = self.groups.committed(group, None, require_stable=False)
+        error, found = self.groups.offsets.committed(group, None, require_stable=False)
         assert error is ErrorCode.NONE
         return {key: one.offset for key, one in found.items() if isinstance(one, CommittedOffset)}
 
@@ -146,7 +147,7 @@ def test_a_group_is_found_by_whoever_loads_its_partition_next(tmp_path: Path) ->
         )
         assert described.members[0].assignment == b"share"
         assert after.groups.heartbeat("g", member, None, 1) is ErrorCode.NONE
-        assert after.groups.committed("g", [B], require_stable=True)[1] == {
+        assert after.groups.offsets.committed("g", [B], require_stable=True)[1] == {
             B: CommittedOffset(7, 5, 2, "meta")
         }
         assert after.offsets("simple") == {A: 1}
@@ -157,13 +158,13 @@ def test_a_group_is_found_by_whoever_loads_its_partition_next(tmp_path: Path) ->
 def test_a_worker_that_leads_nothing_coordinates_nothing(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         groups = Bench(bench.worker).groups
-        assert groups.refusal("g") is ErrorCode.NOT_COORDINATOR
-        assert groups.refusal("") is ErrorCode.INVALID_GROUP_ID
-        assert groups.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NOT_COORDINATOR}
-        assert groups.committed("g", None, require_stable=False) == (ErrorCode.NOT_COORDINATOR, {})
+        assert groups.hosted.refusal("g") is ErrorCode.NOT_COORDINATOR
+        assert groups.hosted.refusal("") is ErrorCode.INVALID_GROUP_ID
+        assert groups.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NOT_COORDINATOR}
+        assert groups.offsets.committed("g", None, require_stable=False) == (ErrorCode.NOT_COORDINATOR, {})
         assert groups.describe("g") is ErrorCode.NOT_COORDINATOR
         assert groups.delete("g") is ErrorCode.NOT_COORDINATOR
-        assert groups.delete_offsets("g", [A]) == (ErrorCode.NOT_COORDINATOR, {})
+        assert groups.offsets.delete("g", [A]) == (ErrorCode.NOT_COORDINATOR, {})
         assert groups.leave("g", [Leaving(member_id="m")]).error is ErrorCode.NOT_COORDINATOR
         assert groups.overview() == (ErrorCode.NONE, [])
 
@@ -173,9 +174,9 @@ def test_a_worker_that_leads_nothing_coordinates_nothing(tmp_path: Path) -> None
 def test_while_a_partition_loads_its_members_go_on(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         groups = Bench(bench.worker).groups
-        partition = groups.partition_of("g")
-        groups.begin(partition)
-        assert groups.refusal("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        partition = groups.hosted.partition_of("g")
+        groups.hosted.begin(partition)
+        assert groups.hosted.refusal("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert groups.heartbeat("g", "m", None, 1) is ErrorCode.NONE
         synced = groups.sync("g", SyncRequest(member_id="m", generation=1))
         assert isinstance(synced, SyncResult)
@@ -184,7 +185,7 @@ def test_while_a_partition_loads_its_members_go_on(tmp_path: Path) -> None:
         assert isinstance(joined, JoinResult)
         assert joined.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert groups.overview()[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        await until(lambda: groups.refusal("g") is ErrorCode.NONE)
+        await until(lambda: groups.hosted.refusal("g") is ErrorCode.NONE)
         assert groups.heartbeat("g", "m", None, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
     on_bench(tmp_path, body)
@@ -195,11 +196,11 @@ def test_who_waits_is_told_when_the_coordinator_moves(tmp_path: Path) -> None:
         await bench.stable("g")
         waiting = bench.groups.join("g", joining())
         assert isinstance(waiting, asyncio.Future)
-        bench.groups.end(bench.groups.partition_of("g"))
+        bench.groups.hosted.end(bench.groups.hosted.partition_of("g"))
         assert (await waiting).error is ErrorCode.NOT_COORDINATOR
-        assert bench.groups.refusal("g") is ErrorCode.NOT_COORDINATOR
-        bench.groups.begin(bench.groups.partition_of("g"))
-        await until(lambda: bench.groups.refusal("g") is ErrorCode.NONE)
+        assert bench.groups.hosted.refusal("g") is ErrorCode.NOT_COORDINATOR
+        bench.groups.hosted.begin(bench.groups.hosted.partition_of("g"))
+        await until(lambda: bench.groups.hosted.refusal("g") is ErrorCode.NONE)
         described = bench.groups.describe("g")
         assert not isinstance(described, ErrorCode)
         assert described.state is GroupState.STABLE
@@ -211,14 +212,14 @@ def test_a_loading_that_is_overtaken_leaves_nothing(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         bench.commit("g")
         groups = Bench(bench.worker).groups
-        partition = groups.partition_of("g")
-        groups.begin(partition)
-        groups.end(partition)
-        assert groups.refusal("g") is ErrorCode.NOT_COORDINATOR
-        groups.begin(partition)
-        await until(lambda: groups.refusal("g") is ErrorCode.NONE)
+        partition = groups.hosted.partition_of("g")
+        groups.hosted.begin(partition)
+        groups.hosted.end(partition)
+        assert groups.hosted.refusal("g") is ErrorCode.NOT_COORDINATOR
+        groups.hosted.begin(partition)
+        await until(lambda: groups.hosted.refusal("g") is ErrorCode.NONE)
         await asyncio.sleep(0.01)
-        assert groups.committed("g", None, require_stable=False)[1] == {A: ONE}
+        assert groups.offsets.committed("g", None, require_stable=False)[1] == {A: ONE}
 
     on_bench(tmp_path, body)
 
@@ -227,11 +228,11 @@ def test_resigning_tells_everybody_and_takes_nothing_new(tmp_path: Path) -> None
     async def body(bench: Bench) -> None:
         await bench.stable("g")
         waiting = bench.groups.join("g", joining())
-        bench.groups.resign()
+        bench.groups.hosted.resign()
         assert isinstance(waiting, asyncio.Future)
         assert (await waiting).error is ErrorCode.NOT_COORDINATOR
-        bench.groups.begin(0)
-        assert bench.groups.refusal("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        bench.groups.hosted.begin(0)
+        assert bench.groups.hosted.refusal("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert bench.groups.overview() == (ErrorCode.COORDINATOR_NOT_AVAILABLE, [])
 
     on_bench(tmp_path, body)
@@ -252,7 +253,7 @@ def test_a_group_larger_than_is_allowed_by_now_rebalances_when_loaded(tmp_path: 
         )
         assert isinstance(synced, SyncResult)
         after = Bench(bench.worker)
-        after.groups._settings = CoordinatorSettings(group=GroupSettings(max_size=1))
+        after.groups.hosted.settings = CoordinatorSettings(group=GroupSettings(max_size=1))
         await after.load()
         described = after.groups.describe("g")
         assert not isinstance(described, ErrorCode)
@@ -363,7 +364,7 @@ def test_outcomes_of_appends_may_come_after_the_coordinator_has_moved(tmp_path: 
         committed = bench.commit("other")
         assert isinstance(synced, asyncio.Future)
         for partition in range(PARTITIONS):
-            bench.groups.end(partition)
+            bench.groups.hosted.end(partition)
         assert (await synced).error is ErrorCode.NOT_COORDINATOR
         log.commit()
         assert await committed == {A: ErrorCode.NONE}
@@ -374,7 +375,7 @@ def test_outcomes_of_appends_may_come_after_the_coordinator_has_moved(tmp_path: 
 def test_a_commit_too_large_for_the_topic(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         names = [f"{number:050d}" for number in range(30_000)]
-        outcomes = bench.groups.commit("g", "", None, -1, {(name, 0): ONE for name in names})
+        outcomes = bench.groups.offsets.commit("g", "", None, -1, {(name, 0): ONE for name in names})
         assert isinstance(outcomes, dict)
         assert set(outcomes.values()) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
         assert bench.offsets("g") == {}
@@ -400,13 +401,13 @@ def test_what_expires_is_gone_for_the_next_coordinator_too(tmp_path: Path) -> No
         bench.commit("h", a=CommittedOffset(1, now))
         member = await bench.stable("m")
         bench.groups.leave("m", [Leaving(member_id=member)])
-        await bench.groups.expire_offsets()
-        assert bench.groups.gauges()["NumGroups"] == 2, "an empty group without offsets is removed"
+        await bench.groups.offsets.expire_offsets()
+        assert bench.groups.hosted.gauges()["NumGroups"] == 2, "an empty group without offsets is removed"
         bench.clock.advance(ms=MINUTE_MS)
-        await bench.groups.expire_offsets()
+        await bench.groups.offsets.expire_offsets()
         assert bench.offsets("g") == {B: 2}
         assert [group.group_id for group in bench.groups.overview()[1]] == ["g"]
-        assert bench.groups.counters.offset_expirations == 2
+        assert bench.groups.hosted.counters.offset_expirations == 2
         assert (await bench.records("h"))[-1] == (OffsetKey("h", *A), None)
         assert (await bench.records("m"))[-1] == (GroupKey("m"), None)
         after = await Bench(bench.worker).load()
@@ -420,11 +421,11 @@ def test_deleted_topics_take_their_offsets_along(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         bench.commit("g", a=ONE, b=ONE)
         bench.commit("h", a=ONE)
-        bench.groups.partitions_deleted([A, ("x", 0)])
+        bench.groups.offsets.partitions_deleted([A, ("x", 0)])
         assert bench.offsets("g") == {B: 1}
         assert [group.group_id for group in bench.groups.overview()[1]] == ["g"]
         assert (await bench.records("g"))[-1] == (OffsetKey("g", *A), None)
-        assert bench.groups.counters.offset_deletions == 2
+        assert bench.groups.hosted.counters.offset_deletions == 2
 
     on_bench(tmp_path, body)
 
@@ -448,11 +449,11 @@ def test_a_deleted_group_is_gone_with_all_that_it_had(tmp_path: Path) -> None:
 def test_offsets_are_deleted_where_nobody_consumes_them(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         bench.commit("g", a=ONE, b=ONE)
-        assert bench.groups.delete_offsets("g", [A]) == (ErrorCode.NONE, {A: ErrorCode.NONE})
+        assert bench.groups.offsets.delete("g", [A]) == (ErrorCode.NONE, {A: ErrorCode.NONE})
         assert bench.offsets("g") == {B: 1}
         await bench.stable("c", protocol_type="connect")
-        assert bench.groups.delete_offsets("c", [A]) == (ErrorCode.NON_EMPTY_GROUP, {})
-        assert bench.groups.delete_offsets("nobody", [A]) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
+        assert bench.groups.offsets.delete("c", [A]) == (ErrorCode.NON_EMPTY_GROUP, {})
+        assert bench.groups.offsets.delete("nobody", [A]) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
 
     on_bench(tmp_path, body)
 
@@ -500,7 +501,7 @@ def test_gauges(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         await bench.stable("g")
         bench.commit("h", a=ONE, b=ONE)
-        assert bench.groups.gauges() == {
+        assert bench.groups.hosted.gauges() == {
             "NumOffsets": 2,
             "NumGroups": 2,
             "NumGroupsEmpty": 1,
@@ -509,7 +510,7 @@ def test_gauges(tmp_path: Path) -> None:
             "NumGroupsStable": 1,
             "NumGroupsDead": 0,
         }
-        assert bench.groups.counters.by_name() == {
+        assert bench.groups.hosted.counters.by_name() == {
             "offset_commit": 2,
             "offset_expiration": 0,
             "offset_deletion": 0,

@@ -1,0 +1,241 @@
+"""The requests about committed offsets, and what becomes of offsets that nobody needs (GROUP-11, GROUP-12)."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from pkafka.errors import ErrorCode
+from pkafka.records.builder import RecordFields
+from pkafka.server.groups.group import Group
+from pkafka.server.groups.hosted import Entry, HostedGroups
+from pkafka.server.groups.offsets import CONSUMER_PROTOCOL, GroupOffsets, Holder, PartitionKey
+from pkafka.server.groups.records import (
+    CommittedOffset,
+    encode_group_key,
+    encode_offset_key,
+    encode_offset_value,
+)
+from pkafka.server.groups.states import GroupState
+from pkafka.server.turns import Turns
+
+log = logging.getLogger(__name__)
+
+Outcomes: TypeAlias = dict[PartitionKey, ErrorCode]
+
+_COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
+_COORDINATOR_NOT_AVAILABLE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    }
+)
+_TOO_LARGE: Final = frozenset(
+    {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE}
+)
+_NO_ACKS: Final = 0
+
+
+class OffsetKeeper:
+    """See the module.
+
+    Args:
+        hosted: the groups of the worker.
+    """
+
+    def __init__(self, hosted: HostedGroups) -> None:
+        self._hosted = hosted
+
+    def commit(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        commits: Mapping[PartitionKey, CommittedOffset],
+    ) -> "Outcomes | asyncio.Future[Outcomes]":
+        """OffsetCommit: the outcome of each partition."""
+        error = self._hosted.refusal(group_id, is_empty_id_allowed=True)
+        if error is not ErrorCode.NONE:
+            return dict.fromkeys(commits, error)
+        entry = self._hosted.find(group_id)
+        if entry is None:
+            if generation >= 0:
+                return dict.fromkeys(commits, ErrorCode.ILLEGAL_GENERATION)
+            entry = self._hosted.create(group_id)
+        error = entry.group.check_commit(member_id, instance_id, generation, self._hosted.timer.now_ms())
+        self._hosted.settle(entry)
+        if error is not ErrorCode.NONE:
+            return dict.fromkeys(commits, error)
+        return self._store_offsets(entry, commits)
+
+    def _store_offsets(
+        self, entry: Entry, commits: Mapping[PartitionKey, CommittedOffset]
+    ) -> "Outcomes | asyncio.Future[Outcomes]":
+        chars_max = self._hosted.settings.offset_metadata_chars_max
+        accepted = {key: one for key, one in commits.items() if java_length(one.metadata) <= chars_max}
+        outcomes = dict.fromkeys(commits, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        if not accepted:
+            return outcomes
+        group_id = entry.group.group_id
+        now_ms = self._hosted.clock.now_ms()
+        records = [
+            (now_ms, encode_offset_key(group_id, *key), encode_offset_value(one), ())
+            for key, one in accepted.items()
+        ]
+        answered: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
+
+        def committed(error: ErrorCode, batch_offset: int) -> None:
+            if error is ErrorCode.NONE:
+                entry.offsets.stored(accepted, batch_offset)
+                self._hosted.counters.offset_commits += len(accepted)
+            else:
+                log.error("Offsets of group %s could not be written: %s", group_id, error.name)
+                entry.offsets.failed(accepted)
+            outcomes.update(dict.fromkeys(accepted, _commit_error(error)))
+            if not answered.done():
+                answered.set_result(outcomes)
+
+        entry.offsets.stage(accepted)
+        self._hosted.log.append(entry.partition, records, committed)
+        return answered.result() if answered.done() else answered
+
+    def committed(
+        self, group_id: str, keys: Iterable[PartitionKey] | None, *, require_stable: bool
+    ) -> tuple[ErrorCode, dict[PartitionKey, CommittedOffset | ErrorCode | None]]:
+        """OffsetFetch: the error of the group, and for each partition the offset, None, or its own error.
+
+        Args:
+            keys: None for all that have an offset.
+        """
+        error = self._hosted.refusal(group_id, is_empty_id_allowed=True)
+        if error is not ErrorCode.NONE:
+            return error, {}
+        entry = self._hosted.find(group_id)
+        if entry is None:
+            return ErrorCode.NONE, dict.fromkeys(keys or ())
+        offsets = entry.offsets
+        found: dict[PartitionKey, CommittedOffset | ErrorCode | None] = {}
+        for key in offsets.partitions() if keys is None else keys:
+            is_unstable = require_stable and offsets.is_unstable(key)
+            found[key] = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else offsets.get(key)
+        return ErrorCode.NONE, found
+
+    def delete(self, group_id: str, keys: Sequence[PartitionKey]) -> tuple[ErrorCode, Outcomes]:
+        """OffsetDelete: the error of the group, or the outcome of each partition."""
+        error = self._hosted.refusal(group_id)
+        if error is not ErrorCode.NONE:
+            return error, {}
+        entry = self._hosted.find(group_id)
+        if entry is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND, {}
+        group = entry.group
+        is_empty = group.state is GroupState.EMPTY
+        if not is_empty and group.protocol_type != CONSUMER_PROTOCOL:
+            return ErrorCode.NON_EMPTY_GROUP, {}
+        outcomes = {
+            key: (
+                ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                if not is_empty and group.is_subscribed_to(key[0])
+                else ErrorCode.NONE
+            )
+            for key in keys
+        }
+        eligible = [key for key, outcome in outcomes.items() if outcome is ErrorCode.NONE]
+        if eligible:
+            self._hosted.counters.offset_deletions += self.clean(
+                entry, lambda offsets: offsets.remove(eligible)
+            )
+        return ErrorCode.NONE, outcomes
+
+    # -- cleaning --
+
+    def partitions_deleted(self, deleted: Iterable[PartitionKey]) -> None:
+        """Topics were deleted, and with them what groups committed for them."""
+        gone = frozenset(deleted)
+        if not gone:
+            return
+        for entry in list(self._hosted.entries()):
+            keys = entry.offsets.among(gone)
+            if keys:
+                self._hosted.counters.offset_deletions += self.clean(
+                    entry, partial(GroupOffsets.remove, keys=keys)
+                )
+
+    async def expire_for_ever(self) -> None:
+        """Look for what has expired, every ``offsets.retention.check.interval.ms``."""
+        while True:
+            await asyncio.sleep(self._hosted.settings.offsets_retention_check_interval_ms / 1000)
+            await self.expire_offsets()
+
+    async def expire_offsets(self) -> None:
+        """Let go of expired offsets, and of groups that have neither members nor offsets."""
+        turns = Turns()
+        now_ms = self._hosted.clock.now_ms()
+        removed = 0
+        for entry in list(self._hosted.entries()):
+            if entry.group.state is not GroupState.DEAD:
+                removed += self.clean(entry, partial(self._remove_expired, entry.group, now_ms))
+            await turns.step()
+        self._hosted.counters.offset_expirations += removed
+        if removed:
+            log.info("Removed %d expired offsets", removed)
+
+    def _remove_expired(self, group: Group, now_ms: int, offsets: GroupOffsets) -> list[PartitionKey]:
+        holder = Holder(
+            protocol_type=group.protocol_type,
+            is_empty=group.state is GroupState.EMPTY,
+            is_stable=group.state is GroupState.STABLE,
+            state_since_ms=group.state_since_ms,
+            subscribed_topics=group.subscribed_topics,
+        )
+        return offsets.remove_expired(
+            holder, now_ms=now_ms, retention_ms=self._hosted.settings.offsets_retention_ms
+        )
+
+    def clean(
+        self,
+        entry: Entry,
+        remove: Callable[[GroupOffsets], Sequence[PartitionKey]],
+        *,
+        is_deleted: bool = False,
+    ) -> int:
+        """Remove offsets, and the group when nothing is left of it; writes the tombstones. Returns how many offsets.
+
+        A tombstone that is lost comes again: what it was for is found, and removed, after the next loading.
+        """
+        group = entry.group
+        removed = remove(entry.offsets)
+        now_ms = self._hosted.clock.now_ms()
+        tombstones: list[RecordFields] = [
+            (now_ms, encode_offset_key(group.group_id, *key), None, ()) for key in removed
+        ]
+        if is_deleted or (group.state is GroupState.EMPTY and not entry.offsets):
+            log.info("Group %s transitioned to Dead in generation %d", group.group_id, group.generation)
+            if group.generation > 0:
+                # A group that was only ever used to store offsets has no record of its own.
+                tombstones.append((now_ms, encode_group_key(group.group_id), None, ()))
+            self._hosted.forget(entry)
+        if tombstones:
+            self._hosted.log.append(entry.partition, tombstones, self._cleaned, acks=_NO_ACKS)
+        return len(removed)
+
+    def _cleaned(self, error: ErrorCode, _offset: int) -> None:
+        if error is not ErrorCode.NONE:
+            log.error("Tombstones of deleted offsets or groups could not be written: %s", error.name)
+
+
+def java_length(text: str) -> int:
+    """The length of a string in Java: its UTF-16 units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def _commit_error(error: ErrorCode) -> ErrorCode:
+    """What a client is told when its commit could not be appended."""
+    if error in _COORDINATOR_MOVED:
+        return ErrorCode.NOT_COORDINATOR
+    if error in _COORDINATOR_NOT_AVAILABLE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else error
