@@ -31,6 +31,7 @@ class Log:
         self.values: list[bytes | None] = []
         self.sequences: list[int] = []
         self.epochs: list[int] = []
+        self._next: dict[int, int] = {}
 
     def __call__(self, message: Message, version: int) -> Message | None:
         assert isinstance(message, ProduceRequest)
@@ -44,6 +45,10 @@ class Log:
             for part in topic.partition_data:
                 assert part.records is not None
                 header = read_header(part.records)
+                if header.producer_id >= 0:
+                    if header.base_sequence != self._next.get(header.producer_epoch, 0):
+                        return _answer(message, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+                    self._next[header.producer_epoch] = header.last_sequence + 1
                 self.sequences.append(header.base_sequence)
                 self.epochs.append(header.producer_epoch)
                 self.values += [each.value for each in read_records(part.records)]
