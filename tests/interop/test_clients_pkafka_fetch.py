@@ -222,11 +222,11 @@ def test_a_reader_of_committed_records_sees_no_aborted_ones(
         records = read_all(consumer)
         assert {each.value for each in records} == committed
         assert len(records) == len(committed)
-        end = consumer.end_offsets(consumer.assignment())
+        stable = end_of(consumer)
     with consumer_of(kafka.bootstrap, topic) as consumer:
         records = read_all(consumer)
         assert {each.value for each in records} == committed | aborted | {b"open", b"behind the open one"}
-        assert consumer.end_offsets(consumer.assignment()) > end
+        assert end_of(consumer) > stable
     producers[0].abort_transaction(30)
     with consumer_of(kafka.bootstrap, topic, isolation_level="read_committed") as consumer:
         wait_for(lambda: end_of(consumer) > stable + 1)
