@@ -1,4 +1,7 @@
-"""pk-consumer-perf-test: load on one consumer, as kafka-consumer-perf-test.sh; without a group so far."""
+"""pk-consumer-perf-test: load on one consumer, as kafka-consumer-perf-test.sh.
+
+Without ``--group`` all partitions are assigned, where Kafka's tool joins a group of a random name.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pkafka.cli.options import CommandError, client_properties, command, require_brokers, text_output_option
-from pkafka.cli.output import OutputFormat, View, line, note, show
+from pkafka.cli.output import OutputFormat, View, line, show
 from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, "
 _COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
-_REBALANCE_MS = 0
 
 
 @command("pk-consumer-perf-test", kafka_failure=0)
@@ -24,7 +26,7 @@ _REBALANCE_MS = 0
 @click.option("--broker-list", metavar="HOST:PORT,...", hidden=True)
 @click.option("--topic", metavar="NAME", required=True, help="The topic to read.")
 @click.option("--messages", type=click.IntRange(0), metavar="N", required=True, help="How many to read.")
-@click.option("--group", metavar="ID", help="Accepted; all partitions are assigned and no group is joined.")
+@click.option("--group", metavar="ID", help="Join this group, and tell the time that takes.")
 @click.option(
     "--fetch-size", type=int, default=1_048_576, metavar="BYTES", help="Per partition and fetch (1048576)."
 )
@@ -54,16 +56,15 @@ _REBALANCE_MS = 0
 @click.option(
     "--date-format", default="yyyy-MM-dd HH:mm:ss:SSS", metavar="PATTERN", help="How times are written."
 )
-@click.option("--print-metrics", is_flag=True, help="Not supported yet.")
+@click.option("--print-metrics", is_flag=True, help="Print the consumer's metrics at the end.")
 @click.option("--threads", type=int, hidden=True)
 @click.option("--num-fetch-threads", type=int, hidden=True)
 @text_output_option
 def main(**flags: object) -> None:
     """Measure the throughput of one consumer."""
-    from pkafka.tools.consumer_perf import java_date_format, run_consumer
+    from pkafka.cli.metrics_text import metric_lines
+    from pkafka.tools.consumer_perf import RebalanceClock, java_date_format, run_consumer
 
-    if flags["print_metrics"]:
-        raise CommandError("--print-metrics is not supported by this version of pk-consumer-perf-test")
     try:
         written = java_date_format(str(flags["date_format"]))
     except ValueError as error:
@@ -73,8 +74,6 @@ def main(**flags: object) -> None:
     assert isinstance(records, int)
     assert isinstance(silence_ms, int)
     assert isinstance(interval_ms, int)
-    if flags["group"] is not None:
-        note(f"--group {flags['group']}: no group is joined, all partitions are assigned")
     form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
     is_detailed = bool(flags["show_detailed_stats"])
     is_text = form is OutputFormat.TEXT
@@ -86,23 +85,31 @@ def main(**flags: object) -> None:
     from pkafka.clients.consumer import Consumer
 
     with Consumer(properties, fail_fast=True) as consumer:
-        _assign(consumer, str(flags["topic"]))
+        rebalances = None
+        if consumer.config.group_id is None:
+            _assign(consumer, str(flags["topic"]))
         if is_text and not flags["hide_header"]:
             line(("time, threadId, " if is_detailed else "start.time, end.time, ") + _COLUMNS)
+        if consumer.config.group_id is not None:
+            rebalances = RebalanceClock()
+            consumer.subscribe([str(flags["topic"])], listener=rebalances)
         stats = run_consumer(
             consumer,
             records=records,
             silence_max_ms=silence_ms,
             interval_ms=interval_ms,
             on_interval=on_interval,
+            rebalances=rebalances,
         )
+        metrics = metric_lines(consumer.metrics()) if flags["print_metrics"] else []
     is_short = stats.records < records
     if is_text and is_short:
         line(
             f"WARNING: Exiting before consuming the expected number of messages: timeout ({silence_ms} ms) exceeded."
             " You can use the --timeout option to increase the timeout."
         )
-    show(View("runs", [] if is_detailed else [_line(stats, written)], [_row(stats)]), form)
+    lines = [] if is_detailed else [_line(stats, written)]
+    show(View("runs", [*lines, *metrics], [_row(stats)]), form)
     if is_short:
         raise CommandError(f"{stats.records} of {records} records came")
 
@@ -114,6 +121,8 @@ def _properties(flags: Mapping[str, object]) -> dict[str, object]:
     values["max.partition.fetch.bytes"] = flags["fetch_size"]
     values["auto.offset.reset"] = "latest" if flags["from_latest"] else "earliest"
     values["check.crcs"] = False
+    if flags["group"]:
+        values["group.id"] = flags["group"]
     values.setdefault("client.id", "perf-consumer-client")
     values.setdefault("allow.auto.create.topics", "false")  # there would be nothing to measure
     return values
@@ -130,12 +139,15 @@ def _assign(consumer: "Consumer", topic: str) -> None:
 
 
 def _line(stats: "ConsumerStats", written: Callable[[datetime], str]) -> str:
-    mib_per_second, records_per_second = f"{stats.mib_per_second:.4f}", f"{stats.records_per_second:.4f}"
+    from pkafka.tools.consumer_perf import per_second
+
+    mib, records = per_second(stats.mib, stats.fetch_ms), per_second(stats.records, stats.fetch_ms)
     return ", ".join(
         [
             *(written(stats.began), written(stats.ended)),
-            *(f"{stats.mib:.4f}", mib_per_second, str(stats.records), records_per_second),
-            *(str(_REBALANCE_MS), str(stats.elapsed_ms), mib_per_second, records_per_second),
+            *(f"{stats.mib:.4f}", f"{stats.mib_per_second:.4f}"),
+            *(str(stats.records), f"{stats.records_per_second:.4f}"),
+            *(str(stats.rebalance_ms), str(stats.fetch_ms), f"{mib:.4f}", f"{records:.4f}"),
         ]
     )
 
@@ -143,13 +155,18 @@ def _line(stats: "ConsumerStats", written: Callable[[datetime], str]) -> str:
 def _interval_line(progress: "Progress", written: Callable[[datetime], str]) -> str:
     from pkafka.tools.consumer_perf import per_second
 
-    mib = f"{per_second(progress.interval_mib, progress.interval_ms):.4f}"
-    records = f"{per_second(progress.interval_records, progress.interval_ms):.4f}"
+    def rates(passed_ms: int) -> tuple[str, str]:
+        mib = per_second(progress.interval_mib, passed_ms)
+        return f"{mib:.4f}", f"{per_second(progress.interval_records, passed_ms):.4f}"
+
+    mib, records = rates(progress.interval_ms)
+    # Where a rebalance took all of it, Kafka's tool says 0.
+    fetched = rates(progress.fetch_ms) if progress.fetch_ms > 0 else ("0.0000", "0.0000")
     return ", ".join(
         [
             *(written(progress.at), "0"),
             *(f"{progress.mib:.4f}", mib, str(progress.records), records),
-            *(str(_REBALANCE_MS), str(progress.interval_ms), mib, records),
+            *(str(progress.rebalance_ms), str(progress.fetch_ms), *fetched),
         ]
     )
 
@@ -163,4 +180,5 @@ def _row(stats: "ConsumerStats") -> dict[str, object]:
         "records": stats.records,
         "records_per_second": stats.records_per_second if stats.elapsed_ms else None,
         "elapsed_ms": stats.elapsed_ms,
+        "rebalance_ms": stats.rebalance_ms,
     }

@@ -172,28 +172,48 @@ def test_segments_and_indexes_are_dumped_alike(
     assert not first_difference(pk(DUMP_LOG[0], "--files", files, *flags), theirs.stdout)
 
 
-def test_consumer_performance_has_kafkas_columns(
-    java_tool: JavaTool, kafka: System | None, topic: str
-) -> None:
-    if kafka is None:
-        pytest.skip("needs Apache Kafka: PKAFKA_INTEROP_SYSTEMS leaves it out")
-    side = SideBySide(java_tool, kafka)  # Kafka's tool joins a group, which pkafka does not serve yet
+def test_consumer_performance_has_kafkas_columns(side: SideBySide, java_tool: JavaTool, topic: str) -> None:
     side.create(topic)
     side.produce(topic, "".join(f"value-{number}\n" for number in range(1_000)))
-    flags = ("--bootstrap-server", kafka.bootstrap, "--topic", topic, "--messages")
+    flags = ("--bootstrap-server", side.bootstrap, "--topic", topic, "--messages")
     for detail in ((), ("--show-detailed-stats", "--reporting-interval", "1"), ("--hide-header",)):
-        ours = pk("consumer_perf_test", *flags, 1_000, *detail).splitlines()
         theirs = java_tool(
             "org.apache.kafka.tools.ConsumerPerformance", *flags, "1000", *detail
         ).stdout.splitlines()
-        if "--hide-header" not in detail:
-            assert ours[0] == theirs[0]
-        assert _shape(ours[-1]) == _shape(theirs[-1])
-        if "--show-detailed-stats" not in detail:
-            assert ours[-1].split(", ")[4] == theirs[-1].split(", ")[4] == "1000"
+        for group in ((), ("--group", f"g-{topic}-{len(detail)}")):
+            ours = pk("consumer_perf_test", *flags, 1_000, *detail, *group).splitlines()
+            if "--hide-header" not in detail:
+                assert ours[0] == theirs[0]
+            assert _shape(ours[-1]) == _shape(theirs[-1])
+            if "--show-detailed-stats" not in detail:
+                assert ours[-1].split(", ")[4] == theirs[-1].split(", ")[4] == "1000"
     short = (*flags, 1_001, "--timeout", 1_000)
     warned = java_tool("org.apache.kafka.tools.ConsumerPerformance", *[str(each) for each in short])
     assert pk("consumer_perf_test", *short, code=1).splitlines()[1] == warned.stdout.splitlines()[1]
+
+
+def test_consumer_performance_in_a_group(side: SideBySide, java_tool: JavaTool, topic: str) -> None:
+    side.create(topic)
+    side.produce(topic, "".join(f"value-{number}\n" for number in range(100)))
+    flags = ("--bootstrap-server", side.bootstrap, "--topic", topic, "--print-metrics", "--group")
+    row, *metrics = pk(
+        "consumer_perf_test", *flags, f"ours-{topic}", "--messages", 100, "--hide-header"
+    ).splitlines()
+    rebalance_ms, fetch_ms = map(int, row.split(", ")[6:8])
+    assert rebalance_ms > 0
+    assert fetch_ms >= 0
+    theirs = java_tool(
+        "org.apache.kafka.tools.ConsumerPerformance", *flags, f"theirs-{topic}", "--messages", "100"
+    ).stdout.splitlines()[2:]
+    assert [each.split()[0] for each in metrics[1:2]] == [each.split()[0] for each in theirs[1:2]]
+    groups = ("consumer-coordinator-metrics:", "consumer-fetch-manager-metrics:")
+    ours_named, named = (
+        {each.split(" ")[0] for each in lines if each.startswith(groups)} for lines in (metrics, theirs)
+    )
+    assert len(ours_named & named) > 30, sorted(named - ours_named)
+    # What was read is committed, so that the group has nothing left.
+    again = pk("consumer_perf_test", *flags, f"ours-{topic}", "--messages", 1, "--timeout", 500, code=1)
+    assert ", 0, 0.0000, " in again
 
 
 def _shape(line: str) -> list[str]:
