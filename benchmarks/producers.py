@@ -1,0 +1,202 @@
+"""Producers of Python, each in a process of its own.
+
+``python -m benchmarks.producers WAY BOOTSTRAP TOPIC BYTES SECONDS`` sends records of so many bytes, acks=all and without
+a codec, for so many seconds, waits until all are acknowledged, and prints one line of JSON: records, seconds, CPU
+seconds of the process. Every client has its own defaults, but for what keeps its queue from overflowing. Bulk ways
+hand lists over, the others one record after the other.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Final
+
+_LIST: Final = 1_000
+_BURST: Final = 1_000
+_QUEUE: Final = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 512_000}
+
+Counts = Iterator[int]
+"""How many more were handed over; the end of the iterator is the end of the sending."""
+
+
+def pkafka_bulk(bootstrap: str, topic: str, value: bytes) -> Counts:
+    """``send_batch()`` of lists."""
+    from pkafka.clients.producer import Producer
+
+    values = [value] * _LIST
+    with Producer({"bootstrap.servers": bootstrap}) as producer:
+        future = producer.send_batch(topic, values)
+        try:
+            while True:
+                future = producer.send_batch(topic, values)
+                yield _LIST
+        finally:
+            producer.flush()
+            future.result(0)
+
+
+def pkafka_send(bootstrap: str, topic: str, value: bytes) -> Counts:
+    """``send()``, record by record."""
+    from pkafka.clients.producer import Producer
+
+    with Producer({"bootstrap.servers": bootstrap}) as producer:
+        future = producer.send(topic, value)
+        try:
+            while True:
+                for _ in range(_BURST):
+                    future = producer.send(topic, value)
+                yield _BURST
+        finally:
+            producer.flush()
+            future.result(0)
+
+
+def confluent_bulk(bootstrap: str, topic: str, value: bytes) -> Counts:
+    """``produce_batch()`` of lists."""
+    for producer in _confluent(bootstrap):
+        messages = [{"value": value} for _ in range(_LIST)]
+        yield int(producer.produce_batch(topic, messages))
+        producer.poll(0)
+
+
+def confluent_send(bootstrap: str, topic: str, value: bytes) -> Counts:
+    """``produce()``, record by record."""
+    for producer in _confluent(bootstrap):
+        for _ in range(_BURST):
+            while True:
+                try:
+                    producer.produce(topic, value)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+        producer.poll(0)
+        yield _BURST
+
+
+def _confluent(bootstrap: str) -> Iterator[Any]:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **_QUEUE})
+    try:
+        while True:
+            yield producer
+            while len(producer) > _QUEUE["queue.buffering.max.messages"] - _LIST:
+                producer.poll(0.01)
+    finally:
+        assert producer.flush(60) == 0
+
+
+def kafka_python_send(bootstrap: str, topic: str, value: bytes) -> Counts:
+    """``send()``, record by record."""
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all")
+    try:
+        while True:
+            for _ in range(_BURST):
+                producer.send(topic, value)
+            yield _BURST
+    finally:
+        producer.flush()
+
+
+async def aiokafka_send(bootstrap: str, topic: str, value: bytes) -> AsyncIterator[int]:
+    """``send()``, record by record, with a wait for the last of a burst now and then."""
+    from aiokafka import AIOKafkaProducer
+
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all") as producer:
+        try:
+            while True:
+                for _ in range(_BURST):
+                    await producer.send(topic, value)
+                yield _BURST
+        finally:
+            await producer.flush()
+
+
+async def aiokafka_bulk(bootstrap: str, topic: str, value: bytes) -> AsyncIterator[int]:
+    """Batches filled by hand, sent as they are."""
+    from aiokafka import AIOKafkaProducer
+
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all") as producer:
+        try:
+            while True:
+                batch = producer.create_batch()
+                while batch.append(key=None, value=value, timestamp=None) is not None:
+                    pass
+                await producer.send_batch(batch, topic, partition=0)
+                yield batch.record_count()
+        finally:
+            await producer.flush()
+
+
+WAYS: Final[dict[str, Callable[[str, str, bytes], Any]]] = {
+    way.__name__: way
+    for way in (
+        pkafka_bulk,
+        pkafka_send,
+        confluent_bulk,
+        confluent_send,
+        kafka_python_send,
+        aiokafka_bulk,
+        aiokafka_send,
+    )
+}
+
+
+class _Count:
+    """Counts from the second step on: the first one finds the cluster."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._records = 0
+        self._begin = self._cpu = 0.0
+
+    def add(self, records: int) -> bool:
+        """Count what a step handed over; whether to go on."""
+        now = time.perf_counter()
+        if not self._begin:
+            self._begin, self._cpu = now, time.process_time()
+            return True
+        self._records += records
+        return now - self._begin < self._seconds
+
+    def line(self) -> str:
+        """What there is to tell once everything is acknowledged."""
+        return json.dumps(
+            {
+                "records": self._records,
+                "seconds": time.perf_counter() - self._begin,
+                "cpu_seconds": time.process_time() - self._cpu,
+            }
+        )
+
+
+async def _count_async(counts: AsyncIterator[int], count: _Count) -> None:
+    async for records in counts:
+        if not count.add(records):
+            break
+    await counts.aclose()  # type: ignore[attr-defined] # a generator: its end flushes
+
+
+def main() -> None:
+    """Run one of :data:`WAYS` in this process."""
+    way, bootstrap, topic, record_bytes, seconds = sys.argv[1:]
+    count = _Count(float(seconds))
+    counts = WAYS[way](bootstrap, topic, bytes(int(record_bytes)))
+    if isinstance(counts, AsyncIterator):
+        asyncio.run(_count_async(counts, count))
+    else:
+        for records in counts:
+            if not count.add(records):
+                break
+        counts.close()
+    print(count.line(), flush=True)
+    os._exit(0)  # the line is the result; how long a client takes to close is not measured
+
+
+if __name__ == "__main__":
+    main()
