@@ -1,7 +1,7 @@
 """Producers of Python, each in a process of its own.
 
-``python -m benchmarks.producers WAY BOOTSTRAP TOPIC BYTES SECONDS`` sends records of so many bytes, acks=all and without
-a codec, for so many seconds, waits until all are acknowledged, and prints one line of JSON: records, seconds, CPU
+``python -m benchmarks.producers WAY BOOTSTRAP TOPIC BYTES SECONDS`` sends records of so many bytes, acks=all,
+no codec, for so many seconds, waits until all are acknowledged, and prints one line of JSON: records, seconds, CPU
 seconds of the process. Every client has its own defaults, but for what keeps its queue from overflowing. Bulk ways
 hand lists over, the others one record after the other.
 """
