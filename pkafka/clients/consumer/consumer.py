@@ -615,7 +615,7 @@ class Consumer:
         wait_ms = self.config.retry_backoff_ms * 10
         if self._group is not None:
             wait_ms = min(wait_ms, self._group.coordinator.wait_ms(now_ms))
-        if self._positions.are_missing:
+        if not self._subscription.is_settled:
             wait_ms = min(wait_ms, self.config.retry_backoff_ms)
         return wait_ms
 
@@ -664,14 +664,10 @@ class Consumer:
         return state is not None and state.position == offset
 
     def _count(self, chunks: list[Chunk]) -> None:
-        metrics, subscription = self._metrics, self._subscription
+        metrics = self._metrics
         metrics.consumed(sum(map(len, chunks)))
         for partition in {chunk.partition for chunk in chunks}:
-            state = subscription.get(partition)
-            if state is not None and state.position is not None:
-                start = state.log_start_offset
-                lead = None if start is None or start < 0 else max(0, state.position - start)
-                metrics.distances(self._lag(partition), lead)
+            metrics.distances(self._lag(partition), self._lead(partition))
 
     def _watch_partitions(self) -> None:
         """Show the lag and lead of every assigned partition."""
@@ -683,13 +679,16 @@ class Consumer:
         for partition in watched - assigned:
             registry.remove(tags=_tags(partition))
         for partition in assigned - watched:
-            registry.gauge("records-lag", FETCH, self._gauge_of_lag(partition), tags=_tags(partition))
+            registry.gauge("records-lag", FETCH, self._gauge(partition, self._lag), tags=_tags(partition))
+            registry.gauge("records-lead", FETCH, self._gauge(partition, self._lead), tags=_tags(partition))
         self._watched = (self._subscription.changes, assigned)
 
-    def _gauge_of_lag(self, partition: TopicPartition) -> Callable[[], float]:
+    def _gauge(
+        self, partition: TopicPartition, distance: Callable[[TopicPartition], int | None]
+    ) -> Callable[[], float]:
         def read() -> float:
-            lag = self._lag(partition) if self._subscription.get(partition) is not None else None
-            return float("nan") if lag is None else lag
+            found = distance(partition) if self._subscription.get(partition) is not None else None
+            return float("nan") if found is None else found
 
         return read
 
@@ -785,6 +784,13 @@ class Consumer:
         committed = self.config.isolation_level == "read_committed"
         end = state.last_stable_offset if committed else state.high_watermark
         return None if end is None or state.position is None else max(0, end - state.position)
+
+    def _lead(self, partition: TopicPartition) -> int | None:
+        state = self._subscription.state(partition)
+        start = state.log_start_offset
+        if start is None or start < 0 or state.position is None:
+            return None
+        return max(0, state.position - start)
 
     def _timeout_ms(self, given: int | None) -> int:
         return self.config.default_api_timeout_ms if given is None else given

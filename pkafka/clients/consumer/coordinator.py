@@ -163,6 +163,7 @@ class ConsumerCoordinator:
             else:
                 self._net.poll_until(future, deadline_ms)
         self._joined_topics = self._assigned_snapshot = None
+        self._prepare_commit = self._prepare_began_ms = self._fresh_from_generation = None
         if error is not None:
             raise error
 

@@ -94,6 +94,8 @@ class Positions:
         if self._errors:
             raise self._errors.popleft()
         self._note_leaders()
+        if self._subscription.is_settled:
+            return
         validating = [each for each in self._ready(Status.VALIDATING, now_ms) if each not in self._validating]
         if validating:
             self._validate(validating)
@@ -103,13 +105,6 @@ class Positions:
         resetting = [each for each in self._ready(Status.RESETTING, now_ms) if each not in self._resetting]
         if resetting:
             self._reset(resetting)
-
-    @property
-    def are_missing(self) -> bool:
-        """Whether a partition cannot be fetched from for want of a good position."""
-        subscription = self._subscription
-        waiting = (Status.INITIALIZING, Status.RESETTING, Status.VALIDATING)
-        return any(subscription.state(each).status in waiting for each in subscription.partitions)
 
     def out_of_range(self, partition: TopicPartition) -> bool:
         """The leader does not have the position: reset it; returns False where no policy says to what."""

@@ -101,6 +101,7 @@ class Subscription:
         self.topic_changes = 0
         """Grows whenever the topics whose metadata matter may have become others."""
         self._states: dict[TopicPartition, PartitionState] = {}
+        self._unsettled: set[TopicPartition] = set()
         self._group_topics: frozenset[str] = frozenset()
 
     # -- what is read --
@@ -214,7 +215,8 @@ class Subscription:
         """
         state = self.state(partition)
         state.position, state.position_epoch = offset, epoch
-        state.status, state.reset_to, state.retry_at_ms = Status.FETCHING, None, 0
+        state.reset_to, state.retry_at_ms = None, 0
+        self._set_status(partition, Status.FETCHING)
 
     def seek_unvalidated(
         self, partition: TopicPartition, offset: int, epoch: int, leader: Leader | None
@@ -224,13 +226,14 @@ class Subscription:
         state = self.state(partition)
         state.leader = leader or NO_KNOWN_LEADER
         if epoch != NO_EPOCH and state.leader.epoch != NO_EPOCH:
-            state.status = Status.VALIDATING
+            self._set_status(partition, Status.VALIDATING)
 
     def reset(self, partition: TopicPartition, to: int) -> None:
         """Forget the position and look it up by time before the next fetch."""
         state = self.state(partition)
         state.position, state.position_epoch = None, NO_EPOCH
-        state.status, state.reset_to, state.retry_at_ms = Status.RESETTING, to, 0
+        state.reset_to, state.retry_at_ms = to, 0
+        self._set_status(partition, Status.RESETTING)
 
     def advance(self, partition: TopicPartition, offset: int, epoch: int) -> None:
         """The fetcher handed records out; the next one is at ``offset``, the last was written in ``epoch``."""
@@ -245,7 +248,7 @@ class Subscription:
         if state.leader != leader:
             state.leader = leader
             needed = state.position_epoch != NO_EPOCH and leader.epoch != NO_EPOCH
-            state.status = Status.VALIDATING if needed else Status.FETCHING
+            self._set_status(partition, Status.VALIDATING if needed else Status.FETCHING)
             state.retry_at_ms = 0
         return state.status is Status.VALIDATING
 
@@ -253,7 +256,7 @@ class Subscription:
         """The leader's log holds what came before the position: it can be fetched from."""
         state = self._states[partition]
         if state.status is Status.VALIDATING:
-            state.status = Status.FETCHING
+            self._set_status(partition, Status.FETCHING)
 
     def fetchable(self, now_ms: int) -> list[TopicPartition]:
         """The partitions that have a good position and are neither paused, given up nor waiting to be tried again."""
@@ -278,11 +281,18 @@ class Subscription:
 
     def in_status(self, status: Status, now_ms: int | None = None) -> list[TopicPartition]:
         """The partitions that wait for something, without those whose next try is later than ``now_ms``."""
+        if not self._unsettled:
+            return []
         return [
             partition
             for partition, state in self._states.items()
             if state.status is status and (now_ms is None or state.retry_at_ms <= now_ms)
         ]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every partition has a good position."""
+        return not self._unsettled
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch and return no more of these: their positions are about to be committed for the last time."""
@@ -315,6 +325,16 @@ class Subscription:
         self._states = {each: before.get(each) or PartitionState() for each in partitions}
         for state in self._states.values():
             state.pending_revocation = False
+        self._unsettled = {
+            each for each, state in self._states.items() if state.status is not Status.FETCHING
+        }
         if before.keys() != self._states.keys():
             self.changes += 1
             self.topic_changes += 1
+
+    def _set_status(self, partition: TopicPartition, status: Status) -> None:
+        self._states[partition].status = status
+        if status is Status.FETCHING:
+            self._unsettled.discard(partition)
+        else:
+            self._unsettled.add(partition)
