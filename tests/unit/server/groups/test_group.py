@@ -230,6 +230,8 @@ def test_a_leader_that_is_no_member_is_replaced() -> None:
     value = shell.stores[0].value
     value.leader = "nobody"
     assert Shell(value=value).group.leader == shell.id_of("a")
+    value.leader = shell.id_of("b")
+    assert Shell(value=value).group.leader == shell.id_of("b")
 
 
 def test_a_group_that_is_too_large_rebalances_when_it_is_loaded() -> None:
@@ -317,6 +319,20 @@ def test_a_rebalance_that_has_begun_before_the_new_id_is_written_will_answer_the
     for name in "ab":
         shell.join(f"{name} once more", member_id=shell.id_of(name))
     assert shell.answers["s again"].generation == 3
+
+
+def test_an_id_that_could_not_be_written_before_a_rebalance_stays(shell: Shell) -> None:
+    shell.stable("s", instance_id="i")
+    shell.join("again", instance_id="i")
+    shell.join("b")
+    shell.sync("b syncs", shell.id_of("b"))
+    shell.sync("s syncs anew", shell.id_of("s"))
+    outcome_late = shell.stores.pop(0)
+    shell.written()
+    new_id = shell.id_of("s")
+    shell.group.stored(outcome_late, ErrorCode.NOT_ENOUGH_REPLICAS, 0)
+    assert shell.is_in(GroupState.STABLE)
+    assert shell.id_of("s") == new_id
 
 
 def test_a_static_member_that_is_removed_before_its_id_is_written_is_unknown(shell: Shell) -> None:
@@ -449,6 +465,83 @@ def test_a_coordinator_that_moves_answers_who_waits_for_an_assignment(shell: She
     assert shell.error("sync") == ErrorCode.NOT_COORDINATOR
     shell.written()
     assert shell.is_in(GroupState.DEAD)
+
+
+# -- time --
+
+
+def test_members_that_keep_coming_put_off_the_first_generation_up_to_the_rebalance_timeout() -> None:
+    shell = Shell(GroupSettings(initial_rebalance_delay_ms=100))
+    for name in "abcd":
+        shell.join(name, rebalance_timeout_ms=250)
+        shell.pass_time(60)
+    assert not shell.answers
+    shell.join("e", rebalance_timeout_ms=250)
+    shell.pass_time(9)
+    assert not shell.answers
+    shell.pass_time(1)
+    assert {result.generation for result in shell.answers.values()} == {1}
+    assert len(shell.answers) == 5
+
+
+def test_a_session_begins_with_the_generation(shell: Shell) -> None:
+    shell.join("a")
+    shell.pass_time(9_999)
+    assert shell.is_in(GroupState.COMPLETING_REBALANCE)
+    shell.pass_time(1)
+    assert shell.is_in(GroupState.EMPTY)
+
+
+def test_a_session_begins_with_the_assignment(shell: Shell) -> None:
+    shell.join("a")
+    shell.join("b")
+    shell.pass_time(0)
+    shell.sync("b syncs", shell.id_of("b"))
+    for _ in range(2):
+        shell.pass_time(8_000)
+        shell.group.heartbeat(shell.id_of("a"), None, 1, shell.now_ms)
+    shell.sync("a syncs", shell.id_of("a"))
+    shell.written()
+    shell.pass_time(8_000)
+    shell.sync("b asks again", shell.id_of("b"))
+    shell.group.heartbeat(shell.id_of("a"), None, 1, shell.now_ms)
+    shell.pass_time(9_999)
+    assert shell.is_in(GroupState.STABLE)
+    shell.pass_time(1)
+    assert shell.group.size == 0
+
+
+def test_who_is_late_for_one_generation_is_not_missed_in_the_next_rebalance(shell: Shell) -> None:
+    patient = {"session_timeout_ms": 1_000_000}
+    shell.join("a", **patient)
+    shell.join("b", **patient)
+    shell.pass_time(0)
+    shell.sync("a syncs", shell.id_of("a"))
+    shell.written()
+    shell.pass_time(50_000)
+    shell.join("c", **patient)
+    shell.pass_time(20_000)
+    assert shell.is_in(GroupState.PREPARING_REBALANCE)
+    assert shell.group.size == 3
+
+
+def test_static_members_that_are_all_late_are_waited_for_again(shell: Shell) -> None:
+    facts = {"session_timeout_ms": 200_000}
+    shell.join("s", instance_id="i", **facts)
+    shell.join("r", instance_id="j", **facts)
+    shell.pass_time(0)
+    shell.sync("r syncs", shell.id_of("r"))
+    shell.sync("s syncs", shell.id_of("s"))
+    shell.written()
+    shell.join("b")
+    shell.group.leave([Leaving(member_id=shell.id_of("b"))], 0)
+    shell.pass_time(61_000)
+    assert shell.is_in(GroupState.PREPARING_REBALANCE)
+    shell.join("r again", member_id=shell.id_of("r"), instance_id="j")
+    shell.pass_time(58_999)
+    assert "r again" not in shell.answers
+    shell.pass_time(1)
+    assert [each.instance_id for each in shell.answers["r again"].members] == ["i", "j"]
 
 
 # -- commits --
