@@ -26,7 +26,7 @@ from pkafka.clients.errors import (
 from pkafka.errors import ErrorCode, ProtocolError
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
-from pkafka.protocol.headers import decode_response, encode_request
+from pkafka.protocol.headers import build_request, decode_response
 from pkafka.protocol.schema import Message
 
 _LENGTH = struct.Struct(">i")
@@ -368,7 +368,7 @@ class Connection:
         pending.correlation_id = self._next_correlation_id
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         assert pending.message is not None
-        frame = encode_request(
+        frame = build_request(
             api_key, pending.version, pending.correlation_id, self._client_id, pending.message
         )
         pending.message = None

@@ -76,6 +76,17 @@ def encode_request(
     Raises:
         ValueError: see :func:`pkafka.protocol.codec.encode`.
     """
+    return bytes(build_request(api_key, version, correlation_id, client_id, message))
+
+
+def build_request(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, message: Message
+) -> bytearray:
+    """As :func:`encode_request`, without the copy that makes bytes of it.
+
+    Raises:
+        ValueError: see :func:`pkafka.protocol.codec.encode`.
+    """
     out = bytearray(_SIZE_START.pack(0, api_key, version, correlation_id))
     header_version = request_header_version(api_key, version)
     if header_version:
@@ -91,7 +102,7 @@ def encode_request(
             out.append(0)
     encode_into(message, version, out)
     _INT32.pack_into(out, 0, len(out) - 4)
-    return bytes(out)
+    return out
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes:
