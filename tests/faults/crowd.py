@@ -1,0 +1,173 @@
+"""Thousands of group members of the bare protocol in one process: a connection each, no client library between."""
+
+import itertools
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.headers import decode_response, encode_request
+from pkafka.protocol.messages.heartbeat import HeartbeatRequest
+from pkafka.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from pkafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from pkafka.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from pkafka.protocol.schema import Message
+
+JOIN_VERSION: Final = 3  # the last that gives a member its id at once
+SYNC_VERSION: Final = 2
+HEARTBEAT_VERSION: Final = 2
+COMMIT_VERSION: Final = 5
+SESSION_MS: Final = 30_000
+_LENGTH = struct.Struct(">i")
+
+
+class Answer(NamedTuple):
+    """What came, and how long it took."""
+
+    message: Any
+    took_s: float
+
+
+class Crowd:
+    """All connections behind one selector; each has at most one request under way."""
+
+    def __init__(self, bootstrap: str, count: int) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._selector = selectors.DefaultSelector()
+        self._correlation = itertools.count()
+        self._sockets: list[socket.socket] = []
+        self._data = [bytearray() for _ in range(count)]
+        self._asked: dict[int, tuple[float, int, int]] = {}
+        for number in range(count):
+            connection = socket.create_connection((host, int(port)), timeout=30)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._sockets.append(connection)
+            self._selector.register(connection, selectors.EVENT_READ, number)
+
+    def close(self) -> None:
+        self._selector.close()
+        for each in self._sockets:
+            each.close()
+
+    def send(self, number: int, request: Message, version: int) -> None:
+        assert request.__api_key__ is not None
+        assert number not in self._asked
+        frame = encode_request(
+            request.__api_key__, version, next(self._correlation), f"member-{number}", request
+        )
+        self._asked[number] = (time.monotonic(), request.__api_key__, version)
+        self._sockets[number].sendall(frame)
+
+    def receive(self, timeout_s: float) -> list[tuple[int, Answer]]:
+        """The answers that come within that time; returns as soon as there are some."""
+        answers = []
+        for key, _ in self._selector.select(max(0.0, timeout_s)):
+            number = key.data
+            chunk = self._sockets[number].recv(65_536)
+            if not chunk:
+                raise ConnectionResetError(f"the broker closed the connection of member {number}")
+            data = self._data[number]
+            data += chunk
+            if len(data) >= 4 and len(data) - 4 >= (size := _LENGTH.unpack_from(data)[0]):
+                asked_s, api_key, version = self._asked.pop(number)
+                _, message = decode_response(api_key, version, bytes(data[4 : 4 + size]))
+                del data[: 4 + size]
+                answers.append((number, Answer(message, time.monotonic() - asked_s)))
+        return answers
+
+    def ask(
+        self, requests: Iterable[tuple[int, Message]], version: int, *, timeout_s: float = 60.0
+    ) -> dict[int, Answer]:
+        """Send each member's request, all at once, and wait for all answers."""
+        answers: dict[int, Answer] = {}
+        for number, request in requests:
+            self.send(number, request, version)
+        deadline = time.monotonic() + timeout_s
+        while self._asked:
+            left_s = deadline - time.monotonic()
+            assert left_s > 0, f"{len(self._asked)} members got no answer within {timeout_s} s"
+            answers.update(self.receive(left_s))
+        return answers
+
+    def ask_in_turn(
+        self,
+        numbers: Sequence[int],
+        request: Callable[[int], Message],
+        version: int,
+        *,
+        interval_s: float,
+        seconds: float,
+    ) -> list[Answer]:
+        """Each member asks every ``interval_s``, evenly one after the other, as clients do."""
+        answers: list[Answer] = []
+        begin = time.monotonic()
+        total = int(len(numbers) * seconds / interval_s)
+        step_s = interval_s / len(numbers)
+        sent = 0
+        while len(answers) < total:
+            now = time.monotonic()
+            while sent < total and begin + sent * step_s <= now:
+                number = numbers[sent % len(numbers)]
+                if number in self._asked:
+                    break  # a full interval late
+                self.send(number, request(number), version)
+                sent += 1
+            assert now < begin + seconds + 60, f"{total - len(answers)} answers are missing"
+            wait_s = begin + sent * step_s - time.monotonic() if sent < total else 1.0
+            answers += [answer for _, answer in self.receive(wait_s)]
+        return answers
+
+
+def join_request(group: str, member_id: str, topic: str) -> JoinGroupRequest:
+    request = JoinGroupRequest(group_id=group, member_id=member_id, protocol_type="consumer")
+    request.session_timeout_ms = SESSION_MS
+    request.rebalance_timeout_ms = 60_000
+    name = topic.encode()
+    subscription = struct.pack(f">hih{len(name)}si", 0, 1, len(name), name, -1)
+    request.protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription)]
+    return request
+
+
+def sync_request(group: str, joined: JoinGroupResponse) -> SyncGroupRequest:
+    """The leader gives every member its own id as its assignment."""
+    request = SyncGroupRequest(group_id=group, generation_id=joined.generation_id, member_id=joined.member_id)
+    request.assignments = [
+        SyncGroupRequestAssignment(member_id=each.member_id, assignment=each.member_id.encode())
+        for each in joined.members
+    ]
+    return request
+
+
+def heartbeat_request(group: str, member_id: str, generation: int) -> HeartbeatRequest:
+    return HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
+
+
+def commit_request(
+    group: str, member_id: str, generation: int, topic: str, partition: int, offset: int
+) -> OffsetCommitRequest:
+    row = OffsetCommitRequestPartition(
+        partition_index=partition, committed_offset=offset, committed_metadata=""
+    )
+    request = OffsetCommitRequest(group_id=group, member_id=member_id)
+    request.generation_id_or_member_epoch = generation
+    request.topics = [OffsetCommitRequestTopic(name=topic, partitions=[row])]
+    return request
+
+
+def commit_error(answer: OffsetCommitResponse) -> ErrorCode:
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
