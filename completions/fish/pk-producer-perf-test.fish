@@ -12,7 +12,7 @@ complete -c pk-producer-perf-test -l payload-monotonic -d 'Send counting numbers
 complete -c pk-producer-perf-test -l bootstrap-server -x -d 'Brokers to begin with.'
 complete -c pk-producer-perf-test -l producer-props -l command-property -x -d 'Keys of the producer.'
 complete -c pk-producer-perf-test -l command-config -l producer.config -r -F -d 'Properties file.'
-complete -c pk-producer-perf-test -l print-metrics -d 'Not supported yet.'
+complete -c pk-producer-perf-test -l print-metrics -d 'Print the producer\'s metrics at the end.'
 complete -c pk-producer-perf-test -l transactional-id -x -d 'Not supported yet.'
 complete -c pk-producer-perf-test -l transaction-duration-ms -x -d 'Not supported yet.'
 complete -c pk-producer-perf-test -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'

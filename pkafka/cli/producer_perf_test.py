@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkafka.cli.metrics_text import metric_lines
 from pkafka.cli.options import CommandError, client_properties, command, text_output_option
 from pkafka.cli.output import OutputFormat, View, line, show
 
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
 @click.option(
     "--producer.config", "--command-config", "producer_config", metavar="FILE", help="Properties file."
 )
-@click.option("--print-metrics", is_flag=True, help="Not supported yet.")
+@click.option("--print-metrics", is_flag=True, help="Print the producer's metrics at the end.")
 @click.option("--transactional-id", metavar="ID", help="Not supported yet.")
 @click.option("--transaction-duration-ms", type=int, metavar="MS", help="Not supported yet.")
 @text_output_option
 def main(**flags: object) -> None:
     """Measure the throughput and latency of one producer."""
-    for name in ("print_metrics", "transactional_id", "transaction_duration_ms"):
+    for name in ("transactional_id", "transaction_duration_ms"):
         if flags[name]:
             raise CommandError(
                 f"--{name.replace('_', '-')} is not supported by this version of pk-producer-perf-test"
@@ -69,7 +70,8 @@ def main(**flags: object) -> None:
             records_per_second=throughput,
             on_window=_show_window if form is OutputFormat.TEXT else _ignore_window,
         )
-    show(View("runs", [_summary(stats)], [_row(stats)]), form)
+        metrics = metric_lines(producer.metrics()) if flags["print_metrics"] else []
+    show(View("runs", [_summary(stats), *metrics], [_row(stats)]), form)
     if stats.failures:
         raise CommandError(f"{stats.failures} of {records} records could not be sent: {stats.first_error}")
 

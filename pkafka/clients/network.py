@@ -83,6 +83,7 @@ class Network:
             pending.finish(None, error)
             return pending
         connection.send(pending)
+        connection.idle_since_ms = self._clock.monotonic_ms()
         self._watch(connection)
         return pending
 
@@ -99,6 +100,7 @@ class Network:
                 connection.on_writable()
             if mask & selectors.EVENT_READ:
                 connection.on_readable()
+                connection.idle_since_ms = self._clock.monotonic_ms()
             self._watch(connection)
         self._expire()
 
@@ -252,10 +254,14 @@ class Network:
 
     def _expire(self) -> None:
         now_ms = self._clock.monotonic_ms()
+        idle_max_ms = self._config.connections_max_idle_ms
         for connection in list(self._connections.values()):
             deadline_ms = connection.deadline_ms
             if deadline_ms is not None and deadline_ms <= now_ms:
                 connection.expire(now_ms)
+                self._watch(connection)
+            elif deadline_ms is None and 0 <= idle_max_ms <= now_ms - connection.idle_since_ms:
+                connection.close()  # nobody waits for anything on it
                 self._watch(connection)
 
     def _note_failure(self, address: Address) -> None:

@@ -192,6 +192,27 @@ def test_consumer_performance_has_kafkas_columns(side: SideBySide, java_tool: Ja
     assert pk("consumer_perf_test", *short, code=1).splitlines()[1] == warned.stdout.splitlines()[1]
 
 
+def test_producer_performance_prints_kafkas_metrics(
+    side: SideBySide, java_tool: JavaTool, topic: str
+) -> None:
+    side.create(topic)
+    flags = ("--topic", topic, "--num-records", "1000", "--record-size", "100", "--throughput", "-1")
+    flags += ("--print-metrics", "--producer-props", f"bootstrap.servers={side.bootstrap}", "client.id=perf")
+    ours, theirs = (
+        pk("producer_perf_test", *flags).splitlines(),
+        (java_tool("org.apache.kafka.tools.ProducerPerformance", *flags).stdout.splitlines()),
+    )
+    assert ours[0].startswith("1000 records sent, ")
+    assert ours[1] == theirs[1] == ""
+    names, wanted = (
+        {each.rpartition(" : ")[0].strip() for each in lines if each.startswith("producer-")}
+        for lines in (ours, theirs)
+    )
+    assert names <= wanted
+    assert not {each for each in wanted - names if each.startswith("producer-topic-metrics")}
+    assert {"producer-metrics:record-send-total:{client-id=perf}"} <= names
+
+
 def test_consumer_performance_in_a_group(side: SideBySide, java_tool: JavaTool, topic: str) -> None:
     side.create(topic)
     side.produce(topic, "".join(f"value-{number}\n" for number in range(100)))

@@ -588,6 +588,15 @@ def test_metadata_of_an_idle_topic_is_not_asked_for_any_more() -> None:
         assert producer.send("u", b"y").result(10).offset == 1
 
 
+def test_a_connection_that_nobody_uses_is_closed_and_made_again() -> None:
+    with running(connections_max_idle_ms=100) as (logs, producer):
+        producer.send("t", b"a").result(10)
+        before = logs.broker.connections
+        wait_for(lambda: not producer._cluster.network._connections)
+        assert producer.send("t", b"b").result(10).offset == 1
+        assert logs.broker.connections > before
+
+
 # -- the end -----------------------------------------------------------------------------------------------------
 
 
