@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from kafka import KafkaConsumer
 
 from pkafka.clients.consumer import Consumer, ConsumerRebalanceListener
 from pkafka.clients.consumer.errors import CommitFailedError, RecordDeserializationError
+from pkafka.clients.consumer.membership import Membership
 from pkafka.clients.errors import NoOffsetError, WakeupError
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError, ErrorCode
@@ -32,6 +34,15 @@ COOPERATIVE: Final = {"partition.assignment.strategy": "CooperativeStickyAssigno
 @pytest.fixture
 def talk(system: System) -> Iterator[Talk]:
     made = Talk(system.bootstrap)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def talk_to_kafka(kafka: System | None) -> Iterator[Talk]:
+    if kafka is None:
+        pytest.skip("Apache Kafka is left out")
+    made = Talk(kafka.bootstrap)
     yield made
     made.close()
 
@@ -335,6 +346,38 @@ def test_a_cooperative_member_gives_up_only_what_moves(topic: str, talk: Talk, j
     assert second.events[-1] == ("revoked", moved)
 
 
+@pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
+def test_a_listener_is_told_what_javas_is_told(
+    strategy: str, kafka: System | None, talk_to_kafka: Talk, kafka_classpath: str, topic: str
+) -> None:
+    """Also of nothing: three members share one partition, come one after the other, and the last one goes."""
+    assert kafka is not None
+    told = []
+    for kind in ("java", "pkafka"):
+        name = f"{topic}{kind}"
+        talk_to_kafka.create(name, 1)
+        members: list[ProcessMember] = []
+        try:
+            for count in (1, 2, 3):
+                if kind == "java":
+                    full = f"org.apache.kafka.clients.consumer.{strategy}"
+                    member = java_member(
+                        kafka_classpath, kafka, name, name, **{"--assignment-strategy": full}
+                    )
+                else:
+                    member = process_member(kafka, name, name, partition_assignment_strategy=strategy)
+                members.append(member)
+                wait_for(partial(has_seen, members, list(range(count, 0, -1))))
+            members.pop().close()
+            wait_for(partial(has_seen, members, [4, 3]))
+            told.append(sorted(each.shape for each in members))
+        finally:
+            for member in members:
+                member.close()
+    # Which of them has the partition is chance: what each is told is compared without it.
+    assert told[0] == told[1]
+
+
 def test_unsubscribing_gives_partitions_up_and_leaves(
     system: System, talk: Talk, topic: str, group: str
 ) -> None:
@@ -373,9 +416,37 @@ def test_a_static_member_that_returns_moves_nothing(topic: str, talk: Talk, join
     second.close()
     back = join(group_instance_id="two")
     wait_for(lambda: back.owned == owned)
-    generation = first.consumer._group.membership.generation.id  # type: ignore[union-attr]
-    assert back.consumer._group.membership.generation.id == generation  # type: ignore[union-attr]
+    assert generation_of(back) == generation_of(first)
     assert first.events == events
+
+
+def test_a_static_leader_that_returns_still_watches_for_new_partitions(
+    topic: str, talk: Talk, join: Join
+) -> None:
+    talk.create(topic, 2)
+    keys = {"metadata_max_age_ms": 300}
+    leader = join(group_instance_id="one", **keys)
+    wait_for(lambda: leader.owned == partitions(topic, 2))
+    other = join(group_instance_id="two", **keys)
+    wait_for(share_all([leader, other], partitions(topic, 2)))
+    assert membership_of(leader).is_leader
+    generation = generation_of(leader)
+    leader.close()
+    back = join(group_instance_id="one", **keys)
+    wait_for(share_all([back, other], partitions(topic, 2)))
+    assert generation_of(back) == generation
+    talk.admin.create_partitions({topic: 4})
+    wait_for(share_all([back, other], partitions(topic, 4)))
+
+
+def membership_of(member: Member) -> Membership:
+    group = member.consumer._group
+    assert group is not None
+    return group.membership
+
+
+def generation_of(member: Member) -> int:
+    return membership_of(member).generation.id
 
 
 def test_a_second_process_with_the_same_instance_fences_the_first(
@@ -501,6 +572,10 @@ class Other:
         self.owned = set()
 
 
+def has_seen(members: Sequence["ProcessMember"], assignments: list[int]) -> bool:
+    return [each.assignments for each in members] == assignments
+
+
 class ProcessMember:
     """A member in a process of its own, which says on its output what it is assigned and what it reads.
 
@@ -516,6 +591,16 @@ class ProcessMember:
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    @property
+    def assignments(self) -> int:
+        """How many there were."""
+        return self.events.count("partitions_assigned")
+
+    @property
+    def shape(self) -> list[str]:
+        """What it was told, without which partitions."""
+        return [each for each in self.events if each.startswith("partitions_")]
 
     def kill(self) -> None:
         """A crash: no word to the group."""
@@ -550,13 +635,14 @@ class ProcessMember:
                     self.values.add(event["value"].encode())
 
 
-def java_member(class_path: str, system: System, group: str, topic: str) -> ProcessMember:
+def java_member(class_path: str, system: System, group: str, topic: str, **more: str) -> ProcessMember:
     options = {
         "--bootstrap-server": system.bootstrap,
         "--group-id": group,
         "--topic": topic,
         "--session-timeout": "6000",
         "--reset-policy": "earliest",
+        **more,
     }
     java = [oracle.java_program("java"), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", class_path]
     words = [word for option in options.items() for word in option]

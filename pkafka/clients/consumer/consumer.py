@@ -588,6 +588,7 @@ class Consumer:
 
     def _fetch(self, deadline_ms: int, records_max: int) -> list[Chunk]:
         """Whatever there is to read; what else poll does happens on the way."""
+        is_last = False
         while True:
             self._net.raise_if_woken()
             now_ms = self._net.now_ms
@@ -603,12 +604,14 @@ class Consumer:
                 self._net.poll_now()
                 self._count(chunks)
                 return chunks
+            if is_last:
+                return []
             left_ms = deadline_ms - self._net.now_ms
             self._net.poll(min(max(0, left_ms), self._wait_ms()))
             if left_ms <= 0:
                 if not self._fetcher.has_data:
                     return []
-                deadline_ms = self._net.now_ms  # one more round takes what has come
+                is_last = True  # one more round takes what has come
 
     def _wait_ms(self) -> int:
         now_ms = self._net.now_ms
