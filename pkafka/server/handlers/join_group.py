@@ -5,6 +5,8 @@ v6 flexible · v7 protocol type in the answer (KIP-559) · v8 reason (KIP-800) �
 """
 
 from collections.abc import Awaitable
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Final
 
 from pkafka.errors import ErrorCode
@@ -44,7 +46,7 @@ def serve(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         client_id=caller.client_id or "",
-        client_host=f"/{caller.host}",
+        client_host=java_text_of(caller.host),
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms if has_timeout else request.session_timeout_ms,
         protocol_type=request.protocol_type,
@@ -61,6 +63,22 @@ def serve(
         return _response(await waiting, version)
 
     return later(result)
+
+
+@lru_cache(maxsize=1_000)
+def java_text_of(host: str) -> str:
+    """An address as Java prints it, which is how members' hosts are stored and shown."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return f"/{host}"
+    if isinstance(address, IPv4Address):
+        return f"/{address}"
+    if address.ipv4_mapped is not None:
+        return f"/{address.ipv4_mapped}"
+    zone = "" if address.scope_id is None else f"%{address.scope_id}"
+    groups = (int(group, 16) for group in IPv6Address(int(address)).exploded.split(":"))
+    return "/" + ":".join(f"{group:x}" for group in groups) + zone
 
 
 def _response(result: JoinResult, version: int) -> JoinGroupResponse:
