@@ -249,12 +249,16 @@ class HostedGroups:
 
     def end(self, partition: int) -> None:
         """This broker leads a partition no more: whoever waits in its groups is told."""
+        count = self._let_go(partition)
+        if count:
+            log.info("Unloaded %d groups of %s-%d", count, CONSUMER_OFFSETS_TOPIC, partition)
+
+    def _let_go(self, partition: int) -> int:
         self._loading.pop(partition, None)
         entries = self._owned.pop(partition, {})
         for entry in entries.values():
             self._bury(entry)
-        if entries:
-            log.info("Unloaded %d groups of %s-%d", len(entries), CONSUMER_OFFSETS_TOPIC, partition)
+        return len(entries)
 
     def forget(self, entry: Entry) -> None:
         """A group has nothing any more."""
@@ -272,7 +276,7 @@ class HostedGroups:
         """Coordinate nothing any more: the broker stops."""
         self._resigned = True
         for partition in [*self._owned, *self._loading]:
-            self.end(partition)
+            self._let_go(partition)
 
     # -- performing what groups want --
 

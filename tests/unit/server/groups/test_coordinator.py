@@ -518,3 +518,34 @@ def test_gauges(tmp_path: Path) -> None:
         }
 
     on_bench(tmp_path, body)
+
+
+def test_a_commit_is_acknowledged_when_it_is_flushed_where_that_was_asked_for(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        committed = bench.commit("g")
+        assert isinstance(committed, asyncio.Future)
+        assert bench.offsets("g") == {}
+        assert await committed == {A: ErrorCode.NONE}
+        log = bench.worker.partitions.led[CONSUMER_OFFSETS_TOPIC, partition_of("g", PARTITIONS)].log
+        assert (log.recovery_point, log.high_watermark, log.log_end_offset) == (1, 1, 1)
+        await bench.stable("h")
+
+    on_bench(tmp_path, body, **{"log.flush.interval.messages": "1"})
+
+
+def test_a_failed_disk_ends_the_coordination_of_its_groups(tmp_path: Path) -> None:
+    """As the worker sees it: it is the worker's own coordinator that is asked."""
+
+    async def run(family: Family) -> None:
+        [worker] = family.workers
+        await family.lead(CONSUMER_OFFSETS_TOPIC, range(50))
+        hosted = worker.groups.hosted
+        await until(lambda: hosted.refusal("g") is ErrorCode.NONE)
+        assert worker.groups.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NONE}
+        waiting = worker.groups.join("g", joining(session_timeout_ms=60_000))
+        worker.logs.directory_failed(tmp_path)
+        if isinstance(waiting, asyncio.Future):
+            assert (await waiting).error is ErrorCode.NOT_COORDINATOR
+        assert hosted.refusal("g") is ErrorCode.NOT_COORDINATOR
+
+    with_family(tmp_path, run, workers=1)
