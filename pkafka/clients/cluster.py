@@ -266,6 +266,33 @@ class Cluster:
         """Ask for fresh metadata at the next :meth:`keep_fresh`."""
         self._refresh_wanted = True
 
+    def note_leader(
+        self, partition: TopicPartition, leader: int, leader_epoch: int, brokers: Iterable[Broker]
+    ) -> bool:
+        """Take over a newer leader that an answer named (KIP-951), without waiting for metadata.
+
+        Args:
+            brokers: those that the answer tells the addresses of.
+
+        Returns:
+            Whether it was news.
+        """
+        topic = self.view.topics.get(partition.topic)
+        known = self.view.partition(partition)
+        if topic is None or known is None or leader_epoch <= known.leader_epoch:
+            return False
+        partitions = [
+            each._replace(leader=leader, leader_epoch=leader_epoch) if each is known else each
+            for each in topic.partitions
+        ]
+        self.view = replace(
+            self.view,
+            brokers={**self.view.brokers, **{broker.id: broker for broker in brokers}},
+            topics={**self.view.topics, topic.name: topic._replace(partitions=partitions)},
+        )
+        self.generation += 1
+        return True
+
     def keep_fresh(self, topics: Iterable[str] | None, *, allow_auto_create: bool) -> int:
         """Send a metadata request when one is due; never waits.
 

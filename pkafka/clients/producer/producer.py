@@ -67,6 +67,7 @@ class Producer:
 
     def __init__(self, config: Mapping[str, object] | ProducerConfig, *, clock: Clock | None = None) -> None:
         self._closed = True  # so that __del__ has nothing to say when this fails
+        self._is_forsaken = False
         config = config if isinstance(config, ProducerConfig) else ProducerConfig.from_properties(config)
         self._client_id = config.client_id or f"producer-{next(_numbers)}"
         self.config = config = config.but(client_id=self._client_id)
@@ -239,7 +240,10 @@ class Producer:
         Raises:
             ClientTimeoutError: ``timeout_s`` ran out.
             ClientError: called from a callback, which it would wait for.
+            ClosedError: this is a child of the process that made the producer.
         """
+        if self._is_forsaken:
+            raise _closed()
         if self._sender.is_current_thread():
             raise ClientError("flush() in a callback would wait for that callback to return")
         begun = time.perf_counter_ns()
@@ -603,8 +607,8 @@ class Producer:
             self._metrics.gauge(name, "producer-metrics", read, text)
 
     def _forsake(self) -> None:
-        """In a child process, which has no sender thread: take nothing more."""
-        self._closed = True
+        """In a child process, which has no sender thread: take nothing more, and wait for nothing."""
+        self._closed = self._is_forsaken = True
 
 
 def _closed() -> ClosedError:

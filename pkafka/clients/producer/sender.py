@@ -148,10 +148,10 @@ class Sender:
         wait_ms = min(wait_ms, self._cluster.keep_fresh(self._watched_topics(), allow_auto_create=True))
         self._sleeping = True
         # What was appended behind the drain's back has set the flag, and finds nobody asleep to wake.
-        generation = self._cluster.generation
+        generation, trouble = self._cluster.generation, self._cluster.last_refresh_error
         self._cluster.network.poll(0 if self._wanted else max(0, wait_ms))
         self._sleeping = False
-        if self._cluster.generation != generation:
+        if self._cluster.generation != generation or self._cluster.last_refresh_error is not trouble:
             self._forget_idle_topics()
             with self.accumulator.lock:
                 self.accumulator.metadata_changed.notify_all()
@@ -343,7 +343,10 @@ class Sender:
                 self._throttled_until_ms[pending.address] = now_ms + response.throttle_time_ms
             for topic in response.responses:
                 for each in topic.partition_responses:
-                    answers[TopicPartition(topic.name, each.index)] = each
+                    partition = TopicPartition(topic.name, each.index)
+                    answers[partition] = each
+                    if each.current_leader.leader_id >= 0:
+                        self._note_leader(partition, each, response)
         done: list[ProducerBatch] = []
         for batch in batches:
             batch.queue.unanswered -= 1
@@ -363,6 +366,13 @@ class Sender:
             else:
                 self._settle(batch, answers[batch.queue.partition], done)
         self.accumulator.release(done)
+
+    def _note_leader(
+        self, partition: TopicPartition, answer: PartitionProduceResponse, response: ProduceResponse
+    ) -> None:
+        brokers = [Broker(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
+        leader = answer.current_leader
+        self._cluster.note_leader(partition, leader.leader_id, leader.leader_epoch, brokers)
 
     def _settle(
         self, batch: ProducerBatch, answer: PartitionProduceResponse, done: list[ProducerBatch]

@@ -21,6 +21,8 @@ from pkafka.protocol.messages.init_producer_id import InitProducerIdResponse
 from pkafka.protocol.messages.metadata import MetadataResponse
 from pkafka.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -46,6 +48,7 @@ class Logs:
         self.held.set()
         self.errors: list[PartitionProduceResponse | None] = []
         self.throttle_ms = 0
+        self.endpoints: list[NodeEndpoint] = []
         self._lock = threading.Lock()
         broker.handlers[ApiKey.PRODUCE] = self._append
         broker.handlers[ApiKey.INIT_PRODUCER_ID] = lambda *_: InitProducerIdResponse(
@@ -79,7 +82,9 @@ class Logs:
                     self.batch_sizes.append(read_header(part.records).size_bytes)
                     log += read_records(part.records)
                 answers.append(TopicProduceResponse(name=topic.name, partition_responses=rows))
-        answer = ProduceResponse(responses=answers, throttle_time_ms=self.throttle_ms)
+        answer = ProduceResponse(
+            responses=answers, throttle_time_ms=self.throttle_ms, node_endpoints=self.endpoints
+        )
         return answer if message.acks else NO_ANSWER
 
 
@@ -588,6 +593,23 @@ def test_metadata_of_an_idle_topic_is_not_asked_for_any_more() -> None:
         assert producer.send("u", b"y").result(10).offset == 1
 
 
+def test_a_new_leader_that_an_answer_names_is_used_at_once() -> None:
+    with (
+        FakeBroker({"t": 1}) as other,
+        running(retry_backoff_ms=20_000, delivery_timeout_ms=100_000) as (
+            logs,
+            producer,
+        ),
+    ):
+        new = Logs(other)
+        refused = error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        refused.current_leader = LeaderIdAndEpoch(leader_id=2, leader_epoch=9)
+        logs.errors.append(refused)
+        logs.endpoints = [NodeEndpoint(node_id=2, host="127.0.0.1", port=other.port)]
+        assert producer.send("t", b"x").result(15).offset == 0
+        assert (logs.values(), new.values()) == ([], [b"x"])
+
+
 def test_a_connection_that_nobody_uses_is_closed_and_made_again() -> None:
     with running(connections_max_idle_ms=100) as (logs, producer):
         producer.send("t", b"a").result(10)
@@ -681,16 +703,19 @@ def test_a_child_process_cannot_use_its_parents_producer() -> None:
         parent, child = multiprocessing.Pipe()
 
         def use() -> None:
-            try:
-                producer.send("t", b"y")
-                child.send("sent")
-            except ClosedError:
-                child.send("refused")
+            refused = 0
+            for attempt in (lambda: producer.send("t", b"y"), producer.flush):
+                try:
+                    attempt()
+                except ClosedError:
+                    refused += 1
+            producer.close()
+            child.send(refused)
 
         process = multiprocessing.get_context("fork").Process(target=use)
         process.start()
         assert parent.poll(20)
-        assert parent.recv() == "refused"
+        assert parent.recv() == 2
         process.join(10)
         assert producer.send("t", b"z").result(10).offset == 1
 
