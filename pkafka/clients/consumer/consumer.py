@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _CLOSE_MS: Final = 30_000
 _ITERATION_MS: Final = 1_000
+_WAIT_MS_MAX: Final = 1_000
 # A topic may be on its way to exist, and a partition to have a leader.
 _COMING: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 
@@ -284,7 +285,7 @@ class Consumer:
                         f"Timeout of {wait_ms}ms expired before the position for partition {partition} could be "
                         "determined",
                     )
-                self._net.poll(min(left_ms, self.config.retry_backoff_ms))
+                self._net.poll(min(left_ms, max(1, self.config.retry_backoff_ms)))
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -615,11 +616,11 @@ class Consumer:
 
     def _wait_ms(self) -> int:
         now_ms = self._net.now_ms
-        wait_ms = self.config.retry_backoff_ms * 10
+        wait_ms = _WAIT_MS_MAX
         if self._group is not None:
             wait_ms = min(wait_ms, self._group.coordinator.wait_ms(now_ms))
         if not self._subscription.is_settled:
-            wait_ms = min(wait_ms, self.config.retry_backoff_ms)
+            wait_ms = min(wait_ms, max(1, self.config.retry_backoff_ms))
         return wait_ms
 
     def _background(self, now_ms: int) -> int:

@@ -40,10 +40,10 @@ from pkafka.clients.consumer.membership import (
 )
 from pkafka.clients.consumer.metrics import ConsumerMetrics
 from pkafka.clients.consumer.network import HeartbeatThread
-from pkafka.clients.consumer.rebalance import after_join, before_join
+from pkafka.clients.consumer.rebalance import after_join, before_join, moved_too_early
 from pkafka.clients.consumer.subscription import Mode, Subscription
 from pkafka.clients.errors import UnsupportedApiError, WakeupError
-from pkafka.errors import ErrorCode, PkafkaError
+from pkafka.errors import ErrorCode, PkafkaError, ProtocolError
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -55,6 +55,8 @@ log = logging.getLogger(__name__)
 
 _JOIN_LAPSE_MS: Final = 5_000
 _LAST_VERSION_OF_ONE_KEY: Final = 3
+# It looks at generations too: what one member says it has may be older than what another has.
+_CAREFUL: Final = "cooperative-sticky"
 _RESPONSES: Final[Mapping[type[Any], type[Any]]] = {
     JoinGroupRequest: JoinGroupResponse,
     SyncGroupRequest: SyncGroupResponse,
@@ -265,7 +267,8 @@ class ConsumerCoordinator:
     def _note_metadata(self) -> None:
         """Look whether topics or partitions came or went."""
         subscription, cluster = self._subscription, self._cluster
-        if subscription.mode is Mode.PATTERN and cluster.generation_of_all == cluster.generation:
+        is_new = self._snapshot_of != (cluster.generation, subscription.topic_changes)
+        if is_new and subscription.mode is Mode.PATTERN and cluster.generation_of_all == cluster.generation:
             assert subscription.pattern is not None
             matching = [
                 view.name
@@ -274,9 +277,8 @@ class ConsumerCoordinator:
                 and subscription.pattern.fullmatch(view.name)
             ]
             subscription.set_matching(matching)
-        seen = (cluster.generation, subscription.topic_changes)
-        if seen != self._snapshot_of:
-            self._snapshot_of = seen
+        if is_new:
+            self._snapshot_of = (cluster.generation, subscription.topic_changes)
             rack = self._config.client_rack
             self._snapshot = {
                 topic: frozenset(each if rack else each._replace(racks=frozenset()) for each in partitions)
@@ -284,8 +286,8 @@ class ConsumerCoordinator:
             }
 
     def _ask_for_rejoin(self) -> None:
-        membership = self._membership
-        if self._assigned_snapshot is not None and self._assigned_snapshot != self._snapshot:
+        membership, assigned = self._membership, self._assigned_snapshot
+        if assigned is not None and assigned is not self._snapshot and assigned != self._snapshot:
             membership.request_rejoin("cached metadata has changed")
         if self._joined_topics is not None and self._joined_topics != self._subscription.wanted_topics:
             membership.request_rejoin("subscription has changed")
@@ -379,12 +381,16 @@ class ConsumerCoordinator:
     def _assign(self, step: Lead) -> bool:
         """Decide who reads what; returns False while metadata of the group's topics is awaited."""
         subscription, cluster = self._subscription, self._cluster
-        told = {
-            each.member_id: decode_subscription(each.metadata)._replace(
-                group_instance_id=each.group_instance_id
-            )
-            for each in step.members
-        }
+        try:
+            told = {
+                each.member_id: decode_subscription(each.metadata)._replace(
+                    group_instance_id=each.group_instance_id
+                )
+                for each in step.members
+            }
+        except ProtocolError as error:
+            self._membership.abandon(f"rebalance failed due to {error}")
+            raise
         topics = {topic for each in told.values() for topic in each.topics}
         # The leader watches everything that anybody of the group reads, so that somebody sees it change.
         if subscription.add_group_topics(topics):
@@ -401,6 +407,14 @@ class ConsumerCoordinator:
         assignor = self._assignor(step.protocol)
         try:
             given = assignor.assign(_partitions(cluster.view, topics), told)
+            if self._protocol is RebalanceProtocol.COOPERATIVE and assignor.name != _CAREFUL:
+                owned = {member: each.owned_partitions for member, each in told.items()}
+                early = moved_too_early(owned, {member: each.partitions for member, each in given.items()})
+                if early:
+                    raise IllegalStateError(
+                        f"Assignor {assignor.name} supporting the COOPERATIVE protocol violates its requirements: "
+                        f"{sorted(early)} are given to members before others gave them up"
+                    )
         except Exception as error:
             self._membership.abandon(f"rebalance failed due to {error}")
             raise

@@ -1,6 +1,6 @@
 """Which partitions a rebalance takes and gives, by the protocol of the group's assignors (KIP-429). Pure."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from pkafka.clients.consumer.assignors.api import RebalanceProtocol
@@ -54,3 +54,21 @@ def after_join(
     return Takeover(
         [each for each in have if each not in given], [each for each in assigned if each not in known]
     )
+
+
+def moved_too_early(
+    owned: Mapping[str, Collection[TopicPartition]], assigned: Mapping[str, Collection[TopicPartition]]
+) -> set[TopicPartition]:
+    """The partitions that a COOPERATIVE assignor gave to one member before another has given them up.
+
+    Args:
+        owned: what each member said it has, by member id.
+        assigned: what each is to have.
+    """
+    added: set[TopicPartition] = set()
+    revoked: set[TopicPartition] = set()
+    for member, given in assigned.items():
+        before, after = set(owned.get(member, ())), set(given)
+        added |= after - before
+        revoked |= before - after
+    return added & revoked

@@ -126,6 +126,7 @@ class Subscription:
         self._enter(Mode.PATTERN)
         self.listener = listener
         self.pattern = pattern
+        self.topic_changes += 1
 
     def set_matching(self, topics: Iterable[str]) -> bool:
         """Take note of the topics that match the pattern now; returns whether they changed."""

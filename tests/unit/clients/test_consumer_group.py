@@ -3,14 +3,20 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from pkafka.clients.consumer import Consumer, ConsumerRebalanceListener
-from pkafka.clients.consumer.assignors.api import Assignment
-from pkafka.clients.consumer.assignors.wire import encode_assignment
+from pkafka.clients.consumer.assignors.api import (
+    Assignment,
+    Assignor,
+    PartitionsByTopic,
+    RebalanceProtocol,
+    Subscription,
+)
+from pkafka.clients.consumer.assignors.wire import encode_assignment, encode_subscription
 from pkafka.clients.consumer.errors import (
     CommitFailedError,
     ConcurrentModificationError,
@@ -357,6 +363,59 @@ def test_an_automatic_commit_comes_before_revocation(group: Group) -> None:
         group.errors[ApiKey.HEARTBEAT] = [ErrorCode.REBALANCE_IN_PROGRESS]
         wait_for(lambda: not consumer.poll(10) and group.generation == 2)
         assert order == ["revoked, 7 stored"]
+
+
+def test_positions_of_partitions_assigned_by_hand_are_committed_too(group: Group) -> None:
+    with member(group, auto_commit_interval_ms=30) as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, 6)
+        wait_for(lambda: not consumer.poll(10) and T0 in group.stored)
+        commit = group.sent(ApiKey.OFFSET_COMMIT)[0]
+        assert (commit.generation_id_or_member_epoch, commit.member_id) == (-1, "")
+        consumer.seek(T0, 9)
+    assert group.stored[T0].offset == 9
+    assert group.broker.count(ApiKey.JOIN_GROUP) == 0
+
+
+def test_a_topic_that_was_deleted_does_not_hold_a_rebalance_up(group: Group) -> None:
+    with joined(group, auto_commit_interval_ms=60_000, metadata_max_age_ms=20) as consumer:
+        consumer.seek(T0, 6)
+        group.broker.topics.clear()
+        group.errors[ApiKey.OFFSET_COMMIT] = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 1_000
+        wait_for(lambda: not consumer.poll(10) and group.generation == 2, timeout_s=10)
+
+
+# -- assignors ----------------------------------------------------------------------------------------------------
+
+
+class Grabbing(Assignor):
+    """Gives a partition to somebody before it was given up."""
+
+    name = "grabbing"
+    supported_protocols = (RebalanceProtocol.COOPERATIVE,)
+
+    def assign(
+        self, partitions: PartitionsByTopic, subscriptions: Mapping[str, Subscription]
+    ) -> Mapping[str, Assignment]:
+        return {"m": Assignment([T0]), "n": Assignment([])}
+
+
+def test_an_assignor_that_moves_too_early_is_refused(group: Group) -> None:
+    answer = group.broker.handlers[ApiKey.JOIN_GROUP]
+
+    def join(message: Message, version: int) -> Message | None:
+        joined = answer(message, version)
+        assert isinstance(joined, join_group.JoinGroupResponse)
+        other = encode_subscription(Subscription(["t"], owned_partitions=[T0]))
+        joined.members.append(join_group.JoinGroupResponseMember(member_id="n", metadata=other))
+        return joined
+
+    group.broker.handlers[ApiKey.JOIN_GROUP] = join
+    with member(group, partition_assignment_strategy=[Grabbing]) as consumer:
+        consumer.subscribe(["t"])
+        with pytest.raises(IllegalStateError, match="violates its requirements"):
+            wait_for(lambda: consumer.poll(10))
+    assert group.broker.count(ApiKey.SYNC_GROUP) == 0
 
 
 # -- committed positions ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from pkafka.clients.consumer.assignors.api import RebalanceProtocol
 from pkafka.clients.consumer.errors import IllegalStateError
-from pkafka.clients.consumer.rebalance import Surrender, Takeover, after_join, before_join
+from pkafka.clients.consumer.rebalance import Surrender, Takeover, after_join, before_join, moved_too_early
 from pkafka.clients.consumer.subscription import EARLIEST, Leader, Mode, Status, Subscription
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.model import TopicPartition
@@ -131,3 +131,10 @@ def test_what_an_assignment_takes_and_brings() -> None:
     assert after_join(EAGER, owned=[], assigned=[T0, T1]) == Takeover([], [T0, T1])
     assert after_join(COOPERATIVE, owned=[T0, T1], assigned=[T1, U0]) == Takeover([T0], [U0])
     assert after_join(COOPERATIVE, owned=[T0], assigned=[T0]) == Takeover([], [])
+
+
+def test_a_partition_is_not_given_before_it_was_given_up() -> None:
+    owned = {"a": [T0, T1], "b": []}
+    assert moved_too_early(owned, {"a": [T0], "b": [T1]}) == {T1}
+    assert moved_too_early(owned, {"a": [T0], "b": []}) == set()
+    assert moved_too_early(owned, {"a": [T0, T1], "b": [U0]}) == set()
