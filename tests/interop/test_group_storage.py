@@ -21,7 +21,7 @@ from pkafka.protocol.messages.list_groups import ListGroupsRequest
 from pkafka.protocol.messages.sync_group import SyncGroupRequest
 from pkafka.testing import Broker
 from tests.differences import differences, first_difference
-from tests.group_client import subscription
+from tests.group_client import GroupClient, subscription
 from tests.interop.conftest import JavaTool
 from tests.interop.kafka import KafkaBroker
 from tests.interop.test_group_requests import Script
@@ -263,3 +263,30 @@ def _check_turn(script: Script, turn: int, member: str, generation: int) -> None
         latest[TOPIC, turn % 2] = (turn - 2, f"turn {turn - 2}")
     assert script.offsets("simple") == latest
     assert script.offsets("deleted") == {}
+
+
+def test_groups_of_an_adopted_directory(kafka_classpath: str, zookeeper: ZooKeeper, tmp_path: Path) -> None:
+    """Its ZooKeeper is not needed for what groups have committed."""
+    connect = f"{zookeeper.connect}/adopted-{uuid.uuid4().hex[:8]}"
+    settings = {**SETTINGS, "log.dirs": tmp_path / "data"}
+    kafka = KafkaBroker(kafka_classpath, connect, tmp_path / "kafka", overrides=settings)
+    alone = Broker(tmp_path / "alone", {"log.dirs": tmp_path / "data", "pkafka.workers": 2})
+    try:
+        _turn(kafka, connect)
+        with talking(kafka.bootstrap) as talk, GroupClient(kafka.bootstrap) as client:
+            talk.create(TOPIC, 2)
+            client.make_topic_of_groups()
+            client.coordinate("simple")
+            client.coordinate("members")
+            client.commit("simple", {(TOPIC, 1): (5, "m")})
+            member, generation = client.settle("members", session_timeout_ms=60_000)
+        kafka.stop()
+        alone.start("--adopt")
+        with GroupClient(alone.bootstrap) as client:
+            client.coordinate("simple")
+            client.coordinate("members")
+            assert client.offsets("simple") == {(TOPIC, 1): (5, "m")}
+            assert client.heartbeat("members", member, generation) == 0
+    finally:
+        kafka.kill()
+        alone.kill()
