@@ -1,5 +1,8 @@
 """pkafka's producer on Apache Kafka and on pkafka: the same records arrive, once and in order, and the same fails."""
 
+import contextlib
+import random
+import socket
 import subprocess
 import threading
 import time
@@ -139,6 +142,29 @@ def test_a_refused_batch_does_not_stop_those_behind_it(system: System, talk: Tal
     epochs = [header.producer_epoch for _, header in iter_headers(talk._fetch(topic, 0, 0))]
     assert epochs == sorted(epochs)
     assert epochs[-1] > epochs[0] == 0
+
+
+def test_connections_that_break_at_any_moment_lose_repeat_and_reorder_nothing(
+    system: System, talk: Talk, topic: str
+) -> None:
+    talk.create(topic, partitions=2)
+    chance = random.Random(5)
+    with made(system, batch_size=300, retry_backoff_ms=5, reconnect_backoff_ms=5) as producer:
+        futures: list[list[RecordFuture]] = [[], []]
+        for turn in range(60):
+            for number in range(turn * 50, turn * 50 + 50):
+                futures[number % 2].append(producer.send(topic, b"%d" % number, partition=number % 2))
+            futures[0][chance.randrange(turn * 25 + 25)].exception(60)
+            for connection in list(producer._cluster.network._connections.values()):
+                with contextlib.suppress(OSError):
+                    connection._socket.shutdown(socket.SHUT_RDWR)
+        producer.flush(60)
+        for index, sent in enumerate(futures):
+            assert [each.result(0).offset for each in sent] == list(range(1_500)), index
+        assert producer._metrics.value("record-retry-total", "producer-metrics") > 0
+    for index in range(2):
+        expected = [b"%d" % number for number in range(index, 3_000, 2)]
+        assert [each.value for each in talk.read(topic, index)] == expected
 
 
 def test_records_of_one_key_share_a_partition_and_others_are_spread(
