@@ -155,6 +155,40 @@ def test_offsets_and_generations_survive_the_broker(own_broker: Broker, how: str
         assert client.join("g1", member=member, session_timeout_ms=60_000).generation_id == generation + 1
 
 
+def test_what_compaction_leaves_is_what_groups_know(tmp_path: Path) -> None:
+    settings = {
+        "pkafka.workers": 2,
+        "offsets.topic.num.partitions": 1,
+        "offsets.topic.segment.bytes": 2_000,
+        "log.cleaner.backoff.ms": 50,
+        "log.cleaner.min.cleanable.ratio": 0.01,
+    }
+    with running_broker(tmp_path / "broker", settings) as broker:
+        prepare(broker)
+        [directory] = broker.log_dir.glob(f"{CONSUMER_OFFSETS_TOPIC}-*")
+        with GroupClient(broker.bootstrap) as client:
+            member, generation = client.settle("g1", metadata=subscription(TOPIC), session_timeout_ms=60_000)
+            client.commit("deleted", {(TOPIC, 0): 1})
+            client.delete_groups("deleted")
+            for number in range(200):
+                client.commit("g1", {(TOPIC, 0): number}, generation=generation, member=member)
+                client.commit("g2", {(TOPIC, number % 4): (number, "m")})
+
+            def size() -> int:
+                return sum(file.stat().st_size for file in directory.glob("*.log"))
+
+            # Two hundred times two commits of more than a hundred bytes were written.
+            wait_for(lambda: size() < 10_000, what="the compaction")
+        broker.kill()
+        broker.start()
+        with GroupClient(broker.bootstrap) as client:
+            client.coordinate("g1")
+            assert client.heartbeat("g1", member, generation) == 0
+            assert client.offsets("g1") == {(TOPIC, 0): (199, "")}
+            assert client.offsets("g2") == {(TOPIC, number % 4): (number, "m") for number in range(196, 200)}
+            assert client.offsets("deleted") == {}
+
+
 def test_a_broker_that_stops_does_not_wait_for_members_that_wait(own_broker: Broker) -> None:
     """They are told to look for another coordinator."""
     with GroupClient(own_broker.bootstrap) as first, GroupClient(own_broker.bootstrap) as second:
