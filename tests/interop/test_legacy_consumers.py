@@ -3,10 +3,11 @@
 import json
 import re
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -127,18 +128,16 @@ class Reader:
             assert not thread.is_alive()
 
 
-class JavaReader:
-    """A member of the same group that is Kafka 0.8.2.2's own consumer, a process."""
+class ProcessReader:
+    """A member of the same group that is a process: OldMember.java or old_member.py."""
 
     def __init__(
-        self, class_path: str, directory: Path, config: Mapping[str, object], topic: str, threads: int
+        self, program: Sequence[str], directory: Path, config: Mapping[str, object], topic: str, threads: int
     ) -> None:
         properties = directory / f"{time.monotonic_ns()}.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
-        log = f"-Dlog4j.configuration=file:{JAVA_SOURCES / 'log4j.properties'}"
-        command = [java_program("java"), "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", log]
-        command += ["-cp", class_path, "OldMember", str(properties), topic, str(threads)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [*program, str(properties), topic, str(threads)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.seen: list[Message] = []
         self.first: dict[Message, float] = {}
         self._thread = threading.Thread(target=self._drain, daemon=True)
@@ -147,8 +146,10 @@ class JavaReader:
     def _drain(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
+            if not line.endswith(b"\n"):
+                return  # the last words of one that was killed
             partition, offset, value = line.split()
-            each = (int(partition), int(offset), value.encode())
+            each = (int(partition), int(offset), value)
             self.first.setdefault(each, time.monotonic())
             self.seen.append(each)
 
@@ -176,11 +177,14 @@ class JavaReader:
 
 
 @pytest.fixture(scope="session")
-def old_clients(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A class path with Kafka 0.8.2.2 and OldMember."""
+def old_java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command of OldMember with Kafka 0.8.2.2."""
     try:
         java_program("javac")
-        return compile_java(jars("old-clients"), tmp_path_factory.mktemp("old-clients"), "OldMember")
+        class_path = compile_java(jars("old-clients"), tmp_path_factory.mktemp("old-clients"), "OldMember")
+        log = f"-Dlog4j.configuration=file:{JAVA_SOURCES / 'log4j.properties'}"
+        flags = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", log]
+        return [java_program("java"), *flags, "-cp", class_path, "OldMember"]
     except OracleUnavailableError as missing:
         pytest.skip(str(missing))
 
@@ -330,15 +334,15 @@ def test_members_come_and_go_and_every_message_is_read_once(cluster: Cluster, to
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin"])
 def test_one_group_with_the_consumer_of_kafka_0_8(
-    cluster: Cluster, topic: str, group: str, old_clients: str, tmp_path: Path, strategy: str
+    cluster: Cluster, topic: str, group: str, old_java: list[str], tmp_path: Path, strategy: str
 ) -> None:
     """Both compute the same assignment, and hand partitions over to each other without loss."""
     cluster.talk.create(topic, partitions=7)
     sent = fill(cluster, topic, 7, 20)
     config = settings(cluster, group, partition_assignment_strategy=strategy)
 
-    def java(threads: int) -> JavaReader:
-        return JavaReader(old_clients, tmp_path, {**config, "consumer.timeout.ms": -1}, topic, threads)
+    def java(threads: int) -> ProcessReader:
+        return ProcessReader(old_java, tmp_path, {**config, "consumer.timeout.ms": -1}, topic, threads)
 
     def all_owned(members: int) -> bool:
         names = {owner.rpartition("-")[0] for owner in owners(cluster, group, topic).values()}
@@ -367,7 +371,7 @@ def test_one_group_with_the_consumer_of_kafka_0_8(
             theirs[0].leave()
             wait_for(lambda: all_owned(2), what="two members again")
             sent |= fill(cluster, topic, 7, 20, start=300)
-            everybody: list[Reader | JavaReader] = [ours, *theirs]
+            everybody: list[Reader | ProcessReader] = [ours, *theirs]
             wait_for(lambda: sum(len(each.seen) for each in everybody) >= len(sent), what="every message")
             seen = Counter(message for each in everybody for message in each.seen)
             assert set(seen) == sent
@@ -377,7 +381,7 @@ def test_one_group_with_the_consumer_of_kafka_0_8(
                     (each for each in everybody if message in each.first),
                     key=lambda each: each.first[message],
                 )
-                assert isinstance(first, JavaReader), message
+                assert isinstance(first, ProcessReader), message
             theirs[1].kill()
             wait_for(lambda: all_owned(1), what="what the killed one owned")
             sent |= fill(cluster, topic, 7, 20, start=400)
@@ -385,6 +389,47 @@ def test_one_group_with_the_consumer_of_kafka_0_8(
         finally:
             for member in theirs:
                 member.kill()
+
+
+def test_members_are_killed(cluster: Cluster, topic: str, group: str, tmp_path: Path) -> None:
+    """The others take over when its session is over; only what it did not commit comes again."""
+    cluster.talk.create(topic, partitions=4)
+    sent = fill(cluster, topic, 4, 20)
+    config = settings(cluster, group, consumer_timeout_ms=-1, auto_commit_interval_ms=100)
+    program = [sys.executable, str(Path(__file__).with_name("old_member.py"))]
+    everybody: list[ProcessReader] = []
+
+    def join(count: int) -> None:
+        everybody.extend(ProcessReader(program, tmp_path, config, topic, 1) for _ in range(count))
+
+    def all_owned(members: int) -> bool:
+        found = owners(cluster, group, topic)
+        return len(found) == 4 and len(set(found.values())) == members
+
+    try:
+        join(3)
+        wait_for(lambda: all_owned(3), what="three members")
+        wait_for(lambda: [stored(cluster, group, topic, each) for each in range(4)] == [20] * 4)
+        everybody[0].kill()
+        wait_for(lambda: all_owned(2), what="what it owned")
+        before = len(everybody[1].seen)
+        sent |= fill(cluster, topic, 4, 200, start=100)
+        wait_for(lambda: len(everybody[1].seen) > before)
+        everybody[1].kill()
+        wait_for(lambda: all_owned(1), what="what it owned")
+        join(1)
+        wait_for(lambda: all_owned(2), what="a new member")
+        sent |= fill(cluster, topic, 4, 20, start=1_000)
+        wait_for(
+            lambda: {message for each in everybody for message in each.seen} == sent, what="every message"
+        )
+        seen = Counter(message for each in everybody for message in set(each.seen))
+        assert {seen[message] for message in everybody[0].seen} == {1}, "it had committed them"
+        kept = Counter(message for each in everybody[2:] for message in each.seen)
+        assert set(kept.values()) == {1}
+    finally:
+        for each in everybody:
+            each.kill()
 
 
 def test_more_members_than_partitions_leave_some_idle(cluster: Cluster, topic: str, group: str) -> None:
