@@ -8,9 +8,11 @@ import base64
 import signal
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
@@ -21,6 +23,7 @@ from pkafka.cli.options import (
     client_properties,
     command,
     parse_assignments,
+    parse_duration_ms,
     require_brokers,
     stream_output_option,
 )
@@ -34,12 +37,15 @@ if TYPE_CHECKING:
     from pkafka.tools.console import ShownRecord
     from pkafka.tools.coordinator_records import Formatter
 
+_EndLookup: TypeAlias = Callable[[list[TopicPartition]], dict[TopicPartition, int]]
+
 _POLL_MS: Final = 500
 _CHUNK_RECORDS: Final = 10_000
 _PLAIN_FORMATTERS: Final = ("DefaultMessageFormatter", "LoggingMessageFormatter")
 _SILENT_FORMATTER: Final = "NoOpMessageFormatter"
 _PACKAGES: Final = ("", "org.apache.kafka.tools.consumer", "kafka.tools")
 _NEW_PARTITIONS_S: Final = 5.0
+_NO_END: Final = 2**63 - 1
 _CONNECT_MS: Final = 10_000
 _CREATION_MS: Final = 5_000
 _CREATION_POLL_S: Final = 0.05
@@ -56,6 +62,13 @@ _CREATION_POLL_S: Final = 0.05
 @click.option("--max-messages", type=int, metavar="N", help="Stop after this many records.")
 @click.option("--timeout-ms", type=int, metavar="MS", help="Stop when no record came for so long.")
 @click.option("--until-end", is_flag=True, help="Stop at the end that the partitions have now.")
+@click.option(
+    "--tail", type=click.IntRange(0), metavar="N", help="Begin N records before the end of each partition."
+)
+@click.option(
+    "--from-time", metavar="TIME", help="Begin with the first record of this time: ISO, ms, or -10m."
+)
+@click.option("--to-time", metavar="TIME", help="Stop before the first record of this time.")
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
@@ -122,6 +135,38 @@ def _check(flags: Mapping[str, object]) -> None:
         if flags["from_beginning"]:
             raise click.UsageError("Options from-beginning and offset cannot be specified together.")
         _offset(str(flags["offset"]))
+    begins = [
+        name
+        for name in ("from_beginning", "offset", "tail", "from_time")
+        if flags[name] is not None and flags[name] is not False
+    ]
+    if len(begins) > 1:
+        raise click.UsageError(
+            f"Options {' and '.join(each.replace('_', '-') for each in begins)} cannot be specified together."
+        )
+    ours = [name for name in ("tail", "from_time", "to_time") if flags[name] is not None]
+    if ours and (flags["include"] or _groups_named(flags)):
+        raise click.UsageError(f"--{ours[0].replace('_', '-')} is for a topic that is read without a group")
+    for name in ("from_time", "to_time"):
+        if flags[name] is not None:
+            _moment_ms(str(flags[name]))
+
+
+def _moment_ms(text: str) -> int:
+    """Milliseconds since the epoch of an ISO time (UTC without a zone), of such a number, or of so long ago.
+
+    Raises:
+        click.UsageError: it is none of them.
+    """
+    if text.startswith("-"):
+        return time.time_ns() // 1_000_000 - parse_duration_ms(text[1:])
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(f"{text} is no time: ISO, milliseconds since the epoch, or -10m") from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
 
 
 def _offset(text: str) -> int:
@@ -362,11 +407,12 @@ def _polls(
         return
     assigned = _begin(consumer, flags)
     ends: dict[TopicPartition, int] = {}
+    ends_at = _end_lookup(consumer, flags)
     silence_ms = flags["timeout_ms"]
     limit_ms = silence_ms if isinstance(silence_ms, int) and silence_ms >= 0 else None
     heard = looked = time.monotonic()
     while True:
-        if flags["until_end"] and _is_at_end(consumer, ends):
+        if ends_at is not None and _is_at_end(consumer, ends, ends_at):
             return
         quiet_ms = int((time.monotonic() - heard) * 1_000)
         wait_ms = _POLL_MS if limit_ms is None else max(0, min(_POLL_MS, limit_ms - quiet_ms))
@@ -375,7 +421,7 @@ def _polls(
             wait_ms, records_max=_CHUNK_RECORDS if room is None else min(room, _CHUNK_RECORDS)
         )
         if chunks:
-            yield chunks
+            yield _before(chunks, ends)
             heard = time.monotonic()
         elif limit_ms is not None and (time.monotonic() - heard) * 1_000 >= limit_ms:
             return
@@ -394,10 +440,16 @@ def _begin(consumer: "Consumer", flags: Mapping[str, object]) -> list[TopicParti
         return None
     partitions = _partitions(consumer, flags)
     consumer.assign(partitions)
-    if flags["partition"] is not None:
+    tail, since = flags["tail"], flags["from_time"]
+    if isinstance(tail, int):
+        first, last = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+        for each in partitions:
+            consumer.seek(each, max(first[each], last[each] - tail))
+    elif since is not None:
+        consumer.seek_to_time(_moment_ms(str(since)), partitions)
+    elif flags["partition"] is not None:
         _seek(consumer, partitions[0], "latest" if flags["offset"] is None else str(flags["offset"]), flags)
-        return None
-    return partitions
+    return None if flags["partition"] is not None else partitions
 
 
 def _with_new_partitions(
@@ -417,13 +469,33 @@ def _with_new_partitions(
     return [*partitions, *new]
 
 
-def _is_at_end(consumer: "Consumer", ends: dict[TopicPartition, int]) -> bool:
+def _end_lookup(consumer: "Consumer", flags: Mapping[str, object]) -> "_EndLookup | None":
+    """What finds the offsets to stop at, if there are any."""
+    if flags["to_time"] is None:
+        return consumer.end_offsets if flags["until_end"] else None
+    moment_ms = _moment_ms(str(flags["to_time"]))
+
+    def ends_at(partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        found = consumer.offsets_for_times(dict.fromkeys(partitions, moment_ms))
+        later = {each: at.offset for each, at in found.items() if at is not None and at.offset >= 0}
+        return consumer.end_offsets([each for each in partitions if each not in later]) | later
+
+    return ends_at
+
+
+def _is_at_end(consumer: "Consumer", ends: dict[TopicPartition, int], ends_at: "_EndLookup") -> bool:
     """Whether everything is read that was there when its partition was assigned."""
     assignment = consumer.assignment()
     new = [each for each in assignment if each not in ends]
     if new:
-        ends.update(consumer.end_offsets(new))
+        ends.update(ends_at(new))
     return bool(assignment) and all(consumer.position(each) >= ends[each] for each in assignment)
+
+
+def _before(chunks: "list[Chunk]", ends: Mapping[TopicPartition, int]) -> "list[Chunk]":
+    """The records before the offsets to stop at."""
+    kept = [(chunk, bisect_left(chunk.offsets, ends.get(chunk.partition, _NO_END))) for chunk in chunks]
+    return [chunk if stop == len(chunk) else chunk.part(0, stop) for chunk, stop in kept if stop]
 
 
 def _seek(consumer: "Consumer", partition: TopicPartition, offset: str, flags: Mapping[str, object]) -> None:

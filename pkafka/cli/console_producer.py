@@ -67,6 +67,13 @@ _PROBE_MS: Final = 10_000
     metavar="CLASS",
     help="Only LineMessageReader.",
 )
+@click.option(
+    "--input",
+    "input_format",
+    type=click.Choice(["text", "jsonl"]),
+    default="text",
+    help="What lines are: text for --line-reader, or what pk-console-consumer --output jsonl writes.",
+)
 @click.option("--sync", is_flag=True, help="Wait for every record.")
 @click.option(
     "--compression-codec",
@@ -89,7 +96,7 @@ _PROBE_MS: Final = 10_000
 def main(**flags: object) -> None:
     """Send lines of standard input as records."""
     from pkafka.clients.properties import load_properties
-    from pkafka.tools.console import LineReader
+    from pkafka.tools.console import JsonReader, LineReader
 
     if str(flags["line_reader"]).rpartition(".")[2] not in (
         "LineMessageReader",
@@ -102,7 +109,7 @@ def main(**flags: object) -> None:
     pairs = flags["reader_property"]
     assert isinstance(pairs, tuple)
     reader_properties.update(parse_assignments(pairs, option="--property"))
-    reader = LineReader(reader_properties)
+    reader = JsonReader() if flags["input_format"] == "jsonl" else LineReader(reader_properties)
     _check_reachable(properties)
 
     from pkafka.clients.producer import Producer
@@ -117,10 +124,17 @@ def main(**flags: object) -> None:
     with _Leaving() as leaving, Producer(properties) as producer:
         for line in leaving.lines(sys.stdin.buffer):
             record = reader.read(line)
+            sent = producer.send(
+                topic,
+                record.value,
+                record.key,
+                partition=record.partition,
+                timestamp_ms=record.timestamp_ms,
+                headers=record.headers,
+                callback=None if flags["sync"] else note_failure,
+            )
             if flags["sync"]:
-                producer.send(topic, record.value, record.key, headers=record.headers).result()
-            else:
-                producer.send(topic, record.value, record.key, headers=record.headers, callback=note_failure)
+                sent.result()
         _finish(producer)
     if failures:
         raise CommandError(f"{len(failures)} record(s) could not be sent: {failures[0]}")

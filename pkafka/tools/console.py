@@ -1,5 +1,6 @@
 """Lines to records and records to lines, as Kafka's console tools do it. Bytes in, bytes out; no I/O."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -19,6 +20,58 @@ class LineRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+class JsonReader:
+    """Reads what pk-console-consumer writes with ``--output jsonl``: an object a line.
+
+    Keys of it: ``value`` and ``key`` (text, ``{"base64": ...}`` or null), ``headers`` (a list of ``name`` and
+    ``value``), ``partition``, ``timestamp``; all may be left out, and others are ignored.
+    """
+
+    def __init__(self) -> None:
+        self._line_number = 0
+
+    def read(self, line: bytes) -> LineRecord:
+        """The record of one line.
+
+        Raises:
+            LineError: it is no such object.
+        """
+        import json
+
+        self._line_number += 1
+        try:
+            row = json.loads(line)
+            return LineRecord(
+                _bytes_of(row.get("key")),
+                _bytes_of(row.get("value")),
+                tuple((str(each["name"]), _bytes_of(each["value"])) for each in row.get("headers") or ()),
+                _number_of(row.get("partition")),
+                _number_of(row.get("timestamp")),
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise LineError(f"No record found on line number {self._line_number}: {error}") from error
+
+
+def _bytes_of(value: object) -> bytes | None:
+    import base64
+
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and isinstance(value.get("base64"), str):
+        return base64.b64decode(value["base64"], validate=True)
+    raise ValueError('text, {"base64": ...} or null expected')
+
+
+def _number_of(value: object) -> int | None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise ValueError("partition and timestamp are numbers from 0 on")
+    return value
 
 
 class LineReader:
@@ -75,7 +128,10 @@ class LineReader:
 
     def _read_headers(self, text: bytes) -> tuple[tuple[str, bytes | None], ...]:
         headers: list[tuple[str, bytes | None]] = []
-        for pair in text.split(self._headers_separator):
+        pairs = text.split(self._headers_separator)
+        while len(pairs) > 1 and not pairs[-1]:
+            pairs.pop()  # Java's split drops what is empty at the end
+        for pair in pairs:
             name, found, value = pair.partition(self._header_key_separator)
             if not found and not self._ignore_error:
                 shown = pair.decode("utf-8", errors="replace")
@@ -94,22 +150,19 @@ class LineReader:
         return None if text == self._null_marker and self._null_marker is not None else text
 
     def _check(self) -> None:
-        named = {
-            "headers.delimiter": (self._headers_delimiter, self._parse_headers),
-            "headers.separator": (self._headers_separator, self._parse_headers),
-            "headers.key.separator": (self._header_key_separator, self._parse_headers),
-            "key.separator": (self._key_separator, self._parse_headers and self._parse_key),
+        """Refuse separators that cannot be told apart; as Kafka, whether they are used or not."""
+        used = {
+            "headers.delimiter": self._headers_delimiter,
+            "headers.separator": self._headers_separator,
+            "headers.key.separator": self._header_key_separator,
         }
-        used = [(name, value) for name, (value, counts) in named.items() if counts]
         # Key and headers may share TAB: they are cut off one after the other.
-        for position, (name, value) in enumerate(used):
-            for other, same in used[position + 1 :]:
-                if value == same and {name, other} != {"headers.delimiter", "key.separator"}:
-                    raise ConfigError(name, f"and {other} may not be equal")
-        if self._null_marker is not None:
-            for name, value in [*used, ("key.separator", self._key_separator)]:
-                if value == self._null_marker:
-                    raise ConfigError("null.marker", f"and {name} may not be equal")
+        for name, other in itertools.combinations(used, 2):
+            if used[name] == used[other]:
+                raise ConfigError(name, f"and {other} may not be equal")
+        for name, value in {"key.separator": self._key_separator, **used}.items():
+            if value == self._null_marker:
+                raise ConfigError("null.marker", f"and {name} may not be equal")
 
 
 class ShownRecord(NamedTuple):

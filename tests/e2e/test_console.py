@@ -1,17 +1,20 @@
 """The console tools at a real broker, where it matters what the broker makes of them."""
 
+import io
 import signal
 import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Iterator
 
 import pytest
 
-from pkafka.cli import console_consumer, consumer_perf_test, topics
+from pkafka.cli import console_consumer, console_producer, consumer_perf_test, topics
 from pkafka.cli.exit_status import ExitStatus
+from pkafka.records.builder import build_batch
 from pkafka.testing import Broker
-from tests.talk import wait_for
+from tests.talk import Talk, good, talking, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -68,3 +71,90 @@ def test_measuring_the_consumption_of_nothing_makes_no_topic(capsys: pytest.Capt
     topic = f"console-{uuid.uuid4().hex[:8]}"
     assert consumer_perf_test.main.run(["--topic", topic, "--messages", "1"]) == ExitStatus.FAILURE
     assert not exists(topic, capsys)
+
+
+@pytest.fixture
+def talk(pkafka_broker: Broker) -> Iterator[Talk]:
+    with talking(pkafka_broker.bootstrap) as talk:
+        yield talk
+
+
+def consumed(capsys: pytest.CaptureFixture[str], topic: str, *args: str) -> list[str]:
+    capsys.readouterr()
+    assert console_consumer.main.run(["--topic", topic, "--until-end", *args]) == ExitStatus.OK
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_last_records_and_those_of_a_time(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = f"console-{uuid.uuid4().hex[:8]}"
+    talk.create(topic, 2)
+    for partition in range(2):
+        records = [(1_000 * number, None, b"%d-%d" % (partition, number), ()) for number in range(1, 6)]
+        talk.produce(topic, bytes(build_batch(records)), partition=partition)
+    assert sorted(consumed(capsys, topic, "--tail", "2")) == ["0-4", "0-5", "1-4", "1-5"]
+    assert consumed(capsys, topic, "--tail", "0") == []
+    assert consumed(capsys, topic, "--partition", "1", "--tail", "1") == ["1-5"]
+    assert sorted(consumed(capsys, topic, "--from-time", "4000")) == ["0-4", "0-5", "1-4", "1-5"]
+    between = ("--partition", "0", "--from-time", "1970-01-01T00:00:02", "--to-time", "1970-01-01T00:00:04Z")
+    assert consumed(capsys, topic, *between) == ["0-2", "0-3"]
+    assert consumed(capsys, topic, "--from-time", "-1h") == []
+    assert sorted(consumed(capsys, topic, "--from-beginning", "--to-time", "-1h")) == [
+        f"{partition}-{number}" for partition in range(2) for number in range(1, 6)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (
+            ["--tail", "0", "--from-beginning"],
+            "Options from-beginning and tail cannot be specified together.",
+        ),
+        (["--from-time", "noon"], "noon is no time"),
+        (["--tail", "1", "--group", "g"], "--tail is for a topic that is read without a group"),
+    ],
+)
+def test_beginnings_that_cannot_be(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert console_consumer.main.run(["--topic", "t", *args]) == ExitStatus.USAGE
+    assert message in capsys.readouterr().err
+
+
+def test_what_is_consumed_as_json_lines_is_produced_again(
+    talk: Talk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, copy = (f"console-{uuid.uuid4().hex[:8]}" for _ in range(2))
+    talk.create(source, 2)
+    talk.create(copy, 2)
+    headers = (("h", b"1"), ("binary", b"\xff"), ("none", None))
+    records = [
+        (5_000, b"k", b"v", headers),
+        (6_000, None, b"\xfe\x00", ()),
+        (7_000, "schön".encode(), None, ()),
+    ]
+    talk.produce(source, bytes(build_batch(records)), partition=1)
+    lines = consumed(capsys, source, "--from-beginning", "--output", "jsonl")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
+    assert console_producer.main.run(["--topic", copy, "--input", "jsonl"]) == ExitStatus.OK
+    assert talk.read(copy, 1) == talk.read(source, 1)
+    assert talk.read(copy, 0) == []
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"value": 1}\n')))
+    assert console_producer.main.run(["--topic", copy, "--input", "jsonl"]) == ExitStatus.FAILURE
+    assert "No record found on line number 1" in capsys.readouterr().err
+
+
+def test_partitions_that_come_later_are_read_from_their_beginning(talk: Talk) -> None:
+    topic = f"console-{uuid.uuid4().hex[:8]}"
+    talk.create(topic)
+    program = "from pkafka.cli import console_consumer as it; it._NEW_PARTITIONS_S = 0.1; it.main()"
+    command = [sys.executable, "-c", program, "--topic", topic, "--max-messages", "2", "--from-beginning"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reading:
+        try:
+            talk.send(topic, b"first")
+            assert reading.stdout is not None
+            assert reading.stdout.readline() == "first\n"
+            good(talk.admin.create_partitions({topic: 2})[topic])
+            talk.send(topic, b"second", partition=1)
+            assert reading.stdout.readline() == "second\n"
+            assert reading.wait(20) == 0
+        finally:
+            reading.kill()

@@ -64,3 +64,24 @@ def test_separators_and_deserializers() -> None:
         formatter.format(RECORD)
     with pytest.raises(ConfigError, match="cannot be found"):
         RecordFormatter({"value.deserializer": "com.example.Avro"})
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"headers.separator": "\t"},
+        {"headers.key.separator": ","},
+        {"null.marker": "\t"},
+        {"null.marker": ":"},
+    ],
+)
+def test_separators_are_checked_also_where_they_are_not_used(properties: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="may not be equal"):
+        LineReader(properties)
+
+
+def test_empty_headers_at_the_end_are_none() -> None:
+    reader = LineReader({"parse.headers": "true"})
+    assert reader.read(b"h:1,,\tv").headers == (("h", b"1"),)
+    with pytest.raises(LineError, match="in pair '' on line number 2"):
+        reader.read(b"\tv")
