@@ -90,8 +90,10 @@ class Fetcher:
 
     def send_fetches(self) -> None:
         """Ask for what is not kept yet; never waits."""
-        now_ms = self._cluster.clock.monotonic_ms()
         view = self._cluster.view
+        if self._under_way and self._under_way.keys() >= view.brokers.keys():
+            return  # nobody is left to ask: with many partitions that is worth knowing before a look at each
+        now_ms = self._cluster.clock.monotonic_ms()
         groups: dict[Broker, dict[TopicPartition, FetchPosition]] = {}
         ahead: list[tuple[Broker, TopicPartition, FetchPosition]] = []
         for partition in self._subscription.fetchable(now_ms):
@@ -183,7 +185,10 @@ class Fetcher:
             self._ready = deque(each for each in self._ready if each.partition != partition)
 
     def close(self, timeout_ms: int) -> None:
-        """Tell brokers that their fetch sessions end, so that they need not keep them; waits a moment at most."""
+        """Tell brokers that their fetch sessions end, so that they need not keep them; waits a moment at most.
+
+        A broker with a fetch in hand would answer only after that: its session is left to be evicted.
+        """
         closing: list[Pending] = []
         for node, session in self._sessions.items():
             broker = self._cluster.view.brokers.get(node)
