@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
+from pkafka.protocol.schema import Message
 from tests.fakes.broker import FakeBroker
 
 HEAVY = (
@@ -38,6 +41,30 @@ def test_quick_paths_import_little(args: list[str]) -> None:
         command = [sys.executable, "-c", PROGRAM.format(heavy=heavy), *args]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["console_consumer", "consumer_groups", "e2e_latency", "verifiable_consumer", "verifiable_producer"],
+)
+def test_help_imports_little(command: str) -> None:
+    program = PROGRAM.replace("cli.topics", f"cli.{command}").format(heavy=WITHOUT_CLUSTER)
+    run = [sys.executable, "-c", program, "--help"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_groups_are_listed_without_a_consumer() -> None:
+    def list_groups(_request: Message, _version: int) -> ListGroupsResponse:
+        return ListGroupsResponse(groups=[ListedGroup(group_id="g", protocol_type="consumer")])
+
+    with FakeBroker({"t": 1}) as broker:
+        broker.handlers[ApiKey.LIST_GROUPS] = list_groups
+        program = PROGRAM.replace("cli.topics", "cli.consumer_groups")
+        program = program.format(heavy=(*HEAVY, "pkafka.clients.consumer", "pkafka.clients.producer"))
+        run = [sys.executable, "-c", program, "--list", "--bootstrap-server", broker.bootstrap]
+        done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, "g\n"), done.stderr
 
 
 @pytest.mark.parametrize("module", ["pkafka.testing", "pkafka.tools.local_broker"])
