@@ -19,7 +19,7 @@ from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicId, TopicPartition
 from pkafka.protocol.messages import fetch, init_producer_id, produce
 from pkafka.records.builder import build_batch
-from pkafka.records.reading import Record, read_records
+from pkafka.records.reading import Record, read_batches, read_records
 
 T = TypeVar("T")
 
@@ -131,12 +131,11 @@ class Talk:
         records: list[Record] = []
         while position < end:
             data = self._patiently(lambda: self._fetch(topic, partition, position))  # noqa: B023 - called at once
-            new = list(read_records(data, from_offset=position))
-            assert new or data, f"nothing at {position} of {topic}-{partition}, which ends at {end}"
-            if not new:
-                break  # control batches only
-            records += new
-            position = new[-1].offset + 1
+            batches = list(read_batches(data, from_offset=position))
+            assert batches, f"nothing at {position} of {topic}-{partition}, which ends at {end}"
+            records += read_records(data, from_offset=position)
+            # Not behind the last record: compaction leaves batches without any, and markers are none.
+            position = batches[-1][0].next_offset
         return records
 
     def _fetch(self, topic: str, partition: int, offset: int) -> bytes:

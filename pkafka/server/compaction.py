@@ -155,14 +155,11 @@ class Compaction:
         if partition.log is not one:
             return False
         try:
-            is_taken = begun.cleaning.take(old, new)
+            return begun.cleaning.take(old, new)
         except StorageError as error:
             log.error("%s", error)
             self._worker.logs.directory_failed(one.directory.parent)
             return False
-        if is_taken:
-            self._worker.spawn(self._worker.logs.sync_directory(one))
-        return is_taken
 
     def _end(
         self,
@@ -188,6 +185,8 @@ class Compaction:
             return
         del self._rounds[topic, index]
         one = begun.cleaning.log
+        # Once for all swaps: until the names are on the disk, a start after a power cut finds the old ones.
+        self._worker.spawn(self._worker.logs.sync_directory(one))
         if disk_refused:
             log.error("Failed to clean up log for %s: %s", one.topic_partition, problem)
             self._worker.logs.directory_failed(one.directory.parent)

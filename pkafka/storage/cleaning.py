@@ -261,7 +261,9 @@ class Cleaning:
         """Before the old ones go; and with the time that retention looks at where records have none."""
         for segment in self._written:
             segment.finish()
-            segment.flush()
+            if segment.size:
+                # Many a small segment is left without a record; then its name alone matters.
+                segment.flush()
             os.utime(segment.path, ns=(modified_ns, modified_ns))
         self._files.fsync_directory(self._directory)
 

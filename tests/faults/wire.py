@@ -3,7 +3,7 @@
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Self, TypeVar
 
 from pkafka.errors import ErrorCode
@@ -133,9 +133,22 @@ class Wire:
         producer: tuple[int, int, int] = (-1, -1, -1),
     ) -> tuple[ErrorCode, int]:
         """Send one batch of ``values``; (error, base offset). ``producer``: id, epoch, base sequence."""
+        pairs = [(None, value) for value in values]
+        return self.produce_pairs(topic, partition, pairs, acks=acks, producer=producer)
+
+    def produce_pairs(
+        self,
+        topic: str,
+        partition: int,
+        pairs: Sequence[tuple[bytes | None, bytes | None]],
+        *,
+        acks: int = -1,
+        producer: tuple[int, int, int] = (-1, -1, -1),
+    ) -> tuple[ErrorCode, int]:
+        """The same with keys."""
         now_ms = int(time.time() * 1000)
         batch = build_batch(
-            [(now_ms, None, value, ()) for value in values],
+            [(now_ms, key, value, ()) for key, value in pairs],
             producer_id=producer[0],
             producer_epoch=producer[1],
             base_sequence=producer[2],
@@ -152,20 +165,36 @@ class Wire:
 
     def fetch(self, topic: str, partition: int, offset: int) -> tuple[ErrorCode, list[Record]]:
         """What one fetch brings, control records excluded, checksums looked at."""
-        part = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+        error, data = self.fetch_bytes(topic, partition, offset)
+        return error, list(read_records(data, from_offset=offset))
+
+    def fetch_bytes(self, topic: str, partition: int, offset: int) -> tuple[ErrorCode, bytes]:
+        """The same, as it came."""
+        return self.fetch_each(topic, {partition: offset})[partition]
+
+    def fetch_each(
+        self, topic: str, offsets: Mapping[int, int], *, bytes_max: int = 1 << 20
+    ) -> dict[int, tuple[ErrorCode, bytes]]:
+        """What one fetch from several partitions brings, each from its offset on, as it came."""
+        parts = [
+            FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)
+            for partition, offset in offsets.items()
+        ]
         request = FetchRequest(
             replica_id=-1,
             max_wait_ms=100,
             min_bytes=1,
             max_bytes=1 << 24,
-            topics=[FetchTopic(topic=topic, partitions=[part])],
+            topics=[FetchTopic(topic=topic, partitions=parts)],
         )
         self.send(request, FETCH_VERSION)
         answer = self.receive(FetchResponse, FETCH_VERSION)
         if answer.error_code:
-            return ErrorCode(answer.error_code), []
-        found = answer.responses[0].partitions[0]
-        return ErrorCode(found.error_code), list(read_records(found.records or b"", from_offset=offset))
+            return dict.fromkeys(offsets, (ErrorCode(answer.error_code), b""))
+        return {
+            found.partition_index: (ErrorCode(found.error_code), bytes(found.records or b""))
+            for found in answer.responses[0].partitions
+        }
 
     def poll(self, topic: str, partitions: Sequence[int], offset: int, *, max_wait_ms: int) -> None:
         """Ask for records at ``offset``, without waiting for the answer."""

@@ -18,7 +18,7 @@ import pytest
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
 from pkafka.records.legacy import build_message_set
-from pkafka.records.reading import read_batches
+from pkafka.records.reading import Record, read_batches
 from pkafka.storage.config import LogConfig
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log import Log
@@ -44,7 +44,7 @@ CLEANER: dict[str, object] = {
     "offsets.topic.num.partitions": 1,
     "offsets.topic.replication.factor": 1,
 }
-CONFIGS: dict[str, object] = {
+CONFIGS: dict[str, Any] = {
     "cleanup_policy": "compact",
     "segment_bytes": 3000,
     "index_interval_bytes": 200,
@@ -53,7 +53,7 @@ CONFIGS: dict[str, object] = {
 }
 Either = KafkaBroker | Broker
 Header = tuple[Any, ...]
-Batch = tuple[Header, list[tuple[int, int, bytes | None, bytes | None, Any]]]
+Batch = tuple[Header, list[Record]]
 
 
 def a_bit_of_everything(log: Log, now_ms: int, rng: random.Random) -> None:
@@ -104,7 +104,7 @@ def batches_in(directory: Path) -> list[Batch]:
     for path in sorted(directory.glob("*.log")):
         for header, records in read_batches(path.read_bytes()):
             fields = header._replace(batch_length=0, crc=0, base_timestamp=0)
-            found.append((tuple(fields), [tuple(record) for record in records]))
+            found.append((tuple(fields), records))
     return found
 
 
@@ -193,9 +193,9 @@ def pair(kafka_classpath: str, zookeeper: ZooKeeper, tmp_path: Path) -> Iterator
     print(pair.pkafka.log_tail())  # shown when the test fails
 
 
-def tombstones_in(pair: Pair) -> list[tuple[Any, ...]]:
+def tombstones_in(pair: Pair) -> list[Record]:
     found = batches_in(pair.files(pair.pkafka))
-    return [record for _, records in found for record in records if record[3] is None]
+    return [record for _, records in found for record in records if record.value is None]
 
 
 def complaints(java_tool: JavaTool, directory: Path) -> list[str]:
@@ -310,5 +310,5 @@ def test_a_log_that_kafka_filled_is_compacted_alike(pair: Pair) -> None:
         [record for _, records in batches_in(pair.files(broker)) for record in records]
         for broker in pair.both
     )
-    final = {record[2]: record for record in kafka}
-    assert {record[2]: record for record in pkafka} == final
+    final = {record.key: record for record in kafka}
+    assert {record.key: record for record in pkafka} == final

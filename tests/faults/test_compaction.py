@@ -1,0 +1,294 @@
+"""Compaction under load, read all the time, with kill -9 of everybody who takes part in it.
+
+The law (CLEAN-1): a reader from the start ends with the last acknowledged value of each key; what it sees on the way
+was written, in order, each at its offset.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.records.reading import Record, read_batches
+from pkafka.server.partitions import owner_of
+from pkafka.testing import Broker
+from tests.faults.conftest import MakeBroker, MeasuredBroker
+from tests.faults.family import connect_to, family, kill, replaced
+from tests.faults.wire import EARLIEST, Wire, eventually
+
+T = TypeVar("T")
+
+SEED = 4711
+TOPIC = "changelog"
+PACE_S = 0.005
+"""Between two batches: compaction shall be able to keep up on a busy machine, too."""
+KEYS = 12
+BATCH = 5
+TINY = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "6000",
+    "min.cleanable.dirty.ratio": "0.01",
+    "index.interval.bytes": "300",
+}
+EAGER: dict[str, object] = {
+    "log.cleaner.backoff.ms": 20,
+    "log.segment.delete.delay.ms": 0,
+    "log.cleaner.threads": 2,
+    "replica.high.watermark.checkpoint.interval.ms": 500,
+}
+CHANGED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+
+def key_of(number: int) -> bytes:
+    return b"k%d" % (number * 7 % KEYS)
+
+
+def value_of(number: int) -> bytes | None:
+    return None if number % 11 == 3 else b"%08d" % number + b"." * (number % 200)
+
+
+class ChangeWriter:
+    """An idempotent producer of numbered changes to a few keys of one partition."""
+
+    def __init__(self, address: str, partition: int) -> None:
+        self._address = address
+        self.partition = partition
+        self.acknowledged = 0
+        """All changes below this number are."""
+        self.failure = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        wire: Wire | None = None
+        producer: tuple[int, int] | None = None
+        while not self._stop.is_set():
+            try:
+                if wire is None:
+                    wire = Wire(self._address, timeout_s=5.0)
+                if producer is None:
+                    producer = wire.init_producer()
+                numbers = range(self.acknowledged, self.acknowledged + BATCH)
+                pairs = [(key_of(number), value_of(number)) for number in numbers]
+                ids = (*producer, self.acknowledged)
+                error, _ = wire.produce_pairs(TOPIC, self.partition, pairs, producer=ids)
+            except OSError:
+                if wire is not None:
+                    wire.close()
+                wire = None
+                time.sleep(0.02)
+                continue
+            if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self.acknowledged += BATCH
+                time.sleep(PACE_S)
+            elif error in CHANGED:
+                time.sleep(0.02)
+            else:
+                self.failure = f"{TOPIC}-{self.partition}: {error.name}"
+                break
+        if wire is not None:
+            wire.close()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=20)
+        assert not self._thread.is_alive()
+        assert not self.failure
+
+
+def read_from_start(wire: Wire, partitions: Sequence[int]) -> dict[int, list[Record]]:
+    """Every record that is there, to the ends as they were when this began, and what may have replaced them.
+
+    All partitions in one request: those that belong to different workers keep the connection where it is, so that some
+    are read across processes.
+
+    Raises:
+        OSError: the broker, or who leads a partition, is gone.
+    """
+    positions = {partition: good(wire.offset(TOPIC, partition, EARLIEST)) for partition in partitions}
+    records: dict[int, list[Record]] = {partition: [] for partition in partitions}
+    for _ in range(2):
+        # What had gone before its place was read had a successor by then, so below the end as it is after that.
+        ends = {partition: good(wire.offset(TOPIC, partition)) for partition in partitions}
+        while any(positions[partition] < end for partition, end in ends.items()):
+            # Few bytes, so that reading goes on in the middle of a segment that may have become another one.
+            for partition, answer in wire.fetch_each(TOPIC, positions, bytes_max=1500).items():
+                for header, found in read_batches(good(answer), from_offset=positions[partition]):
+                    records[partition] += [one for one in found if one.offset >= positions[partition]]
+                    positions[partition] = header.next_offset
+    return records
+
+
+def good(answer: tuple[ErrorCode, T]) -> T:
+    if answer[0]:
+        raise ConnectionResetError(answer[0].name)
+    return answer[1]
+
+
+def check(records: list[Record], acknowledged: int) -> None:
+    """What a reader from the start has seen, when at least so many changes were acknowledged before it began."""
+    numbers = [record.offset for record in records]
+    assert numbers == sorted(set(numbers))
+    # One producer, each change once: offsets are numbers.
+    for record in records:
+        assert (record.key, record.value) == (key_of(record.offset), value_of(record.offset)), record.offset
+    last = {record.key: record.offset for record in records}
+    for number in range(max(acknowledged - KEYS, 0), acknowledged):
+        assert last.get(key_of(number), -1) >= number, number
+
+
+class Reader:
+    """Reads all partitions from their starts over and over, through the worker of that name where one is given."""
+
+    def __init__(self, broker: Broker, writers: Sequence[ChangeWriter], worker: str | None = None) -> None:
+        self._broker = broker
+        self._writers = writers
+        self._worker = worker
+        self.rounds = 0
+        self.failure: Exception | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._read()
+            except OSError:
+                time.sleep(0.02)
+            except Exception as error:  # noqa: BLE001 - raised again by the thread that stops this one
+                self.failure = error
+                return
+
+    def _read(self) -> None:
+        wire = connect_to(self._broker, self._worker) if self._worker else Wire(self._broker.bootstrap)
+        with wire:
+            while not self._stop.is_set():
+                acknowledged = {writer.partition: writer.acknowledged for writer in self._writers}
+                for partition, records in read_from_start(wire, list(acknowledged)).items():
+                    check(records, acknowledged[partition])
+                self.rounds += 1
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(timeout=30)
+        assert not self._thread.is_alive()
+        if self.failure is not None:
+            raise self.failure
+
+
+@contextmanager
+def load(broker: Broker, partitions: int = 2, **settings: str) -> Iterator[list[ChangeWriter]]:
+    """Writers of all partitions and a reader, ended and looked at on leaving."""
+    configs = TINY | {name.replace("_", "."): value for name, value in settings.items()}
+    with Wire(broker.bootstrap) as wire:
+        assert wire.create_topic(TOPIC, partitions, configs=configs) == ErrorCode.NONE
+    writers = [ChangeWriter(broker.bootstrap, partition) for partition in range(partitions)]
+    reader = Reader(broker, writers)
+    yield writers
+    for writer in writers:
+        writer.stop()
+    reader.stop()
+    assert reader.rounds > 0
+
+
+def cleaned(broker: Broker) -> dict[int, int]:
+    """The cleaner's checkpoint of each partition."""
+    path = broker.log_dir / "cleaner-offset-checkpoint"
+    rows = [line.split() for line in path.read_text().splitlines()[2:]] if path.exists() else []
+    return {int(row[1]): int(row[2]) for row in rows if row[0] == TOPIC}
+
+
+def progress(broker: Broker, writers: list[ChangeWriter]) -> None:
+    """Wait until something that is written from now on has been cleaned, in every partition."""
+    now = {writer.partition: writer.acknowledged for writer in writers}
+    eventually(
+        lambda: all(cleaned(broker).get(partition, 0) > then for partition, then in now.items()), timeout_s=60
+    )
+
+
+def settled(broker: Broker, writers: list[ChangeWriter]) -> None:
+    """All is there, little else is, and no round has left a file behind."""
+    for writer in writers:
+        with Wire(broker.bootstrap) as wire:
+            (records,) = read_from_start(wire, [writer.partition]).values()
+        check(records, writer.acknowledged)
+        assert len(records) < writer.acknowledged / 2
+    directory = broker.log_dir
+    for suffix in ("cleaned", "swap", "deleted"):
+        eventually(lambda: not list(directory.glob(f"{TOPIC}-*/*.{suffix}")))  # noqa: B023 - called at once
+
+
+def test_readers_through_every_worker_see_whole_records_while_segments_are_swapped(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker(**EAGER)
+    broker.start()
+    with load(broker) as writers:
+        assert {owner_of(TOPIC, writer.partition, 2) for writer in writers} == {0, 1}
+        readers = [Reader(broker, writers, f"worker-{index}") for index in (0, 1)]
+        for _ in range(10):
+            progress(broker, writers)
+        for reader in readers:
+            reader.stop()
+            assert reader.rounds > 3
+    settled(broker, writers)
+    assert broker.stop() == 0
+
+
+@pytest.mark.parametrize("name", ["cleaner", "worker", "broker"])
+def test_a_kill_in_the_middle_of_compaction_loses_nothing(make_broker: MakeBroker, name: str) -> None:
+    broker = make_broker(**EAGER)
+    broker.start()
+    choice = random.Random(SEED)
+    with load(broker) as writers:
+        progress(broker, writers)
+        for _ in range(6):
+            time.sleep(choice.random() * 0.2)
+            hurt(broker, name, choice)
+            progress(broker, writers)
+    assert broker.stop() == 0
+    broker.start()
+    settled(broker, writers)
+
+
+def hurt(broker: MeasuredBroker, name: str, choice: random.Random) -> None:
+    if name == "broker":
+        broker.kill()
+        broker.start()
+        return
+    victim = name if name == "cleaner" else choice.choice([one for one in family(broker) if "worker" in one])
+    replaced(broker, kill(broker, victim), victim)
+
+
+def test_a_topic_deleted_and_made_anew_during_compaction(make_broker: MakeBroker) -> None:
+    broker = make_broker(**EAGER)
+    broker.start()
+    for _ in range(3):
+        with load(broker) as writers:
+            progress(broker, writers)
+        with Wire(broker.bootstrap) as wire:
+            assert wire.delete_topic(TOPIC) == ErrorCode.NONE
+        eventually(lambda: not list(broker.log_dir.glob(f"{TOPIC}-*")))
+        eventually(lambda: not cleaned(broker))
+    assert "uncleanable" not in broker.log_tail()
+    assert broker.stop() == 0
+
+
+def test_a_stop_in_the_middle_leaves_nothing_behind(make_broker: MakeBroker) -> None:
+    broker = make_broker(**EAGER)
+    broker.start()
+    with load(broker) as writers:
+        progress(broker, writers)
+        for _ in range(3):
+            assert broker.stop() == 0
+            assert not list(broker.log_dir.glob(f"{TOPIC}-*/*.cleaned"))
+            broker.start()
+            progress(broker, writers)
+    settled(broker, writers)
