@@ -16,6 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from pkafka.clients.admin import Admin
+from pkafka.clients.consumer.assignors.api import Subscription
+from pkafka.clients.consumer.assignors.wire import encode_subscription
+from pkafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from tests.differences import first_difference
 from tests.interop.conftest import JavaTool, System
 from tests.interop.members import member
@@ -414,3 +418,45 @@ def test_watching_shows_the_lag_as_it_grows(
         watching.kill()
         watching.wait()
         os.close(read_end)
+
+
+def test_a_group_that_is_rebalancing(both: BothTools, system: System, topic: str, group: str) -> None:
+    both.side.create(topic)
+    assert (
+        both.ours(
+            "--reset-offsets", "--group", group, "--topic", topic, "--to-latest", "--execute"
+        ).returncode
+        == 0
+    )
+    # A leader that never says who reads what: the group waits for it, as long as the member's session lasts.
+    join = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[
+            JoinGroupRequestProtocol(name="range", metadata=encode_subscription(Subscription([topic])))
+        ],
+    )
+    with Admin({"bootstrap.servers": system.bootstrap, "client.id": "waiting"}) as admin:
+        wait_for(lambda: not admin.cluster.request(join, JoinGroupResponse, max_version=3).error_code)
+        for view in ((), ("--members",), ("--members", "--verbose"), ("--state",)):
+            both.same("--describe", "--group", group, *view)
+        shown = both.ours("--describe", "--group", group)
+        assert shown.stderr == f"\nWarning: Consumer group '{group}' is rebalancing.\n"
+        both.same("--list", "--state", "CompletingRebalance")
+        both.same("--delete", "--group", group, code=1)
+        refused = both.same(
+            "--reset-offsets",
+            "--group",
+            group,
+            "--topic",
+            topic,
+            "--to-latest",
+            "--execute",
+            code=1,
+            joined=True,
+        )
+        assert "but the current state is CompletingRebalance." in refused[0]
+        (removed,) = admin.remove_members(group).values()
+        assert removed is None
