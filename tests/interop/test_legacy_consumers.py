@@ -54,6 +54,7 @@ Message = tuple[int, int, bytes]
 class Cluster(NamedTuple):
     """A broker and the ZooKeeper that it uses."""
 
+    broker: KafkaBroker | Broker
     bootstrap: str
     connect: str
     talk: Talk
@@ -63,15 +64,16 @@ class Cluster(NamedTuple):
 @pytest.fixture(params=SYSTEMS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Apache Kafka and pkafka in turn, in ZooKeeper mode."""
+    broker: KafkaBroker | Broker
     if request.param == "kafka":
         kafka: KafkaBroker = request.getfixturevalue("kafka")
-        bootstrap, connect = kafka.bootstrap, kafka.zookeeper
+        broker, connect = kafka, kafka.zookeeper
     else:
-        pkafka: Broker = request.getfixturevalue("pkafka_on_zookeeper")
+        broker = request.getfixturevalue("pkafka_on_zookeeper")
         zookeeper: ZooKeeper = request.getfixturevalue("zookeeper")
-        bootstrap, connect = pkafka.bootstrap, f"{zookeeper.connect}/tools"
-    with talking(bootstrap) as talk, ZooKeeperStore(connect, 10_000) as store:
-        yield Cluster(bootstrap, connect, talk, store)
+        connect = f"{zookeeper.connect}/tools"
+    with talking(broker.bootstrap) as talk, ZooKeeperStore(connect, 10_000) as store:
+        yield Cluster(broker, broker.bootstrap, connect, talk, store)
 
 
 @pytest.fixture
@@ -430,6 +432,20 @@ def test_members_are_killed(cluster: Cluster, topic: str, group: str, tmp_path: 
     finally:
         for each in everybody:
             each.kill()
+
+
+def test_a_broker_that_starts_again_is_found_again(cluster: Cluster, topic: str, group: str) -> None:
+    """OLDC-13: who iterates sees nothing of it."""
+    cluster.talk.create(topic, partitions=2)
+    with readers() as join:
+        member = join(cluster, group, topic)
+        sent = fill(cluster, topic, 2, 10)
+        wait_for(lambda: set(member.seen) == sent)
+        cluster.broker.stop()
+        cluster.broker.start()
+        sent |= fill(cluster, topic, 2, 10, start=100)
+        wait_for(lambda: set(member.seen) == sent, what="what came after the start")
+        assert len(member.seen) == len(sent)
 
 
 def test_more_members_than_partitions_leave_some_idle(cluster: Cluster, topic: str, group: str) -> None:

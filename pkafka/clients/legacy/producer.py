@@ -19,6 +19,7 @@ from pkafka.clients.legacy.errors import FailedToSendMessageError, QueueFullErro
 from pkafka.clock import Clock, SystemClock
 from pkafka.coordination.znode_json import string_hash
 from pkafka.errors import ApiError, ConfigError
+from pkafka.model import NO_LEADER
 
 if TYPE_CHECKING:
     from pkafka.clients.producer import Producer
@@ -161,10 +162,11 @@ class OldProducer:
             raise FailedToSendMessageError(text) from failure
 
     def _choose(self, producer: "Producer", message: _Encoded) -> int:
-        count = len(producer.partitions_for(message.topic))
+        partitions = producer.partitions_for(message.topic)
         if message.partition_key is None:
-            return self._sticky.choose(message.topic, count)
-        return self._partition(message.partition_key, count)
+            led = [each.partition for each in partitions if each.leader != NO_LEADER]
+            return self._sticky.choose(message.topic, led or [each.partition for each in partitions])
+        return self._partition(message.partition_key, len(partitions))
 
     def _producer(self, topic: str) -> "Producer":
         from pkafka.clients.producer import Producer
@@ -233,13 +235,13 @@ class _StickyPartitions:
         self._chosen: dict[str, int] = {}
         self._since_ms = clock.monotonic_ms()
 
-    def choose(self, topic: str, count: int) -> int:
+    def choose(self, topic: str, available: Sequence[int]) -> int:
         now_ms = self._clock.monotonic_ms()
         if 0 <= self._turn_ms <= now_ms - self._since_ms:
             self._chosen = {}
             self._since_ms = now_ms
-        if self._chosen.get(topic, count) >= count:
-            self._chosen[topic] = random.randrange(count)  # noqa: S311 - spreads load, guards nothing
+        if topic not in self._chosen:
+            self._chosen[topic] = random.choice(available)  # noqa: S311 - spreads load, guards nothing
         return self._chosen[topic]
 
     def forget(self) -> None:
