@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from pkafka.clients.admin.client import Admin
+from pkafka.clients.admin.results import GroupState
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
@@ -114,6 +115,16 @@ def chaos_of(bootstrap: str, assignor: str, java: dict[str, str]) -> Iterator[Ch
         chaos.close()
 
 
+def kill_and_start(broker: Broker | oracle.KafkaBroker) -> None:
+    """kill -9, and a start on the same directory."""
+    broker.kill()
+    if isinstance(broker, oracle.KafkaBroker):
+        # Apache Kafka does not start while the session lives of the one that was killed.
+        with ZooKeeperStore(broker.zookeeper, 10_000) as store:
+            wait_for(lambda: store.exists("/brokers/ids/0") is None)
+    broker.start()
+
+
 def play(chaos: Chaos, clients: tuple[str, ...], steps: int) -> None:
     """One of each client; then members at random leave, are killed and come, one or two at a time."""
     choice = random.Random(SEED)
@@ -160,6 +171,23 @@ def test_a_cooperative_group(broker: Broker | oracle.KafkaBroker, java_members: 
 def test_for_long(broker: Broker | oracle.KafkaBroker, java_members: dict[str, str], assignor: str) -> None:
     with chaos_of(broker.bootstrap, assignor, java_members) as chaos:
         play(chaos, EAGER_CLIENTS if assignor == "range" else COOPERATIVE_CLIENTS, NIGHTLY_STEPS)
+
+
+@pytest.mark.timeout(600)
+def test_all_clients_and_a_broker_that_is_killed_while_they_rebalance(
+    broker: Broker | oracle.KafkaBroker, java_members: dict[str, str]
+) -> None:
+    with chaos_of(broker.bootstrap, "range", java_members) as chaos:
+        for client in EAGER_CLIENTS:
+            chaos.join(client)
+        chaos.wait_until_stable()
+        for client in ("confluent", "pkafka"):
+            chaos.join(client)
+            wait_for(lambda: chaos.state() is not GroupState.STABLE, what="a rebalance")
+            kill_and_start(broker)
+            chaos.wait_until_stable()
+        chaos.settle()
+        chaos.check(broker_killed=True)
 
 
 # -- members of the bare protocol -------------------------------------------------------------------------
@@ -261,12 +289,6 @@ def kill_under(broker: Broker | oracle.KafkaBroker, pair: Pair, delay_s: float) 
     broker.kill()
 
 
-def wait_until_forgotten(zookeeper: str) -> None:
-    """Apache Kafka does not start while the session lives of the one that was killed."""
-    with ZooKeeperStore(zookeeper, 10_000) as store:
-        wait_for(lambda: store.exists("/brokers/ids/0") is None)
-
-
 @pytest.mark.timeout(400)
 def test_offsets_and_generations_survive_kills_in_the_midst_of_rebalances_and_commits(
     broker: Broker | oracle.KafkaBroker,
@@ -283,9 +305,7 @@ def test_offsets_and_generations_survive_kills_in_the_midst_of_rebalances_and_co
             with pytest.raises(ConnectionError):
                 pair.run(crowd)
         killer.join()
-        if isinstance(broker, oracle.KafkaBroker):
-            wait_until_forgotten(broker.zookeeper)
-        broker.start()
+        kill_and_start(broker)
         with Admin({"bootstrap.servers": broker.bootstrap}) as admin:
             keys = [TopicPartition("t", number) for number in range(2)]
             stored = good(admin.list_group_offsets({Pair.GROUP: keys})[Pair.GROUP])
