@@ -3,14 +3,16 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from pkafka.clients.consumer import Consumer, ConsumerRecord
+from pkafka.clients.consumer import Consumer, ConsumerRebalanceListener, ConsumerRecord
+from pkafka.clients.consumer.errors import RecordDeserializationError
 from pkafka.clients.consumer.pool import ConsumerPool, OnRevoke, Order, ProcessingError
+from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ConfigError
 from pkafka.model import TopicPartition
 from pkafka.records.builder import build_batch
@@ -275,6 +277,67 @@ def test_a_second_consumer_takes_over_without_doing_anything_twice(
     for partition in range(4):
         both = first.of_partition(partition) + second.of_partition(partition)
         assert sorted(both) == list(range(300)), partition
+
+
+def test_what_poll_raises_ends_the_pool_after_what_came_before_it(address: str, talk: Talk) -> None:
+    topic = new_topic_name("numbers")
+    talk.create(topic)
+    talk.send(topic, *(each.to_bytes(4, "big") for each in range(10)), b"no number", b"\0\0\0\0")
+    seen = Seen()
+    consumer = consumer_of(address, topic, value_deserializer="IntegerDeserializer")
+    run = Run(consumer, topic, seen.note)
+    run.join()
+    assert isinstance(run.error, RecordDeserializationError)
+    assert run.error.offset == 10
+    assert consumer.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)] == OffsetAndMetadata(
+        10, "", 0
+    )
+    consumer.close()
+
+
+class Told(ConsumerRebalanceListener):
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self.events.append("assigned")
+
+    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self.events.append("lost")
+
+
+def test_partitions_that_are_lost_are_dropped_without_waiting_or_committing(
+    address: str, filled: str
+) -> None:
+    begun, go_on, told = threading.Event(), threading.Event(), Told()
+    late = Seen()
+
+    def process(record: ConsumerRecord) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        late.note(record)
+
+    # Out of the group for not polling: the poll after that loses the partitions.
+    consumer = consumer_of(address, filled, max_poll_interval_ms=700)
+    pool = ConsumerPool(consumer, process, workers=2)
+    pool.subscribe([filled], listener=told)
+    for thread in pool._threads:
+        thread.start()
+    while not begun.is_set():
+        pool._hand_out(consumer.poll(100))
+    old = dict(pool._work)
+    time.sleep(1.5)
+    consumer.pause(consumer.assignment())
+    wait_for(lambda: consumer.poll(100) == [] and "lost" in told.events)
+    assert not go_on.is_set()
+    assert all(work.is_discarded for work in old.values())
+    go_on.set()
+    wait_for(lambda: not any(work.under_way for work in old.values()))
+    assert late.count <= 2
+    assert told.events[:2] == ["assigned", "lost"]
+    pool._end()
+    consumer.close()
+    assert committed(address, filled, filled) == [0] * 4
 
 
 def test_a_consumer_that_commits_by_itself_is_refused(address: str) -> None:

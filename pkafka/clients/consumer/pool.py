@@ -161,6 +161,9 @@ class ConsumerPool:
             thread.start()
         try:
             self._fetch()
+        except Exception:
+            self._drain = True  # what came before a record that cannot be read is as good as ever
+            raise
         finally:
             self._end()
         if self._failure is not None:
