@@ -213,7 +213,7 @@ class HostedGroups:
                 return
         entries: dict[str, Entry] = {}
         turns = Turns()
-        for group_id, loaded in replay.groups().items():
+        for group_id, loaded in replay.groups():
             try:
                 entries[group_id] = self._restored(group_id, partition, loaded)
             except Exception:

@@ -7,8 +7,8 @@ groups as if they were new; here only the record is left out, and an error is lo
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from pkafka.errors import ProtocolError
 from pkafka.model import TopicPartition
@@ -20,6 +20,7 @@ from pkafka.records.reading import Record
 from pkafka.server.groups.offsets import PartitionKey, StoredOffset
 from pkafka.server.groups.records import (
     GroupKey,
+    Key,
     OffsetKey,
     UnknownKey,
     decode_group_value,
@@ -28,6 +29,9 @@ from pkafka.server.groups.records import (
 )
 
 log = logging.getLogger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class LoadedGroup(NamedTuple):
@@ -44,6 +48,14 @@ class LoadedGroup(NamedTuple):
     transactional: dict[int, dict[PartitionKey, StoredOffset]]
 
 
+class _Last(NamedTuple):
+    """The last record of a key so far; its value is read at the end, when nothing can replace it any more."""
+
+    batch_offset: int
+    offset: int
+    value: bytes
+
+
 class Replay:
     """Plays the batches of one partition.
 
@@ -53,9 +65,10 @@ class Replay:
 
     def __init__(self, source: TopicPartition) -> None:
         self._source = source
-        self._groups: dict[str, GroupMetadataValue] = {}
-        self._offsets: dict[OffsetKey, StoredOffset] = {}
-        self._open: defaultdict[int, dict[OffsetKey, StoredOffset]] = defaultdict(dict)
+        self._keys: dict[bytes, Key] = {}
+        self._groups: dict[str, _Last] = {}
+        self._offsets: dict[OffsetKey, _Last] = {}
+        self._open: defaultdict[int, dict[OffsetKey, _Last]] = defaultdict(dict)
 
     def play(self, header: BatchHeader, records: Sequence[Record]) -> None:
         """Take over one batch, the next in the log."""
@@ -63,67 +76,82 @@ class Replay:
             if records:
                 self._end_transaction(header.producer_id, records[0])
             return
+        offsets = self._open[header.producer_id] if header.is_transactional else self._offsets
         for record in records:
-            try:
-                self._take(header, records[0].offset, record)
-            except ProtocolError as error:
-                log.error("Ignoring the record at offset %d of %s: %s", record.offset, self._source, error)
+            key = self._key_of(record)
+            value = None if record.value is None else _Last(records[0].offset, record.offset, record.value)
+            if type(key) is OffsetKey:
+                _put(offsets, key, value)
+            elif type(key) is GroupKey:
+                _put(self._groups, key.group, value)
 
-    def _take(self, header: BatchHeader, batch_offset: int, record: Record) -> None:
+    def _key_of(self, record: Record) -> Key | None:
+        """What the record is about; None when nobody can tell."""
         if record.key is None:
-            raise ProtocolError("it has no key")
-        key = decode_key(record.key)
-        if isinstance(key, OffsetKey):
-            stored = (
-                None
-                if record.value is None
-                else StoredOffset(batch_offset, decode_offset_value(record.value))
-            )
-            if header.is_transactional:
-                pending = self._open[header.producer_id]
-                if stored is None:
-                    pending.pop(key, None)
-                else:
-                    pending[key] = stored
-            elif stored is None:
-                self._offsets.pop(key, None)
-            else:
-                self._offsets[key] = stored
-        elif isinstance(key, GroupKey):
-            if record.value is None:
-                self._groups.pop(key.group, None)
-            else:
-                self._groups[key.group] = decode_group_value(record.value)
-        else:
-            self._unknown(key)
+            self._cannot_read(record.offset, "it has no key")
+            return None
+        key = self._keys.get(record.key)
+        if key is None:
+            try:
+                key = self._keys[record.key] = decode_key(record.key)
+            except ProtocolError as error:
+                self._cannot_read(record.offset, str(error))
+                return None
+            if isinstance(key, UnknownKey):
+                log.warning(
+                    "Unknown message key with version %d while loading offsets and group metadata from %s. Ignoring it."
+                    " It could be a left over from an aborted upgrade.",
+                    key.version,
+                    self._source,
+                )
+        return key
 
-    def _unknown(self, key: UnknownKey) -> None:
-        log.warning(
-            "Unknown message key with version %d while loading offsets and group metadata from %s. Ignoring it."
-            " It could be a left over from an aborted upgrade.",
-            key.version,
-            self._source,
-        )
+    def _cannot_read(self, offset: int, problem: str) -> None:
+        log.error("Ignoring the record at offset %d of %s: %s", offset, self._source, problem)
 
     def _end_transaction(self, producer_id: int, marker: Record) -> None:
         pending = self._open.pop(producer_id, {})
         if decode_control_key(marker.key) is not ControlType.COMMIT:
             return
-        for key, stored in pending.items():
+        for key, last in pending.items():
             known = self._offsets.get(key)
-            if known is None or known.batch_offset < stored.batch_offset:
-                self._offsets[key] = stored
+            if known is None or known.batch_offset < last.batch_offset:
+                self._offsets[key] = last
 
-    def groups(self) -> dict[str, LoadedGroup]:
-        """All that is left in the end, by group id."""
-        found = {group: LoadedGroup(value, {}, {}) for group, value in self._groups.items()}
-
-        def of(group: str) -> LoadedGroup:
-            return found.setdefault(group, LoadedGroup(None, {}, {}))
-
-        for key, stored in self._offsets.items():
-            of(key.group).offsets[key.topic, key.partition] = stored
+    def groups(self) -> Iterator[tuple[str, LoadedGroup]]:
+        """All that is left in the end, group by group."""
+        offsets: defaultdict[str, list[tuple[int | None, OffsetKey, _Last]]] = defaultdict(list)
+        for key, last in self._offsets.items():
+            offsets[key.group].append((None, key, last))
         for producer_id, pending in self._open.items():
-            for key, stored in pending.items():
-                of(key.group).transactional.setdefault(producer_id, {})[key.topic, key.partition] = stored
-        return found
+            for key, last in pending.items():
+                offsets[key.group].append((producer_id, key, last))
+        for group_id in {**self._groups, **offsets}:
+            state = self._groups.get(group_id)
+            value = None if state is None else self._read(state, decode_group_value)
+            group = LoadedGroup(value, {}, {})
+            for transaction, key, last in offsets.get(group_id, ()):
+                committed = self._read(last, decode_offset_value)
+                if committed is not None:
+                    into = (
+                        group.offsets
+                        if transaction is None
+                        else group.transactional.setdefault(transaction, {})
+                    )
+                    into[key.topic, key.partition] = StoredOffset(last.batch_offset, committed)
+            if value is not None or group.offsets or group.transactional:
+                yield group_id, group
+
+    def _read(self, last: _Last, decode: Callable[[bytes], V]) -> V | None:
+        try:
+            return decode(last.value)
+        except ProtocolError as error:
+            self._cannot_read(last.offset, str(error))
+            return None
+
+
+def _put(into: dict[K, _Last], key: K, last: _Last | None) -> None:
+    if last is None:
+        into.pop(key, None)
+    else:
+        into[key] = last

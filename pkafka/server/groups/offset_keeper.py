@@ -36,6 +36,8 @@ _TOO_LARGE: Final = frozenset(
     {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE}
 )
 _NO_ACKS: Final = 0
+_TOMBSTONES_PER_BATCH: Final = 500
+"""Of a group with more offsets a single batch may be larger than the topic allows."""
 
 
 class OffsetKeeper:
@@ -218,8 +220,9 @@ class OffsetKeeper:
                 # A group that was only ever used to store offsets has no record of its own.
                 tombstones.append((now_ms, encode_group_key(group.group_id), None, ()))
             self._hosted.forget(entry)
-        if tombstones:
-            self._hosted.log.append(entry.partition, tombstones, self._cleaned, acks=_NO_ACKS)
+        for start in range(0, len(tombstones), _TOMBSTONES_PER_BATCH):
+            batch = tombstones[start : start + _TOMBSTONES_PER_BATCH]
+            self._hosted.log.append(entry.partition, batch, self._cleaned, acks=_NO_ACKS)
         return len(removed)
 
     def _cleaned(self, error: ErrorCode, _offset: int) -> None:

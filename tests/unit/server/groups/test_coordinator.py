@@ -446,6 +446,21 @@ def test_a_deleted_group_is_gone_with_all_that_it_had(tmp_path: Path) -> None:
     on_bench(tmp_path, body)
 
 
+def test_a_group_with_very_many_offsets_is_deleted_for_good(tmp_path: Path) -> None:
+    """Its tombstones together would be larger than a batch may be."""
+
+    async def body(bench: Bench) -> None:
+        for part in range(3):
+            names = [f"{part}-{number:0200d}" for number in range(2_000)]
+            bench.groups.offsets.commit("g", "", None, -1, {(name, 0): ONE for name in names})
+        assert len(bench.offsets("g")) == 6_000
+        assert bench.groups.delete("g") is ErrorCode.NONE
+        after = await Bench(bench.worker).load()
+        assert after.groups.overview() == (ErrorCode.NONE, [])
+
+    on_bench(tmp_path, body)
+
+
 def test_offsets_are_deleted_where_nobody_consumes_them(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         bench.commit("g", a=ONE, b=ONE)

@@ -67,7 +67,7 @@ class Partition:
         replay = Replay(TopicPartition("__consumer_offsets", 0))
         for header, records in read_batches(self.data):
             replay.play(header, records)
-        return replay.groups()
+        return dict(replay.groups())
 
 
 def stored(batch_offset: int, number: int) -> StoredOffset:
