@@ -312,17 +312,18 @@ class Consumer:
                 if error is not None and self._is_at(error.partition, error.offset):
                     raise error
                 chunks = self._fetch(deadline_ms, self.config.max_poll_records)
-                records, errors = self._reader.read(chunks)
-                for each in errors:
-                    self._stop_before(each)
-                if errors:
-                    self._record_error = errors[0]
-                    if not records:
-                        continue
-                if records and self._interceptors:
-                    with self._net.gate.outside():
-                        return self._interceptors.on_consume(records)
-                return records
+                with self._or_give_back(chunks):
+                    records, errors = self._reader.read(chunks)
+                    for each in errors:
+                        self._stop_before(each)
+                    if errors:
+                        self._record_error = errors[0]
+                        if not records:
+                            continue
+                    if records and self._interceptors:
+                        with self._net.gate.outside():
+                            return self._interceptors.on_consume(records)
+                    return records
 
     def poll_chunks(self, timeout_ms: int, *, records_max: int | None = None) -> list[Chunk]:
         """As :meth:`poll`, without an object per record beyond the decoded one: the fast way to read much.
@@ -601,10 +602,11 @@ class Consumer:
             self._fetcher.send_fetches()
             chunks = self._fetcher.take(records_max)
             if chunks:
-                self._fetcher.send_fetches()
-                self._net.poll_now()
-                self._count(chunks)
-                return chunks
+                with self._or_give_back(chunks):
+                    self._fetcher.send_fetches()
+                    self._net.poll_now()
+                    self._count(chunks)
+                    return chunks
             if is_last:
                 return []
             left_ms = deadline_ms - self._net.now_ms
@@ -656,6 +658,18 @@ class Consumer:
                 else "Not authorized to access topics"
             )
             raise ApiError(code, f"{text}: [{', '.join(topics)}]")
+
+    @contextmanager
+    def _or_give_back(self, chunks: list[Chunk]) -> Iterator[None]:
+        """Go back to what was about to be returned when a KeyboardInterrupt comes between: closing would commit it."""
+        try:
+            yield
+        except BaseException:
+            for chunk in reversed(chunks):
+                if self._subscription.get(chunk.partition) is not None:
+                    self._subscription.seek(chunk.partition, chunk.offsets[0])
+                    self._fetcher.drop(chunk.partition)
+            raise
 
     def _stop_before(self, error: RecordDeserializationError) -> None:
         """The fetcher handed out more than can be read: go back to the record that cannot."""
