@@ -214,11 +214,24 @@ def test_records_of_former_versions_say_less(shell: Shell) -> None:
     first = decode(GroupMetadataValue, 0, encode(shell.stores[0].value, 0))
     restored = Shell(value=first)
     assert restored.group.state_since_ms is None
-    restored.join("b")
+    restored.join("b", rebalance_timeout_ms=1)
+    restored.group.heartbeat(restored.id_of("a"), None, 2, 5_000)
     restored.pass_time(9_999)
     assert "b" not in restored.answers
     restored.pass_time(1)  # the rebalance timeout of "a" is its session timeout
     assert restored.answers["b"].generation == 3
+
+
+def test_a_record_with_the_same_member_twice_loads(shell: Shell) -> None:
+    shell.stable("s", instance_id="i")
+    shell.join("s again", instance_id="i")
+    value = shell.stores[0].value
+    shell.written()
+    value.members.append(value.members[0])
+    twin = decode(GroupMetadataValue, 3, encode(value, 3)).members[0]
+    twin.member_id = "another"
+    value.members.append(twin)
+    assert Shell(value=value).group.describe() == shell.group.describe()
 
 
 def test_a_leader_that_is_no_member_is_replaced() -> None:
@@ -484,6 +497,34 @@ def test_members_that_keep_coming_put_off_the_first_generation_up_to_the_rebalan
     assert len(shell.answers) == 5
 
 
+def test_only_new_groups_wait_longer_for_more_members() -> None:
+    shell = Shell(GroupSettings(initial_rebalance_delay_ms=100))
+    shell.join("a")
+    shell.pass_time(100)
+    shell.join("b")
+    shell.group.leave([Leaving(member_id=shell.id_of("a"))], shell.now_ms)
+    shell.perform()
+    shell.group.leave([Leaving(member_id=shell.id_of("b"))], shell.now_ms)
+    shell.perform()
+    assert shell.is_in(GroupState.EMPTY)
+    shell.join("c")
+    shell.join("d")
+    shell.pass_time(100)
+    assert shell.answers["c"].leader == shell.answers["d"].leader
+
+
+def test_a_member_that_joins_again_says_anew_how_long_it_needs(shell: Shell) -> None:
+    patient = {"session_timeout_ms": 1_000_000}
+    shell.stable("a", "b", **patient)
+    shell.join("a again", member_id=shell.id_of("a"), rebalance_timeout_ms=70_000, **patient)
+    shell.join("b again", member_id=shell.id_of("b"), **patient)
+    shell.join("c")
+    shell.pass_time(69_999)
+    assert "c" not in shell.answers
+    shell.pass_time(1)
+    assert shell.answers["c"].generation == 3
+
+
 def test_a_session_begins_with_the_generation(shell: Shell) -> None:
     shell.join("a")
     shell.pass_time(9_999)
@@ -502,12 +543,12 @@ def test_a_session_begins_with_the_assignment(shell: Shell) -> None:
         shell.group.heartbeat(shell.id_of("a"), None, 1, shell.now_ms)
     shell.sync("a syncs", shell.id_of("a"))
     shell.written()
-    shell.pass_time(8_000)
-    shell.sync("b asks again", shell.id_of("b"))
-    shell.group.heartbeat(shell.id_of("a"), None, 1, shell.now_ms)
     shell.pass_time(9_999)
     assert shell.is_in(GroupState.STABLE)
+    shell.sync("b asks again", shell.id_of("b"))
     shell.pass_time(1)
+    assert [each.client_id for each in shell.group.describe().members] == ["b"]
+    shell.pass_time(9_999)
     assert shell.group.size == 0
 
 
@@ -557,6 +598,7 @@ def test_transactional_commits_need_not_say_who_commits(shell: Shell) -> None:
     assert group.check_commit("", None, 1, 0, transactional=True) == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.check_commit(a, None, 0, 0, transactional=True) == ErrorCode.ILLEGAL_GENERATION
     assert group.check_commit(a, "i", 1, 0, transactional=True) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.check_commit("", "i", -1, 0, transactional=True) == ErrorCode.UNKNOWN_MEMBER_ID
     shell.join("a again", member_id=a)
     assert group.state is GroupState.COMPLETING_REBALANCE
     assert group.check_commit(a, None, 2, 0, transactional=True) == ErrorCode.NONE

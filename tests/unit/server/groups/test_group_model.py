@@ -203,6 +203,7 @@ class GroupModel(RuleBasedStateMachine):
         for name in ("range", "sticky"):
             supporters = sum(name in dict(member.protocols) for member in members)
             assert members._supporters[name] == supporters
+        assert all(members._supporters.values())
 
     # -- the shell --
 
