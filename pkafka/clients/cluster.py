@@ -255,6 +255,13 @@ class Cluster:
         """The view, asked for now if it was not yet."""
         return self.view if self.view.brokers else self.refresh()
 
+    def node_of(self, address: Address) -> int:
+        """The id of the broker at an address; -1, -2... for bootstrap servers whose id is not known."""
+        for broker in self.view.brokers.values():
+            if broker.port == address.port and broker.host == address.host:
+                return broker.id
+        return -1 - self._bootstrap.index(address) if address in self._bootstrap else -1
+
     @property
     def metadata_age_ms(self) -> int:
         """How long ago the metadata came; -1 before there was any."""

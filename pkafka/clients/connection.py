@@ -12,7 +12,7 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import pkafka
 from pkafka.clients.errors import (
@@ -78,6 +78,7 @@ class Pending:
         "message",
         "on_done",
         "response",
+        "sent_ns",
         "version",
     )
 
@@ -101,6 +102,7 @@ class Pending:
         self.expects_answer = expects_answer
         self.version = -1
         self.correlation_id = -1
+        self.sent_ns = 0
         self.done = False
         self.response: Message | None = None
         self.error: ClientError | None = None
@@ -115,6 +117,13 @@ class Pending:
         self.message = None
         if self.on_done is not None:
             self.on_done(self)
+
+
+class Meter(Protocol):
+    """Is told of what a connection carries."""
+
+    def sent(self, pending: Pending, size_bytes: int) -> None: ...
+    def received(self, pending: Pending, size_bytes: int) -> None: ...
 
 
 class Connection:
@@ -144,6 +153,7 @@ class Connection:
         self.api_versions: dict[int, tuple[int, int]] = {}
         self.failure: ConnectError | DisconnectedError | ClientTimeoutError | None = None
         self.idle_since_ms = 0
+        self.meter: Meter | None = None
         self._client_id = client_id
         self._setup_deadline_ms = setup_deadline_ms
         self._buffer_bytes = (send_buffer_bytes, receive_buffer_bytes)
@@ -373,6 +383,8 @@ class Connection:
         )
         pending.message = None
         self._outbox.append(memoryview(frame))
+        if self.meter is not None:
+            self.meter.sent(pending, len(frame))
         if pending.expects_answer:
             self._in_flight.append(pending)
         else:
@@ -444,6 +456,8 @@ class Connection:
             text = f"answered request {correlation_id} where {pending.correlation_id} was next"
             self.close(self._broken(text))
             return
+        if self.meter is not None:
+            self.meter.received(pending, len(frame) + 4)
         version = pending.version
         is_handshake = self.state is ConnectionState.NEGOTIATING
         if is_handshake and frame[4:6] == b"\x00\x23":

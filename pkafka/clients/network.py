@@ -6,8 +6,9 @@ the reconnect back-off (exponential with jitter, as KIP-144). Not thread-safe ex
 
 import selectors
 import socket
+import time
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pkafka.clients.config import ClientConfig
 from pkafka.clients.connection import Address, Connection, ConnectionState, Pending
@@ -15,6 +16,9 @@ from pkafka.clients.errors import ClosedError, ConnectError, DisconnectedError
 from pkafka.clock import Clock
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from pkafka.clients.network_metrics import NetworkMetrics
 
 _POLL_MS_MAX: Final = 60_000
 
@@ -36,11 +40,16 @@ class Network:
         self._failures: dict[Address, tuple[int, int]] = {}
         self._wakeup_pair: tuple[socket.socket, socket.socket] | None = None
         self._closed = False
+        self._metrics: NetworkMetrics | None = None
         self.before_poll: Callable[[], int] | None = None
         """Called before every wait, by the thread that waits; returns how long the wait may be, in milliseconds.
 
         For what must happen in time whatever a caller waits for. What it raises comes out of :meth:`poll`.
         """
+
+    def measure(self, metrics: "NetworkMetrics") -> None:
+        """Count what goes over the connections from now on."""
+        self._metrics = metrics
 
     def send(
         self,
@@ -91,7 +100,11 @@ class Network:
         """Wait for something to happen on any connection, at most ``timeout_ms``, and deal with all of it."""
         if self.before_poll is not None:
             timeout_ms = min(timeout_ms, self.before_poll())
-        for key, mask in self._selector.select(max(0, self._wait_ms(timeout_ms)) / 1000):
+        begun_ns = 0 if self._metrics is None else time.perf_counter_ns()
+        events = self._selector.select(max(0, self._wait_ms(timeout_ms)) / 1000)
+        if self._metrics is not None:
+            self._metrics.waited(begun_ns)
+        for key, mask in events:
             connection = key.data
             if connection is None:
                 self._drain_wakeup()
@@ -205,6 +218,9 @@ class Network:
             receive_buffer_bytes=config.receive_buffer_bytes,
         )
         self._connections[address] = connection
+        connection.meter = self._metrics
+        if self._metrics is not None:
+            self._metrics.opened()
         return connection
 
     def _watch(self, connection: Connection) -> None:
@@ -216,6 +232,8 @@ class Network:
                 del self._registered[connection]
             if self._connections.get(connection.address) is connection:
                 del self._connections[connection.address]
+                if self._metrics is not None:
+                    self._metrics.ended()
                 if connection.failure is not None:
                     self._note_failure(connection.address)
             return

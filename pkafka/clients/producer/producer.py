@@ -18,6 +18,7 @@ from pkafka.clients.cluster import Cluster, PartitionView, TopicView
 from pkafka.clients.config import ProducerConfig
 from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, Stage
 from pkafka.clients.metrics import IGNORED_REPORTERS, Metric, MetricName, Metrics
+from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.producer.accumulator import TopicQueues, record_bytes_max
 from pkafka.clients.producer.batch import Callback
 from pkafka.clients.producer.futures import (
@@ -88,6 +89,7 @@ class Producer:
         )
         self._sensors = ProducerMetrics(self._metrics)
         self._cluster = Cluster(config, clock=self._clock)
+        self._cluster.network.measure(NetworkMetrics(self._metrics, "producer", self._cluster.node_of))
         self._topics: dict[str, TopicQueues] = {}
         self._sender = Sender(self._cluster, config, self._sensors, self._topics)
         self._accumulator = self._sender.accumulator

@@ -413,7 +413,7 @@ def test_metrics_have_kafkas_names_and_reporters_see_them() -> None:
         found = {
             (name.name, name.tag("topic")): each.value
             for name, each in producer.metrics().items()
-            if name.tag("client-id") == "me"
+            if name.tag("client-id") == "me" and name.group != "producer-node-metrics"
         }
         assert found["record-send-total", None] == found["record-send-total", "t"] == 4
         assert found["record-retry-total", None] == found["record-retry-total", "t"] == 1
@@ -423,6 +423,12 @@ def test_metrics_have_kafkas_names_and_reporters_see_them() -> None:
         assert found["records-per-request-avg", None] == 1
         assert found["requests-in-flight", None] == found["waiting-threads", None] == 0
         assert found["metadata-age", None] >= 0
+        assert found["connection-count", None] == 1
+        assert found["request-total", None] == found["response-total", None] >= 6
+        nodes = {name.tag("node-id") for name in producer.metrics() if name.group == "producer-node-metrics"}
+        assert "node-1" in nodes
+        assert producer._metrics.value("request-latency-max", node_id="node-1") > 0
+        assert found["outgoing-byte-total", None] > 300
     assert {"record-send-rate", "batch-size-avg", "request-latency-max", "byte-total"} <= reporter.names
     assert reporter.closed
 
