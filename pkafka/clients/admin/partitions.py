@@ -123,20 +123,24 @@ class PartitionsAdmin:
         """The log directories of brokers with every replica in them.
 
         Args:
-            brokers: their ids; None for all. They must be alive.
+            brokers: their ids; None for all. One that is not alive is a BROKER_NOT_AVAILABLE outcome.
         """
         from pkafka.protocol.messages import describe_log_dirs as wire
 
         view = self.cluster.known()
-        messages = {}
-        for node in view.brokers if brokers is None else brokers:
-            messages[node] = wire.DescribeLogDirsRequest()
-            messages[node].topics = None
+        wanted = list(view.brokers if brokers is None else brokers)
+        messages = {node: wire.DescribeLogDirsRequest(topics=None) for node in wanted if node in view.brokers}
         answers = self.cluster.request_each(messages, wire.DescribeLogDirsResponse, timeout_ms=timeout_ms)
-        return {
-            node: answer if isinstance(answer, ClientError) else _log_dirs(answer)
-            for node, answer in answers.items()
-        }
+        found: dict[int, list[LogDir] | ApiError | ClientError] = {}
+        for node in wanted:
+            answer = answers.get(node)
+            if answer is None:
+                found[node] = ApiError(
+                    ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node} is not part of the cluster"
+                )
+            else:
+                found[node] = answer if isinstance(answer, ClientError) else _log_dirs(answer)
+        return found
 
     def _at_leaders(
         self,

@@ -70,6 +70,21 @@ class AlterOp(IntEnum):
     SUBTRACT = 3
 
 
+class ConfigType(Enum):
+    """What kind of value a key has; the numbers are those on the wire."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
 class ConfigResource(NamedTuple):
     """One thing that has a configuration; an empty name is the default of all brokers."""
 
@@ -86,7 +101,10 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One key of a configuration. ``value`` is None when it is a secret or unset."""
+    """One key of a configuration. ``value`` is None when it is a secret or unset.
+
+    ``documentation`` is there where it was asked for.
+    """
 
     name: str
     value: str | None
@@ -94,6 +112,8 @@ class ConfigEntry(NamedTuple):
     is_sensitive: bool
     is_read_only: bool
     synonyms: tuple[ConfigSynonym, ...] = ()
+    type: ConfigType = ConfigType.UNKNOWN
+    documentation: str | None = None
 
     @property
     def is_default(self) -> bool:

@@ -121,6 +121,31 @@ class TopicsAdmin:
             for each in response.responses
         }
 
+    def delete_topic_ids(
+        self, topic_ids: Iterable[TopicId], *, timeout_ms: int | None = None
+    ) -> dict[TopicId, Outcome[None]]:
+        """Delete topics by id: of several that had the same name one after the other, the one that is meant (KIP-516).
+
+        Raises:
+            UnsupportedApiError: the broker is older than Kafka 2.8.
+        """
+        from pkafka.protocol.messages import delete_topics as wire
+
+        request = wire.DeleteTopicsRequest()
+        request.timeout_ms = self._timeout_ms(timeout_ms)
+        request.topics = [wire.DeleteTopicState(name=None, topic_id=each) for each in topic_ids]
+        response = self.cluster.request(
+            request,
+            wire.DeleteTopicsResponse,
+            to=To.CONTROLLER,
+            timeout_ms=timeout_ms,
+            try_again=lambda answer: controller_moved(each.error_code for each in answer.responses),
+        )
+        return {
+            each.topic_id: outcome_of(each.error_code, each.error_message, None)
+            for each in response.responses
+        }
+
     def create_partitions(
         self,
         counts: Mapping[str, int],
