@@ -77,7 +77,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreAssignment(Store):
-    """The leader's assignment of ``generation``, by member id."""
+    """The leader's assignment of ``generation``, by member id; each is one of Kafka's completed rebalances."""
 
     generation: int
     assignments: Mapping[str, bytes]

@@ -101,7 +101,6 @@ class Group(Phases):
         protocol_type: "consumer", "connect", ...; None before the first member.
         protocol: the chosen protocol's name; None while there is none.
         subscribed_topics: what the members of the last generation subscribe; None when that is not known.
-        assignments_received: how many came from leaders since this object was made, Kafka's completed rebalances.
     """
 
     def __init__(

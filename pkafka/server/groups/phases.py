@@ -70,7 +70,6 @@ class Phases:
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.subscribed_topics: frozenset[str] | None = None
-        self.assignments_received = 0
         self._members = Members()
         self._deadlines = Deadlines()
         self._effects: list[Effect] = []
@@ -224,7 +223,6 @@ class Phases:
 
     def _store_assignment(self, given: Mapping[str, bytes]) -> None:
         assignments = {member.member_id: given.get(member.member_id, b"") for member in self._members}
-        self.assignments_received += 1
         self._effects.append(
             StoreAssignment(self._value(assignments), generation=self.generation, assignments=assignments)
         )
