@@ -81,7 +81,7 @@ class Throttle:
             self._bytes += count
             now_s = self._now_s()
             elapsed_s = now_s - self._began_s
-            if elapsed_s < _PACE_INTERVAL_S:
+            if elapsed_s < _PACE_INTERVAL_S and self._bytes < self.bytes_per_second * _PACE_INTERVAL_S:
                 return 0.0
             rest_s = max(self._bytes / self.bytes_per_second - elapsed_s, 0.0)
             self._began_s, self._bytes = now_s + rest_s, 0

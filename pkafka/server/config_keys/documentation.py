@@ -58,7 +58,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "log.cleaner.max.compaction.lag.ms": "The longest time that a record may stay uncompacted.",
     "log.cleaner.min.cleanable.ratio": "Share of uncompacted bytes in a log above which it is compacted.",
     "log.cleaner.min.compaction.lag.ms": "The shortest time that a record stays uncompacted.",
-    "log.cleaner.threads": "How many logs are compacted at the same time.",
+    "log.cleaner.threads": "How many logs are compacted at the same time; they share one processor.",
     "log.cleanup.policy": "What happens to old segments: delete, compact, or both.",
     "log.dir": "The data directory; log.dirs goes before it.",
     "log.dirs": "The data directories, separated by commas.",

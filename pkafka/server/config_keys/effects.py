@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 _BAD_INPUT: Final = "tests/e2e/test_bad_input.py::"
+_CLEANER: Final = "tests/unit/server/test_log_cleaner.py::"
+_COMPACTION: Final = "tests/e2e/test_compaction.py::"
 _CONFIG: Final = "tests/unit/server/test_config.py::"
 _COORDINATOR: Final = "tests/unit/server/groups/test_coordinator.py::"
 _GROUPS: Final = "tests/e2e/test_groups.py::"
@@ -52,6 +54,16 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "inter.broker.listener.name": _CONFIG + "test_listeners_of_several_names_and_families",
     "listener.security.protocol.map": _CONFIG + "test_listeners_of_several_names_and_families",
     "listeners": _CONFIG + "test_listeners_of_several_names_and_families",
+    "log.cleaner.backoff.ms": _CLEANER + "test_it_rests_for_its_backoff_when_nothing_is_due",
+    "log.cleaner.dedupe.buffer.size": _CLEANER + "test_a_small_map_of_keys_takes_several_rounds",
+    "log.cleaner.delete.retention.ms": _COMPACTION + "test_delete_retention_ms",
+    "log.cleaner.enable": _COMPACTION + "test_without_the_cleaner_nothing_of_a_compacted_topic_goes",
+    "log.cleaner.io.buffer.load.factor": _CLEANER + "test_a_small_map_of_keys_takes_several_rounds",
+    "log.cleaner.io.buffer.size": _CLEANER + "test_no_read_is_larger_than_its_buffer",
+    "log.cleaner.io.max.bytes.per.second": _CLEANER + "test_all_threads_share_one_rate",
+    "log.cleaner.max.compaction.lag.ms": _COMPACTION + "test_max_compaction_lag_ms",
+    "log.cleaner.min.compaction.lag.ms": _COMPACTION + "test_min_compaction_lag_ms",
+    "log.cleaner.threads": _CLEANER + "test_as_many_logs_at_a_time_as_there_are_threads",
     "log.cleaner.min.cleanable.ratio": _CONFIG + "test_log_config_is_what_topics_inherit",
     "log.cleanup.policy": _CONFIG + "test_log_config_is_what_topics_inherit",
     "log.dir": _CONFIG + "test_log_dir_is_read_where_log_dirs_is_not_set",
@@ -244,16 +256,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "inter.broker.protocol.version",
         "leader.imbalance.check.interval.seconds",
         "leader.imbalance.per.broker.percentage",
-        "log.cleaner.backoff.ms",
-        "log.cleaner.dedupe.buffer.size",
-        "log.cleaner.delete.retention.ms",
-        "log.cleaner.enable",
-        "log.cleaner.io.buffer.load.factor",
-        "log.cleaner.io.buffer.size",
-        "log.cleaner.io.max.bytes.per.second",
-        "log.cleaner.max.compaction.lag.ms",
-        "log.cleaner.min.compaction.lag.ms",
-        "log.cleaner.threads",
         "log.local.retention.bytes",
         "log.local.retention.ms",
         "num.replica.alter.log.dirs.threads",
@@ -395,6 +397,10 @@ TOPIC_EFFECTIVE: Final[Mapping[str, str]] = {
     "min.insync.replicas": "tests/unit/server/test_produce.py::test_replicas_in_sync",
     "cleanup.policy": _LIVE + "test_cleanup_policy",
     "compression.type": _LIVE + "test_compression_type",
+    "delete.retention.ms": _COMPACTION + "test_delete_retention_ms",
+    "max.compaction.lag.ms": _COMPACTION + "test_max_compaction_lag_ms",
+    "min.cleanable.dirty.ratio": _COMPACTION + "test_min_cleanable_dirty_ratio",
+    "min.compaction.lag.ms": _COMPACTION + "test_min_compaction_lag_ms",
     "file.delete.delay.ms": _LIVE + "test_file_delete_delay",
     "flush.messages": _LIVE + "test_flush_messages_and_flush_ms",
     "flush.ms": _LIVE + "test_flush_messages_and_flush_ms",
@@ -426,14 +432,10 @@ TOPIC_WITHOUT_MEANING: Final[Mapping[str, str]] = {
 
 TOPIC_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
     {
-        "delete.retention.ms",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
         "local.retention.bytes",
         "local.retention.ms",
-        "max.compaction.lag.ms",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
         "remote.storage.enable",

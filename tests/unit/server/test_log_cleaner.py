@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from pkafka.clock import SystemClock
 from pkafka.records.reading import read_records
+from pkafka.server.config import BrokerConfig
 from pkafka.server.ipc import Handler, Peer
 from pkafka.server.log_cleaner import CleanerSettings, LogCleaner, Throttle
 from pkafka.server.worker import Worker
@@ -45,6 +47,8 @@ class Stage:
         self.peers: list[Peer] = []
         self.checkpoints: list[Any] = []
         self.unlinked: list[str] = []
+        self.asked = 0
+        """How often a worker was asked what is due."""
         self.cleaner = LogCleaner(
             lambda: [peer for peer in self.peers if not peer.gone],
             settings,
@@ -63,6 +67,13 @@ class Stage:
             "abort_cleaning": lambda peer, row, _blob, _fds: self.cleaner.abort(peer, *row),
         }
         self.peers.append(Peer(f"worker-{worker.index}", ours, operations))
+        ask = worker._operations["cleanable"]
+
+        def count(peer: Peer, busy: Any, blob: memoryview, fds: list[int]) -> Any:
+            self.asked += 1
+            return ask(peer, busy, blob, fds)
+
+        worker._operations["cleanable"] = count
         other = Peer("cleaner", theirs, worker._operations)
         self._others.append(other)
         worker._cleaner = other
@@ -412,11 +423,93 @@ def test_retention_of_compacted_logs_is_the_cleaners_alone(tmp_path: Path) -> No
 def test_the_throttle_keeps_to_its_rate() -> None:
     now = [100.0]
     throttle = Throttle(1000.0, lambda: now[0])
-    assert throttle.took(10_000) == 0.0, "nothing is known of the rate yet"
-    now[0] += 0.4
-    rest_s = throttle.took(0)
-    assert rest_s == pytest.approx(9.6)
-    now[0] += rest_s
+    assert throttle.took(200) == 0.0, "too little to tell"
+    assert throttle.took(9_800) == pytest.approx(10.0)
+    now[0] += 10.0
     assert throttle.took(100) == 0.0
     now[0] += 0.4
+    assert throttle.took(400) == pytest.approx(0.1)
+    now[0] += 0.5
     assert throttle.took(100) == 0.0, "below the rate"
+
+
+def test_all_threads_share_one_rate(tmp_path: Path) -> None:
+    async def body(stage: Stage) -> None:
+        log = await compacted_log(stage.family, "t")
+        fill(log, 200)
+        began_s = time.monotonic()
+        stage.cleaner.start()
+        await until(lambda: log.cleaner_checkpoint is not None)
+        assert time.monotonic() - began_s > 0.8
+
+    # Read twice, and what is left written: about 60 kB at 50 kB/s.
+    with_stage(tmp_path, body, settings=replace(SETTINGS, io_bytes_per_second=50_000.0))
+
+
+def test_no_read_is_larger_than_its_buffer(tmp_path: Path) -> None:
+    class NotingFiles(OsFiles):
+        largest = 0
+
+        def read_into(self, descriptor: int, buffer: bytearray | memoryview, position: int) -> int:
+            self.largest = max(self.largest, len(buffer))
+            return super().read_into(descriptor, buffer, position)
+
+    files = NotingFiles()
+
+    async def body(stage: Stage) -> None:
+        log = await compacted_log(stage.family, "t", segment_bytes="100000")
+        fill(log, 500)
+        write(log, (b"large", b"." * 20_000))
+        log.roll(2)
+        stage.cleaner.start()
+        await until(lambda: log.cleaner_checkpoint is not None)
+        assert size_of(log) < 20
+        assert files.largest == 8192
+
+    # Half of it is for writing, in Kafka; a batch that does not fit is read as a whole.
+    with_stage(tmp_path, body, settings=replace(SETTINGS, io_buffer_bytes=16_384), files=files)
+
+
+def test_it_rests_for_its_backoff_when_nothing_is_due(tmp_path: Path) -> None:
+    async def body(stage: Stage) -> None:
+        stage.cleaner.start()
+        await until(lambda: stage.asked == 1)
+        began_s = time.monotonic()
+        await until(lambda: stage.asked == 3)
+        assert 0.4 <= time.monotonic() - began_s < 5
+
+    with_stage(tmp_path, body, settings=replace(SETTINGS, backoff_ms=200))
+
+
+def test_as_many_logs_at_a_time_as_there_are_threads(tmp_path: Path) -> None:
+    files = SlowFiles()
+
+    async def body(stage: Stage) -> None:
+        for index in range(3):
+            fill(await compacted_log(stage.family, "t", index))
+        stage.cleaner.start()
+        try:
+            await until(lambda: len(stage.cleaner._jobs) == 2)
+            await asyncio.sleep(0.1)
+            assert len(stage.cleaner._jobs) == 2
+        finally:
+            files.go_on.set()
+
+    with_stage(tmp_path, body, settings=replace(SETTINGS, threads=2), files=files)
+
+
+def test_settings_are_those_of_the_configuration() -> None:
+    config = BrokerConfig.load(
+        None,
+        {
+            "log.dirs": "/nowhere",
+            "log.cleaner.threads": "3",
+            "log.cleaner.backoff.ms": "7",
+            "log.cleaner.dedupe.buffer.size": "12000000",
+            "log.cleaner.io.buffer.load.factor": "0.7",
+            "log.cleaner.io.buffer.size": "600000",
+            "log.cleaner.io.max.bytes.per.second": "1000.5",
+        },
+    )
+    assert CleanerSettings.of(config) == CleanerSettings(3, 7, 12_000_000, 0.7, 600_000, 1000.5)
+    assert CleanerSettings.of(config.replace({"log.cleaner.enable": "false"})).threads == 0
