@@ -421,6 +421,16 @@ def test_who_waits_for_an_assignment_and_is_removed_is_answered(shell: Shell) ->
     assert shell.error("b syncs") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_protocol_that_is_named_twice_counts_once(shell: Shell) -> None:
+    shell.join("a", protocols=(("range", b"1"), ("range", b"2")))
+    shell.pass_time(0)
+    assert shell.answers["a"].protocol_name == "range"
+    assert shell.answers["a"].members[0].metadata == b"1"
+    shell.join("b")
+    shell.join("a again", member_id=shell.id_of("a"))
+    assert shell.answers["b"].protocol_name == "range"
+
+
 def test_a_new_member_does_not_wait_for_ever(shell: Shell) -> None:
     shell.stable("a", session_timeout_ms=1_800_000, rebalance_timeout_ms=1_800_000)
     shell.join("b", session_timeout_ms=10)
