@@ -132,6 +132,9 @@ class Accumulator:
         self._clock = clock
         self._metrics = metrics
         self._wake_sender = wake_sender
+        self._bounds_batches = (
+            "batch.size" in config.originals or config.batch_size != ProducerConfig.batch_size
+        )
         self._codec = Codec[config.compression_type.upper()]
         self._level = _level(config, self._codec)
 
@@ -395,7 +398,7 @@ class Accumulator:
             # because what waits here is not compressed yet.
             expected = int((size - BATCH_OVERHEAD) / (topic.ratio * _RATIO_MARGIN)) + BATCH_OVERHEAD
             size = max(0, min(expected, max(size, self._config.buffer_memory // 8)))
-        if bulk and "batch.size" not in self._config.originals:
+        if bulk and not self._bounds_batches:
             bound = min(_BULK_BYTES, self._config.max_request_size // 2, self._config.buffer_memory // 8)
             size = max(size, bound)
         return min(size, self._config.buffer_memory)

@@ -119,7 +119,7 @@ class Idempotence:
             self._to_restart[batch.queue] = None
 
     def expired(self, batch: ProducerBatch) -> None:
-        """A batch's time ran out after it had been sent: whether its sequence was used is not known."""
+        """A batch was given up without an answer: where it has a sequence, whether that was used is not known."""
         self._forget(batch)
         if batch.sequence != _NO_SEQUENCE:
             queue = batch.queue

@@ -35,6 +35,7 @@ from pkafka.records.reading import read_records
 
 _POLL_MS_MAX: Final = 1_000
 _JOIN_S_MAX: Final = 5.0
+_ROUNDS_MAX: Final = 20
 _JITTER: Final = 0.2
 _PART_OF_BAD_BATCH: Final = (
     "Failed to append record because it was part of a batch which had one more more invalid records"
@@ -179,7 +180,7 @@ class Sender:
 
     def _drain(self, now_ms: int) -> int:
         """Send what is due to who can take it; returns in how many milliseconds more will be due."""
-        while True:
+        for _ in range(_ROUNDS_MAX):
             due, wait_ms = self._due(now_ms)
             if not due:
                 return wait_ms
@@ -205,6 +206,7 @@ class Sender:
                 self._note_refusal(leader, now_ms)
             if not sent:
                 return wait_ms
+        return 0  # without acks there may be no end of it: others have their turn first
 
     def _due(self, now_ms: int) -> tuple[list[PartitionQueue], int]:
         """The queues whose first batch should go now, and when the next one will."""
@@ -427,9 +429,11 @@ class Sender:
         done: list[ProducerBatch],
         answer: PartitionProduceResponse | None = None,
     ) -> None:
-        if self._idempotence is not None:
-            # After the last retry, or a connection that broke, nobody knows whether the broker took it after all.
-            free = answer is not None and batch.attempts <= self._config.retries
+        if self._idempotence is not None and answer is None:
+            self._idempotence.expired(batch)  # nobody knows whether the broker took it after all
+        elif self._idempotence is not None:
+            # An earlier attempt may have made it, if this is the last of several.
+            free = batch.attempts <= self._config.retries
             self._idempotence.failed(batch, error, sequence_is_free=free)
         errors: dict[int, Exception] | None = None
         if answer is not None and answer.record_errors:

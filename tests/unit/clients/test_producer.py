@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from pkafka.clients.errors import BufferExhaustedError, ClientTimeoutError, ClosedError
+from pkafka.clients.errors import BufferExhaustedError, ClientTimeoutError, ClosedError, DisconnectedError
 from pkafka.clients.producer import Producer
 from pkafka.errors import ApiError, ConfigError, ErrorCode
 from pkafka.protocol.api import ApiKey
@@ -112,6 +112,15 @@ def test_a_final_failure_reaches_future_and_callback_and_later_records_go_on() -
     assert outcomes == [caught.value]
     assert broker.count(ApiKey.INIT_PRODUCER_ID) == 1
     # The failed batch left a gap: the sequence begins again, with the next epoch (KIP-360).
+    assert (log.sequences, log.epochs) == ([0], [1])
+
+
+def test_a_batch_that_may_have_arrived_or_not_does_not_stop_those_behind_it() -> None:
+    log = Log(None, None)
+    keys = {**KEYS, "retries": 1}
+    with broker_with(log) as broker, Producer({"bootstrap.servers": broker.bootstrap, **keys}) as producer:
+        assert isinstance(producer.send("t", b"lost").exception(10), DisconnectedError)
+        assert producer.send("t", b"kept").result(10).offset == 0
     assert (log.sequences, log.epochs) == ([0], [1])
 
 
