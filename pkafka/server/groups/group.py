@@ -8,9 +8,9 @@ Two clocks: ``now_ms`` of the events is monotonic and all deadlines are on it; `
 state, which is written to the log and outlives the process.
 
 Where this is not Kafka: it forgets a request whose member sends the same one again, or is removed while it waits for
-its assignment, and so leaves a connection without an answer; here each is answered. A member that names a protocol twice
-blocks its group there. A static member that comes back before it has synced is missed there under its old id, so that
-the group rebalances once more for nobody.
+its assignment, and so leaves a connection without an answer; here each is answered. A member that names a protocol
+twice blocks its group there. A static member that comes back before it has synced is missed there under its old id, so
+that the group rebalances once more for nobody.
 """
 
 import logging
