@@ -331,9 +331,10 @@ class Chaos:
         self.check_deliveries(broker_killed=broker_killed)
         self.check_commits()
 
-    def state(self) -> GroupState:
-        """What the coordinator says."""
-        return good(self._admin.describe_groups([self.setting.group])[self.setting.group]).state
+    def state(self) -> tuple[GroupState, int]:
+        """The coordinator's word: the state, and how many members there are."""
+        found = good(self._admin.describe_groups([self.setting.group])[self.setting.group])
+        return found.state, len(found.members)
 
     def owners(self) -> dict[int, Member]:
         """Who has each partition now."""
