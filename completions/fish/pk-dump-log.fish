@@ -12,7 +12,7 @@ complete -c pk-dump-log -l verify-index-only -d 'Check indexes without showing t
 complete -c pk-dump-log -l index-sanity-check -d 'Check what a broker checks at start.'
 complete -c pk-dump-log -l key-decoder-class -x -d 'Only StringDecoder.'
 complete -c pk-dump-log -l value-decoder-class -x -d 'Only StringDecoder.'
-complete -c pk-dump-log -l offsets-decoder -d 'Not supported yet.'
+complete -c pk-dump-log -l offsets-decoder -d 'Show the records of groups and committed offsets.'
 complete -c pk-dump-log -l transaction-log-decoder -d 'Not supported yet.'
 complete -c pk-dump-log -l cluster-metadata-decoder -d 'Not supported yet.'
 complete -c pk-dump-log -l remote-log-metadata-decoder -d 'Not supported yet.'

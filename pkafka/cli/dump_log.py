@@ -11,10 +11,9 @@ from pkafka.cli.options import CommandError, command, stream_output_option
 from pkafka.cli.output import OutputFormat
 
 if TYPE_CHECKING:
-    from pkafka.tools.dump_log import Dump
+    from pkafka.tools.dump_log import ContentOf, Dump
 
 _LATER: Final = (
-    "offsets_decoder",
     "transaction_log_decoder",
     "cluster_metadata_decoder",
     "remote_log_metadata_decoder",
@@ -40,7 +39,7 @@ _LATER: Final = (
 @click.option(
     "--value-decoder-class", metavar="CLASS", is_flag=False, flag_value="", help="Only StringDecoder."
 )
-@click.option("--offsets-decoder", is_flag=True, help="Not supported yet.")
+@click.option("--offsets-decoder", is_flag=True, help="Show the records of groups and committed offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Not supported yet.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Not supported yet.")
 @click.option("--remote-log-metadata-decoder", is_flag=True, help="Not supported yet.")
@@ -55,7 +54,7 @@ def main(files: str, **flags: object) -> None:
     for name in ("key_decoder_class", "value_decoder_class"):
         if flags[name] and not str(flags[name]).endswith("StringDecoder"):
             raise CommandError(f"--{name.replace('_', '-')} {flags[name]}: only StringDecoder exists here")
-    content = bool(flags["print_data_log"])
+    content = bool(flags["print_data_log"] or flags["offsets_decoder"])
     max_bytes = flags["max_bytes"]
     assert isinstance(max_bytes, int)
     dump = Dump(
@@ -65,7 +64,12 @@ def main(files: str, **flags: object) -> None:
         sanity_only=bool(flags["index_sanity_check"]),
     )
     form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
-    printer = _Printer(form, content=content, metadata=not flags["skip_record_metadata"])
+    printer = _Printer(
+        form,
+        content=content,
+        metadata=not flags["skip_record_metadata"],
+        decode=_offsets_decoder() if flags["offsets_decoder"] else None,
+    )
     for path in _expand(files, SUFFIXES):
         if path.suffix in SUFFIXES:
             printer.dump(dump, path)
@@ -77,6 +81,12 @@ def main(files: str, **flags: object) -> None:
         output.note(problem)
     if dump.problems:
         raise CommandError(f"{len(dump.problems)} problem(s) found")
+
+
+def _offsets_decoder() -> "ContentOf":
+    from pkafka.tools.offsets_decoder import decode_offsets_record
+
+    return decode_offsets_record
 
 
 def _expand(files: str, suffixes: tuple[str, ...]) -> list[Path]:
@@ -103,8 +113,11 @@ def _expand(files: str, suffixes: tuple[str, ...]) -> list[Path]:
 class _Printer:
     """Text lines in blocks, or one JSON object per row."""
 
-    def __init__(self, form: OutputFormat, *, content: bool, metadata: bool) -> None:
+    def __init__(
+        self, form: OutputFormat, *, content: bool, metadata: bool, decode: "ContentOf | None"
+    ) -> None:
         self._form = form
+        self._decode = decode
         self._content = content
         self._metadata = metadata
         self._document = output.JsonList("rows")
@@ -116,15 +129,17 @@ class _Printer:
 
     def dump(self, dump: "Dump", path: Path) -> None:
         """Print everything in one file."""
-        from pkafka.tools.dump_log import document_of, text_of
+        from pkafka.tools.dump_log import document_of, plain_content, text_of
 
+        decode = self._decode or plain_content
         self.file(path)
         block: list[str] = []
         for row in dump.rows(path):
             if self._form is OutputFormat.TEXT:
-                block.append(text_of(row, content=self._content, metadata=self._metadata))
+                text = text_of(row, content=self._content, metadata=self._metadata, decode=decode)
+                block.append(text)
             else:
-                block.append(output.to_json({"file": str(path), **document_of(row)}))
+                block.append(output.to_json({"file": str(path), **document_of(row, decode=self._decode)}))
             if len(block) >= 1_000:
                 self._flush(block)
         self._flush(block)

@@ -4,8 +4,9 @@ Reads only, file by file, through mmap; batches are shown from their headers, an
 asked for. Yields rows; ``text_of`` gives the line that Kafka's DumpLogSegments prints for one.
 """
 
+import json
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,6 +111,9 @@ class NoteRow(NamedTuple):
 
 
 Row: TypeAlias = BatchRow | RecordRow | OffsetRow | TimeRow | AbortedRow | ProducerRow | AncientRow | NoteRow
+
+ContentOf: TypeAlias = Callable[[Record], tuple[str | None, str | None]]
+"""What to show as key and as payload of a record, None for nothing."""
 
 
 @dataclass
@@ -311,18 +315,28 @@ class Dump:
                 )
 
 
-def text_of(row: Row, *, content: bool, metadata: bool = True) -> str:
+def plain_content(record: Record) -> tuple[str | None, str | None]:
+    """Key and payload as text, whatever they are."""
+    key, payload = (
+        None if data is None else data.decode("utf-8", errors="replace")
+        for data in (record.key, record.value)
+    )
+    return key, payload
+
+
+def text_of(row: Row, *, content: bool, metadata: bool = True, decode: ContentOf = plain_content) -> str:
     """The line that Kafka's tool prints for a row.
 
     Args:
         content: show keys and payloads of records.
         metadata: show the other fields of records.
+        decode: makes key and payload of a record readable.
     """
     match row:
         case BatchRow():
             return _batch_text(row)
         case RecordRow():
-            return _record_text(row, content=content, metadata=metadata)
+            return _record_text(row, content=content, metadata=metadata, decode=decode)
         case OffsetRow(offset, position):
             return f"offset: {offset} position: {position}"
         case TimeRow(timestamp, offset):
@@ -342,8 +356,8 @@ def text_of(row: Row, *, content: bool, metadata: bool = True) -> str:
             return text
 
 
-def document_of(row: Row) -> dict[str, object]:
-    """A row as JSON values, with a ``kind``."""
+def document_of(row: Row, *, decode: ContentOf | None = None) -> dict[str, object]:
+    """A row as JSON values, with a ``kind``; ``decode`` makes keys and payloads of records readable."""
     match row:
         case BatchRow(header, position, size, is_valid):
             values = {
@@ -361,6 +375,7 @@ def document_of(row: Row) -> dict[str, object]:
             del values["batch_length"]
             return values
         case RecordRow(record, magic, timestamp_type, sequence, control):
+            key, value = (record.key, record.value) if decode is None else decode(record)
             return {
                 "kind": "record",
                 "offset": record.offset,
@@ -369,8 +384,8 @@ def document_of(row: Row) -> dict[str, object]:
                 "magic": magic,
                 "sequence": sequence,
                 "control": control,
-                "key": _shown(record.key),
-                "value": _shown(record.value),
+                "key": _shown(key),
+                "value": _shown(value),
                 "headers": [{"name": name, "value": _shown(value)} for name, value in record.headers],
             }
         case AncientRow(offset, old):
@@ -505,8 +520,9 @@ def _batch_text(row: BatchRow) -> str:
     )
 
 
-def _record_text(row: RecordRow, *, content: bool, metadata: bool) -> str:
+def _record_text(row: RecordRow, *, content: bool, metadata: bool, decode: ContentOf) -> str:
     record = row.record
+    key, payload = decode(record) if content and row.control is None else (None, None)
     cells: list[str] = []
     if metadata:
         cells.append(f"offset: {record.offset} {_TIMESTAMP_TYPES[row.timestamp_type]}: {record.timestamp}")
@@ -516,12 +532,12 @@ def _record_text(row: RecordRow, *, content: bool, metadata: bool) -> str:
             cells.append(f"sequence: {row.sequence} headerKeys: [{names}]")
         if row.control is not None:
             cells.append(row.control)
-    if content and row.control is None and record.key is not None:
-        cells.append(f"key: {record.key.decode('utf-8', errors='replace')}")
+    if key is not None:
+        cells.append(f"key: {key}")
     text = "| " + " ".join(cells) if cells else ""
-    if content and row.control is None and record.value is not None:
+    if payload is not None:
         # Without metadata and key there is no bar in front: Kafka's tool has it so, and scripts cut by it.
-        text += f" payload: {record.value.decode('utf-8', errors='replace')}"
+        text += f" payload: {payload}"
     return text
 
 
@@ -556,9 +572,12 @@ def _size(data: bytes | None) -> int:
     return -1 if data is None else len(data)
 
 
-def _shown(data: bytes | None) -> object:
+def _shown(data: bytes | str | None) -> object:
     if data is None:
         return None
+    if isinstance(data, str):
+        # A decoder's text: JSON, or a sentence why there is none.
+        return json.loads(data) if data.startswith("{") else data
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
