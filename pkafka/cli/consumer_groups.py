@@ -1,30 +1,29 @@
 """pk-consumer-groups: list, describe and delete groups and change their offsets, as kafka-consumer-groups.sh."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pkafka.cli import consumer_groups_changes as changes
 from pkafka.cli import consumer_groups_text as text
-from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.java_text import java_error
-from pkafka.cli.options import CommandError, Common, command, connection_options, exclude
-from pkafka.cli.output import OutputFormat, Table, View, choose_format, note
+from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
+from pkafka.cli.options import Common, command, connection_options, exclude, parse_duration_ms
+from pkafka.cli.output import OutputFormat, Table, choose_format, note
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
     from pkafka.clients.admin.results import GroupDescription, GroupState, GroupType
     from pkafka.tools.consumer_groups import GroupLag
-    from pkafka.tools.offset_reset import Plan, Reset
 
 _ACTIONS: Final = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _SCENARIOS: Final = (
     *("to-offset", "shift-by", "to-datetime", "by-duration"),
     *("to-earliest", "to-latest", "to-current", "from-file"),
 )
+_WAIT_S: Final = 0.2
 _FAILED: Final = "Executing consumer group command failed due to "
 _WITHOUT_EXECUTE: Final = (
     "WARN: No action will be performed as the --execute option is missing."
@@ -36,88 +35,6 @@ _OFFSET_COLUMNS: Final = (
     *("group", "topic", "partition", "current_offset", "log_end_offset", "lag"),
     *("consumer_id", "host", "client_id"),
 )
-_TOP_LEVEL: Final = {
-    ErrorCode.INVALID_GROUP_ID: "'{}' is not valid.",
-    ErrorCode.GROUP_ID_NOT_FOUND: "'{}' does not exist.",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Access to '{}' is not authorized.",
-    ErrorCode.NON_EMPTY_GROUP: "Deleting offsets of a consumer group '{}' is forbidden if the group is not empty.",
-}
-_PARTITION_LEVEL: Final = (
-    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-)
-
-
-class Flags(NamedTuple):
-    """What was given beside the connection."""
-
-    list: bool
-    describe: bool
-    delete: bool
-    reset_offsets: bool
-    delete_offsets: bool
-    group: tuple[str, ...]
-    all_groups: bool
-    topic: tuple[str, ...]
-    all_topics: bool
-    offsets: bool
-    members: bool
-    state: str | None
-    type: str | None
-    verbose: bool
-    to_earliest: bool
-    to_latest: bool
-    to_current: bool
-    to_offset: int | None
-    shift_by: int | None
-    to_datetime: str | None
-    by_duration: str | None
-    from_file: str | None
-    dry_run: bool
-    execute: bool
-    export: bool
-    watch: str | None
-    only_lagging: bool
-    max_lag: int | None
-
-
-class _Report:
-    """What a run has to say, gathered so that it is one document: Kafka's text line by line, rows, and the verdict."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.lines: list[str] = []
-        self.rows: list[dict[str, object]] = []
-        self.notes: list[str] = []
-        self.tables: list[Table] = []
-        self.extra: dict[str, object] = {}
-        self.failures: list[str] = []
-        self._is_line_open = False
-
-    def error(self, message: str) -> None:
-        """Kafka's error line; the run fails."""
-        self.lines += [*([] if self._is_line_open else [""]), f"Error: {message}"]
-        self._is_line_open = False
-        self.failures.append(message)
-
-    def table(self, lines: Sequence[str]) -> None:
-        """Lines that Kafka begins and does not end: what comes next has no blank line before it."""
-        self.lines += [*([] if self._is_line_open else [""]), *lines]
-        self._is_line_open = True
-
-    def show(self, common: Common) -> None:
-        """Print all of it, in the format asked for."""
-        for each in self.notes:
-            note(each)
-        common.show(View(self.name, self.lines, self.rows, self.extra, tables=self.tables))
-        if choose_format(common.output) is not OutputFormat.TEXT:
-            for each in self.failures:
-                note(f"Error: {each}")
-
-    def status(self) -> int:
-        """What to end with: Kafka's tool says 0 to every one of these."""
-        return effective(ExitStatus.FAILURE, kafka_says=0) if self.failures else ExitStatus.OK
 
 
 @command("pk-consumer-groups", error_text=f"\nError: {_FAILED}", kafka_failure=0)
@@ -173,6 +90,11 @@ class _Report:
 )
 @click.option("--only-lagging", is_flag=True, help="Of --describe: only partitions with a lag.")
 @click.option("--max-lag", type=int, metavar="N", help="Of --describe: fail when a partition lags by more.")
+@click.option(
+    "--wait",
+    metavar="DURATION",
+    help="Of --describe: look again until groups exist and lag by no more than --max-lag, at most so long.",
+)
 def main(common: Common, **flags: object) -> int:
     """List, describe and delete consumer groups, and change their offsets."""
     given = Flags(**flags)  # type: ignore[arg-type]
@@ -183,6 +105,10 @@ def main(common: Common, **flags: object) -> int:
         if given.watch is not None:
             return _watch(common, lambda: _describe(admin, common, given), _seconds(given.watch))
         report = _ACT[_action(given)](admin, common, given)
+        deadline = time.monotonic() + (parse_duration_ms(given.wait) / 1_000 if given.wait else 0)
+        while report.failures and time.monotonic() < deadline:
+            time.sleep(_WAIT_S)
+            report = _ACT[_action(given)](admin, common, given)
     report.show(common)
     return report.status()
 
@@ -211,7 +137,7 @@ def _check(flags: Flags) -> None:
             )
         if not (flags.all_topics or flags.topic or flags.from_file):
             raise click.UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
-        _named(flags.topic)
+        named_topics(flags.topic)
     exclude(values, "group", "all-groups", "list")
     exclude(values, "topic", "list", "describe")
     if sum(1 for name in _ACTIONS if values[name]) != 1:
@@ -235,6 +161,7 @@ _BELONGS: Final[Mapping[str, tuple[str, ...]]] = {
     "watch": ("describe",),
     "only_lagging": ("describe",),
     "max_lag": ("describe",),
+    "wait": ("describe",),
 }
 
 
@@ -264,15 +191,6 @@ def _check_scope(flags: Flags) -> None:
             raise click.UsageError("Option [delete-offsets] takes the following options: [group], [topic]")
         if len(flags.group) > 1:
             raise click.UsageError("Found multiple arguments for option group, but you asked for only one")
-
-
-def _named(topics: Sequence[str]) -> tuple[list[TopicPartition], list[str]]:
-    from pkafka.tools.offset_reset import ResetError, split_topics
-
-    try:
-        return split_topics(topics)
-    except ResetError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _states(given: str | None) -> "list[GroupState]":
@@ -305,23 +223,15 @@ def _seconds(given: str) -> float:
     return seconds
 
 
-def _group_ids(admin: "Admin", common: Common, flags: Flags) -> Sequence[str]:
-    from pkafka.tools.consumer_groups import list_consumer_groups
-
-    if not flags.all_groups:
-        return flags.group
-    return [each.group_id for each in list_consumer_groups(admin, timeout_ms=common.timeout_ms)]
-
-
 # -- list and describe ------------------------------------------------------------------------------------
 
 
-def _list(admin: "Admin", common: Common, flags: Flags) -> _Report:
+def _list(admin: "Admin", common: Common, flags: Flags) -> Report:
     from pkafka.tools.consumer_groups import list_consumer_groups
 
     states, types = _states(flags.state), _types(flags.type)
     groups = list_consumer_groups(admin, states=states, types=types, timeout_ms=common.timeout_ms)
-    report = _Report("groups")
+    report = Report("groups")
     report.lines = text.group_lines(
         groups, with_type=flags.type is not None, with_state=flags.state is not None
     )
@@ -331,11 +241,11 @@ def _list(admin: "Admin", common: Common, flags: Flags) -> _Report:
     return report
 
 
-def _describe(admin: "Admin", common: Common, flags: Flags) -> _Report:
+def _describe(admin: "Admin", common: Common, flags: Flags) -> Report:
     from pkafka.tools.consumer_groups import describe, measure_lag
 
-    group_ids = _group_ids(admin, common, flags)
-    report = _Report("groups")
+    group_ids = chosen_groups(admin, common, flags)
+    report = Report("groups")
     if flags.members or flags.state is not None:
         for group in describe(admin, group_ids, timeout_ms=common.timeout_ms).values():
             (_add_members if flags.members else _add_state)(report, group, flags)
@@ -347,7 +257,7 @@ def _describe(admin: "Admin", common: Common, flags: Flags) -> _Report:
     return report
 
 
-def _add_offsets(report: _Report, group: "GroupLag", flags: Flags) -> None:
+def _add_offsets(report: Report, group: "GroupLag", flags: Flags) -> None:
     if flags.only_lagging:
         group = group._replace(partitions=tuple(each for each in group.partitions if each.lag != 0))
     if _exists(report, group.description) and group.partitions:
@@ -380,7 +290,7 @@ def _add_offsets(report: _Report, group: "GroupLag", flags: Flags) -> None:
             report.notes.append(report.failures[-1])
 
 
-def _add_members(report: _Report, group: "GroupDescription", flags: Flags) -> None:
+def _add_members(report: Report, group: "GroupDescription", flags: Flags) -> None:
     _exists(report, group)
     report.lines += ["", *text.member_lines(group, verbose=flags.verbose)]
     report.rows.append(
@@ -403,7 +313,7 @@ def _add_members(report: _Report, group: "GroupDescription", flags: Flags) -> No
     report.tables = [Table([row for each in report.rows for row in _member_rows(each)])]
 
 
-def _add_state(report: _Report, group: "GroupDescription", _flags: Flags) -> None:
+def _add_state(report: Report, group: "GroupDescription", _flags: Flags) -> None:
     if _exists(report, group):
         report.lines += ["", *text.state_lines(group)]
     at = group.coordinator
@@ -417,7 +327,7 @@ def _add_state(report: _Report, group: "GroupDescription", _flags: Flags) -> Non
     )
 
 
-def _exists(report: _Report, group: "GroupDescription") -> bool:
+def _exists(report: Report, group: "GroupDescription") -> bool:
     """Say what there is to say of a group's state; whether there is a group at all."""
     from pkafka.clients.admin.results import GroupState
 
@@ -452,7 +362,7 @@ def _member_rows(group: Mapping[str, Any]) -> Iterable[dict[str, object]]:
         yield {"group": group["group"], **each, "partitions": held}
 
 
-def _watch(common: Common, look: Callable[[], _Report], seconds: float) -> int:
+def _watch(common: Common, look: Callable[[], Report], seconds: float) -> int:
     """Show the same again and again: in place on a terminal, one after the other in a pipe."""
     if choose_format(common.output) is not OutputFormat.TABLE:
         while True:
@@ -467,171 +377,10 @@ def _watch(common: Common, look: Callable[[], _Report], seconds: float) -> int:
             time.sleep(seconds)
 
 
-# -- changes ----------------------------------------------------------------------------------------------
-
-
-def _delete(admin: "Admin", common: Common, flags: Flags) -> _Report:
-    group_ids = _group_ids(admin, common, flags)
-    outcomes = admin.delete_groups(group_ids, timeout_ms=common.timeout_ms)
-    report = _Report("groups")
-    deleted = [group_id for group_id, outcome in outcomes.items() if outcome is None]
-    failed = {group_id: outcome for group_id, outcome in outcomes.items() if isinstance(outcome, ApiError)}
-    if not failed:
-        report.lines.append(f"Deletion of requested consumer groups ('{', '.join(deleted)}') was successful.")
-    else:
-        report.error("Deletion of some consumer groups failed:")
-        for group_id, error in failed.items():
-            reason = f"java.util.concurrent.ExecutionException: {java_error(error)}"
-            report.lines.append(f"* Group '{group_id}' could not be deleted due to: {reason}")
-        if deleted:
-            names = "', '".join(deleted)
-            report.lines += ["", f"These consumer groups were deleted successfully: '{names}'"]
-    report.rows = [
-        {"group": group_id, "error": None if outcome is None else outcome.code.name}
-        for group_id, outcome in outcomes.items()
-    ]
-    return report
-
-
-def _reset(admin: "Admin", common: Common, flags: Flags) -> _Report:
-    from pkafka.clients.admin.results import GroupState
-    from pkafka.tools import offset_reset
-
-    reset = _what_to_reset(flags)
-    group_ids = _group_ids(admin, common, flags)
-    report = _Report("offsets")
-    plans: dict[str, Plan] = {}
-
-    def warn(message: str) -> None:
-        if message.startswith("Partition"):
-            report.lines += ["", f"Warn: {message}"]
-        else:
-            report.notes.append(f"WARN {message}")
-
-    for group_id, group in admin.describe_groups(group_ids, timeout_ms=common.timeout_ms).items():
-        plans[group_id] = {}
-        if isinstance(group, ApiError):
-            raise group
-        if group.state not in (GroupState.EMPTY, GroupState.DEAD):
-            report.error(
-                f"Assignments can only be reset if the group '{group_id}' is inactive, "
-                f"but the current state is {group.state.value}."
-            )
-            continue
-        if reset.file is not None and group_id not in reset.file:
-            report.error(f"No reset plan for group {group_id} found")
-            continue
-        try:
-            partitions = (
-                []
-                if reset.file is not None
-                else offset_reset.partitions_in_scope(
-                    admin,
-                    group_id,
-                    all_topics=flags.all_topics,
-                    topics=flags.topic,
-                    timeout_ms=common.timeout_ms,
-                )
-            )
-            plans[group_id] = offset_reset.plan_reset(
-                admin, group_id, partitions, reset, warn=warn, timeout_ms=common.timeout_ms
-            )
-        except offset_reset.ResetError as error:
-            raise CommandError(str(error), kafka_status=1) from error
-        if flags.execute:
-            _store(admin, common, group_id, plans[group_id])
-    _report_plans(report, plans, flags)
-    return report
-
-
-def _what_to_reset(flags: Flags) -> "Reset":
-    from pkafka.tools import offset_reset
-    from pkafka.tools.offset_reset import Reset, Target
-
-    try:
-        if flags.to_offset is not None:
-            return Reset(Target.OFFSET, flags.to_offset)
-        if flags.shift_by is not None:
-            return Reset(Target.SHIFT, flags.shift_by)
-        if flags.to_datetime is not None:
-            return Reset(Target.DATETIME, offset_reset.parse_datetime(flags.to_datetime))
-        if flags.by_duration is not None:
-            past = offset_reset.parse_duration_ms(flags.by_duration)
-            return Reset(Target.DURATION, time.time_ns() // 1_000_000 - past)
-        if flags.from_file is not None:
-            with open(flags.from_file, encoding="utf-8", newline="") as file:
-                return Reset(Target.FILE, file=offset_reset.read_plan(file.read(), list(flags.group)))
-    except offset_reset.ResetError as error:
-        raise CommandError(str(error), status=ExitStatus.USAGE) from error
-    if flags.to_earliest:
-        return Reset(Target.EARLIEST)
-    return Reset(Target.LATEST if flags.to_latest else Target.CURRENT)
-
-
-def _store(admin: "Admin", common: Common, group_id: str, plan: "Plan") -> None:
-    from pkafka.tools.offset_reset import store
-
-    for partition, outcome in store(admin, group_id, plan, timeout_ms=common.timeout_ms).items():
-        if outcome is not None:
-            raise ApiError(outcome.code, f"group {group_id}, {partition}: {outcome.message}")
-
-
-def _report_plans(report: _Report, plans: "Mapping[str, Plan]", flags: Flags) -> None:
-    from pkafka.tools.offset_reset import write_plan
-
-    if flags.export:
-        report.lines += [*write_plan(plans, with_group=len(flags.group) != 1), ""]
-    else:
-        report.table(text.reset_lines(plans))
-    report.rows = [
-        {"group": group_id, "topic": topic, "partition": partition, "new_offset": offset}
-        for group_id, plan in plans.items()
-        for (topic, partition), offset in plan.items()
-    ]
-    report.extra = {"dry_run": not flags.execute}
-
-
-def _delete_offsets(admin: "Admin", common: Common, flags: Flags) -> _Report:
-    from pkafka.tools.consumer_groups import partitions_of
-
-    (group_id,) = flags.group
-    partitions, topics = _named(flags.topic)
-    outcomes: dict[TopicPartition, ApiError | None] = {}
-    for topic, found in partitions_of(admin, topics, timeout_ms=common.timeout_ms).items():
-        if isinstance(found, ApiError):
-            outcomes[TopicPartition(topic, -1)] = found
-        else:
-            partitions += found
-    answered = admin.delete_group_offsets(group_id, partitions, timeout_ms=common.timeout_ms)
-    report = _Report("offsets")
-    first = next((each for each in answered.values() if each is not None), None)
-    if first is None:
-        topics_text = ", ".join(flags.topic)
-        report.lines.append(f"Request succeed for deleting offsets with topic {topics_text} group {group_id}")
-    elif first.code in _TOP_LEVEL:
-        report.error(_TOP_LEVEL[first.code].format(group_id))
-    elif first.code in _PARTITION_LEVEL:
-        report.error("Encounter some partition level error, see the follow-up details:")
-    else:
-        report.error(f"Encounter some unknown error: {first.code.name}")
-    report.failures += [f"{at.topic}: {each.message}" for at, each in outcomes.items() if each is not None]
-    outcomes |= answered
-    report.table(text.deleted_offset_lines(outcomes))
-    report.rows = [
-        {
-            "topic": at.topic,
-            "partition": at.partition if at.partition >= 0 else None,
-            "error": None if each is None else each.code.name,
-        }
-        for at, each in outcomes.items()
-    ]
-    return report
-
-
-_ACT: Final[Mapping[str, "Callable[[Admin, Common, Flags], _Report]"]] = {
+_ACT: Final[Mapping[str, "Callable[[Admin, Common, Flags], Report]"]] = {
     "list": _list,
     "describe": _describe,
-    "delete": _delete,
-    "reset_offsets": _reset,
-    "delete_offsets": _delete_offsets,
+    "delete": changes.delete_groups,
+    "reset_offsets": changes.reset_offsets,
+    "delete_offsets": changes.delete_offsets,
 }

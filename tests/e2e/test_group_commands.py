@@ -1,0 +1,94 @@
+"""The commands about groups at a real broker, as far as they need no Apache Kafka to be compared with."""
+
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from pkafka.cli import (
+    consumer_groups,
+    consumer_perf_test,
+    e2e_latency,
+    verifiable_consumer,
+    verifiable_producer,
+)
+from pkafka.cli.exit_status import ExitStatus
+from pkafka.testing import Broker
+from tests.talk import Talk, talking
+
+PROGRAM = "from pkafka.cli.consumer_groups import main; main()"
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(pkafka_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PK_COMPAT", raising=False)
+    monkeypatch.setenv("PK_BOOTSTRAP_SERVER", pkafka_broker.bootstrap)
+
+
+@pytest.fixture
+def talk(pkafka_broker: Broker) -> Iterator[Talk]:
+    with talking(pkafka_broker.bootstrap) as talk:
+        yield talk
+
+
+@pytest.fixture
+def topic(talk: Talk) -> str:
+    name = f"groups-{uuid.uuid4().hex[:8]}"
+    talk.create(name)
+    return name
+
+
+def said(capsys: pytest.CaptureFixture[str], *args: str, status: int = ExitStatus.OK) -> list[str]:
+    capsys.readouterr()
+    assert consumer_groups.main.run(list(args)) == status
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_life_of_a_group(talk: Talk, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    talk.send(topic, b"a", b"b", b"c")
+    group = f"g-{topic}"
+    said(capsys, "--describe", "--group", group, status=ExitStatus.FAILURE)
+    said(capsys, "--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "1", "--execute")
+    assert group in said(capsys, "--list")
+    rows = [each.split() for each in said(capsys, "--describe", "--group", group)]
+    assert rows[2] == [group, topic, "0", "1", "3", "2", "-", "-", "-"]
+    (exported, _) = said(
+        capsys, "--reset-offsets", "--group", group, "--all-topics", "--to-latest", "--export"
+    )
+    assert exported == f"{topic},0,3"
+    said(capsys, "--delete-offsets", "--group", group, "--topic", topic)
+    said(capsys, "--reset-offsets", "--group", group, "--topic", topic, "--to-latest", "--execute")
+    assert "was successful" in said(capsys, "--delete", "--group", group)[0]
+    assert group not in said(capsys, "--list")
+
+
+def test_waiting_for_a_group_to_catch_up(talk: Talk, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    talk.send(topic, b"a")
+    group = f"g-{topic}"
+    flags = ["--describe", "--group", group, "--max-lag", "0", "--wait"]
+    said(capsys, *flags, "200ms", status=ExitStatus.FAILURE)
+    said(capsys, "--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute")
+    command = [sys.executable, "-c", PROGRAM, *flags, "30s", "--output", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
+        assert (
+            verifiable_consumer.main.run(["--topic", topic, "--group-id", group, "--max-messages", "1"]) == 0
+        )
+        (document, _) = waiting.communicate(timeout=40)
+    assert waiting.returncode == 0
+    assert json.loads(document)["groups"][0]["partitions"][0]["lag"] == 0
+
+
+def test_tools_that_measure_and_tell(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    group = f"g-{topic}"
+    assert verifiable_producer.main.run(["--topic", topic, "--max-messages", "20"]) == ExitStatus.OK
+    assert (
+        consumer_perf_test.main.run(["--topic", topic, "--messages", "20", "--group", group]) == ExitStatus.OK
+    )
+    rows = [each.split() for each in said(capsys, "--describe", "--group", group)]
+    assert rows[2][:6] == [group, topic, "0", "20", "20", "0"]
+    latency = ["--topic", f"{topic}-2", "--num-records", "3", "--record-size", "10"]
+    assert e2e_latency.main.run(latency) == ExitStatus.OK
+    assert "Avg latency: " in capsys.readouterr().out
