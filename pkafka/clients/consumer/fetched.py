@@ -41,6 +41,8 @@ class Fetched:
         batches, damage = scan(view)
         self.end = max(offset, _end(view, batches))
         """Behind the last whole batch: where the next fetch goes on."""
+        self.has_nothing = self.end == offset and damage is None
+        """Not one whole batch came, and nothing says why."""
         self.error: ApiError | None = None
         """What is wrong with the batch at :attr:`next_offset`; nothing comes after it."""
         self._chunks = self._decode(view, batches, damage, check_crcs, aborted)

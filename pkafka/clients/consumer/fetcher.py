@@ -312,19 +312,16 @@ class Fetcher:
         if not data.records:
             return
         aborted = (data.aborted_transactions or []) if self._is_committed_only else None
-        try:
-            fetched = Fetched(
-                partition, data.records, offset, check_crcs=self._config.check_crcs, aborted=aborted
-            )
-            if fetched.end == offset:
-                raise ApiError(
-                    ErrorCode.CORRUPT_MESSAGE,
-                    f"Failed to make progress reading messages at {partition}={offset}. Received a non-empty fetch "
-                    "response from the server, but no complete records were found.",
-                )
-        except ApiError as error:
+        fetched = Fetched(
+            partition, data.records, offset, check_crcs=self._config.check_crcs, aborted=aborted
+        )
+        if fetched.has_nothing:
             state.retry_at_ms = self._cluster.clock.monotonic_ms() + self._config.retry_backoff_ms
-            self._errors.append(error)
+            text = (
+                f"Failed to make progress reading messages at {partition}={offset}. Received a non-empty fetch "
+                "response from the server, but no complete records were found."
+            )
+            self._errors.append(ApiError(ErrorCode.CORRUPT_MESSAGE, text))
             return
         self._ready.append(fetched)
         self._kept.setdefault(partition, deque()).append(fetched)

@@ -1,5 +1,6 @@
 """What the consumer fetches, from whom, and what it keeps, against scripted brokers."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +18,11 @@ from pkafka.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from pkafka.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from pkafka.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -27,7 +33,7 @@ from pkafka.protocol.messages.metadata import (
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from pkafka.records.control import build_end_marker
-from tests.fakes.broker import FakeBroker
+from tests.fakes.broker import FakeBroker, Handler
 from tests.talk import wait_for
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -84,6 +90,8 @@ class Logs:
         data = PartitionData(partition_index=index, high_watermark=10 * len(batches), records=b"")
         if self.failures.get(index):
             data.error_code = self.failures[index].pop(0)
+        if data.error_code:
+            data.records = b""
         elif self.preferred >= 0:
             data.preferred_read_replica = self.preferred
         else:
@@ -148,6 +156,42 @@ def test_a_seek_drops_what_was_fetched_ahead() -> None:
         assert polled(consumer, 55) == list(range(5, 60))
 
 
+def test_what_was_asked_for_before_a_seek_is_not_handed_out() -> None:
+    logs, asked, go_on = Logs(6), threading.Event(), threading.Event()
+
+    def late(message: Message, version: int) -> Message:
+        answer = logs.fetch(message, version)
+        asked.set()
+        assert go_on.wait(20)
+        return answer
+
+    with consuming(logs) as (consumer, broker):
+        broker.handlers[ApiKey.FETCH] = late
+        wait_for(lambda: consumer.poll(10) == [] and asked.is_set())
+        consumer.seek(T0, 30)
+        go_on.set()
+        assert polled(consumer, 30) == list(range(30, 60))
+
+
+def test_a_position_that_is_gone_ahead_is_found_out_when_it_is_reached() -> None:
+    logs = Logs(3)
+    with consuming(logs, max_poll_records=5, auto_offset_reset="latest") as (consumer, broker):
+        broker.handlers[ApiKey.LIST_OFFSETS] = latest(20)
+        assert polled(consumer, 5) == [0, 1, 2, 3, 4]
+        wait_for(lambda: len(logs.asked) == 2)
+        consumer.seek(T0, 0)
+        logs.failures[0] = [ErrorCode.NONE] + [ErrorCode.OFFSET_OUT_OF_RANGE] * 3
+        assert polled(consumer, 20)[10:] == list(range(20, 30)), "the policy said where to go on"
+
+
+def latest(offset: int) -> Handler:
+    def answer(message: Message, version: int) -> Message:
+        row = ListOffsetsPartitionResponse(partition_index=0, offset=offset, timestamp=-1)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[row])])
+
+    return answer
+
+
 def test_a_paused_partition_keeps_what_came_and_the_others_go_on() -> None:
     logs = Logs(1, 3)
     with consuming(logs, max_poll_records=5) as (consumer, _):
@@ -192,6 +236,15 @@ def test_an_answer_without_a_whole_batch_is_an_error_and_no_endless_loop() -> No
         polled(consumer, 1)
 
 
+def test_an_answer_of_another_format_says_so_at_every_poll() -> None:
+    logs = Logs(1)
+    logs.batches[0][0] = b"\0" * 11 + b"\x20" + b"\0" * 4 + b"\7" + b"\0" * 60
+    with consuming(logs) as (consumer, _):
+        for _ in range(2):
+            with pytest.raises(ApiError, match="no message format has the magic 7"):
+                polled(consumer, 1)
+
+
 def test_partition_errors_name_the_partition() -> None:
     logs = Logs(1)
     logs.failures[0] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
@@ -230,7 +283,7 @@ def test_chunks_are_columns() -> None:
 
 
 @contextmanager
-def two_brokers(leader: Logs, follower: Logs) -> Iterator[tuple[Consumer, FakeBroker]]:
+def two_brokers(leader: Logs, follower: Logs, **keys: object) -> Iterator[tuple[Consumer, FakeBroker]]:
     with FakeBroker() as first, FakeBroker() as second:
 
         def metadata(message: Message, version: int) -> Message:
@@ -252,6 +305,7 @@ def two_brokers(leader: Logs, follower: Logs) -> Iterator[tuple[Consumer, FakeBr
             broker.handlers[ApiKey.FETCH] = logs.fetch
         leader.preferred = 2
         values = {"bootstrap.servers": first.bootstrap, "client.rack": "near", **KEYS}
+        values.update({key.replace("_", "."): value for key, value in keys.items()})
         with Consumer(values) as consumer:
             consumer.assign([T0])
             consumer.seek(T0, 0)
@@ -283,6 +337,14 @@ def test_the_leader_is_asked_again_when_the_nearer_replica_is_gone() -> None:
         leader.preferred = -1
         second.handlers[ApiKey.FETCH] = lambda *_: None
         assert polled(consumer, 20) == list(range(10, 30))
+
+
+def test_the_leader_is_asked_again_after_a_while() -> None:
+    leader, follower = Logs(1), Logs(1)
+    with two_brokers(leader, follower, metadata_max_age_ms=100) as (consumer, _):
+        assert polled(consumer, 10) == list(range(10))
+        wait_for(lambda: consumer.poll(20) == [] and len(leader.asked) > 1)
+        assert leader.asked[1] == {0: 10}
 
 
 # -- one answer ---------------------------------------------------------------------------------------------------
@@ -323,6 +385,18 @@ def test_an_aborted_transaction_is_left_out_up_to_its_marker() -> None:
             offsets += chunk.offsets
         assert offsets == expected
         assert fetched.next_offset == 5
+
+
+def test_what_is_damaged_behind_whole_batches_is_said_behind_them() -> None:
+    first, second = Logs(2).batches[0]
+    fetched = Fetched(T0, first + second + b"\0" * 16 + b"\7" + b"\0" * 60, 12, check_crcs=True)
+    assert fetched.end == 20
+    chunk = fetched.take(100)
+    assert chunk is not None
+    assert list(chunk.offsets) == list(range(12, 20))
+    for _ in range(2):
+        with pytest.raises(ApiError, match="partition t-0 at offset 20 is invalid, cause: a batch"):
+            fetched.take(100)
 
 
 def test_a_batch_that_begins_before_the_position_is_cut() -> None:
