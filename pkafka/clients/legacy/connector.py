@@ -88,6 +88,7 @@ class ZookeeperConsumerConnector:
         self._watched: set[str] = set()
         self._owned: dict[TopicPartition, PartitionTopicInfo] = {}
         self._fetchers: FetcherManager | None = None
+        self._ending: list[FetcherManager] = []
         self._threads: list[threading.Thread] = []
         self._store = self._new_session()
         self._offsets = offset_storage(self.config, lambda: self._store, self._brokers)
@@ -194,6 +195,8 @@ class ZookeeperConsumerConnector:
                 stream.close()
             self._offsets.close()
             self._store.close()
+        for each in self._ending:
+            each.join()
 
     def __enter__(self) -> Self:
         return self
@@ -327,8 +330,7 @@ class ZookeeperConsumerConnector:
         self._fetchers.stop()
         for stream in self._streams.values():
             stream.clear()
-        self._fetchers.join()
-        self._fetchers = None
+        self._forget_fetchers()
         if self.config.auto_commit_enable:
             try:
                 self._commit()
@@ -336,6 +338,12 @@ class ZookeeperConsumerConnector:
                 raise
             except StoreError as error:
                 logger.warning("offsets of %s were not committed: %s", self.consumer_id, error)
+
+    def _forget_fetchers(self) -> None:
+        """They are stopped: nobody waits for their threads, one of which may be asking a broker that is gone."""
+        if self._fetchers is not None:
+            self._ending = [each for each in (*self._ending, self._fetchers) if each.is_alive()]
+            self._fetchers = None
 
     def _release(self) -> None:
         for partition in list(self._owned):
@@ -447,9 +455,7 @@ class ZookeeperConsumerConnector:
                 self._fetchers.stop()
             for stream in self._streams.values():
                 stream.clear()
-            if self._fetchers is not None:
-                self._fetchers.join()
-                self._fetchers = None
+            self._forget_fetchers()
             self._owned = {}
             previous = self._store.session_id
             self._store.close()

@@ -65,6 +65,10 @@ class FetcherManager:
         for stream in self._streams:
             stream.wake()
 
+    def is_alive(self) -> bool:
+        """Whether a thread of it still runs."""
+        return any(each.is_alive() for each in (self._finder, *self._fetchers.values()))
+
     def join(self) -> None:
         """Wait for the threads to end, after :meth:`stop`."""
         self._finder.join(_JOIN_S)
