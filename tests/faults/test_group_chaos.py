@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
@@ -37,6 +37,7 @@ from tests.faults.crowd import (
     join_request,
     sync_request,
 )
+from tests.faults.family import kill, replaced
 from tests.faults.members import JAVA_CLIENTS, Chaos, Setting, now_ms
 from tests.interop import kafka as oracle
 from tests.talk import good, talking, wait_for
@@ -177,16 +178,36 @@ def test_for_long(broker: Broker | oracle.KafkaBroker, java_members: dict[str, s
 def test_all_clients_and_a_broker_that_is_killed_while_they_rebalance(
     broker: Broker | oracle.KafkaBroker, java_members: dict[str, str]
 ) -> None:
+    hurt_while_rebalancing(broker, java_members, lambda _: kill_and_start(broker))
+
+
+@pytest.mark.timeout(600)
+def test_all_clients_and_workers_that_are_killed_while_they_rebalance(
+    make_broker: MakeBroker, java_members: dict[str, str]
+) -> None:
+    broker = make_broker(**SETTINGS)
+    broker.start()
+
+    def kill_worker(round_: int) -> None:
+        name = f"worker-{round_}"
+        replaced(broker, kill(broker, name), name)
+
+    hurt_while_rebalancing(broker, java_members, kill_worker)
+
+
+def hurt_while_rebalancing(
+    broker: Broker | oracle.KafkaBroker, java_members: dict[str, str], hurt: Callable[[int], None]
+) -> None:
     with chaos_of(broker.bootstrap, "range", java_members) as chaos:
         for client in EAGER_CLIENTS:
             chaos.join(client)
         chaos.wait_until_stable()
-        for client in ("confluent", "pkafka"):
+        for round_, client in enumerate(("confluent", "pkafka")):
             chaos.join(client)
             # In the midst of it mostly; where everybody is quick it may be over.
             count = len(chaos.alive)
             wait_for(lambda: chaos.state() != (GroupState.STABLE, count - 1), what="a rebalance")  # noqa: B023
-            kill_and_start(broker)
+            hurt(round_)
             chaos.wait_until_stable()
         chaos.settle()
         chaos.check(broker_killed=True)
