@@ -153,12 +153,10 @@ def _log_to(path: Path | None, warnings: tuple[str, ...]) -> None:
     """Log to a rotating file, or to standard error."""
     import logging
 
-    from pkafka.tools.rotating_log import SharedRotatingHandler
+    from pkafka.tools.rotating_log import OneLineFormatter, SharedRotatingHandler
 
     handler = logging.StreamHandler(sys.stderr) if path is None else SharedRotatingHandler(path)
-    handler.setFormatter(
-        logging.Formatter("[%(asctime)s] %(levelname)s [%(process)d] %(message)s (%(name)s)")
-    )
+    handler.setFormatter(OneLineFormatter("[%(asctime)s] %(levelname)s [%(process)d] %(message)s (%(name)s)"))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)

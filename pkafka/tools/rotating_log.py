@@ -15,6 +15,22 @@ FILE_BYTES_MAX: Final = 10 * 1024 * 1024
 FILES_KEPT: Final = 10
 
 
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\t"): "\\t",
+}
+
+
+class OneLineFormatter(logging.Formatter):
+    """Keeps a message in its line: it may quote a client, who must not write lines, or to a terminal, of his own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
+        """The line, control characters written out."""
+        record.message = record.message.translate(_CONTROL)
+        return super().formatMessage(record)
+
+
 class SharedRotatingHandler(logging.Handler):
     """Appends to a file that stays below a size.
 

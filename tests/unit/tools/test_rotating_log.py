@@ -2,11 +2,12 @@
 
 import logging
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from pkafka.tools.rotating_log import SharedRotatingHandler
+from pkafka.tools.rotating_log import OneLineFormatter, SharedRotatingHandler
 
 
 def record(text: str) -> logging.LogRecord:
@@ -73,3 +74,18 @@ def test_what_fails_does_not_reach_the_caller(tmp_path: Path, capsys: pytest.Cap
     handler.emit(broken)
     handler.close()
     assert "Logging error" in capsys.readouterr().err
+
+
+def test_a_message_stays_in_its_line_and_a_traceback_has_its_own() -> None:
+    formatter = OneLineFormatter("%(levelname)s %(message)s")
+    record = logging.makeLogRecord(
+        {"levelname": "INFO", "msg": "Group %s leaves", "args": ("g\n\x1b[2J\u0085ERROR é\t",)}
+    )
+    assert formatter.format(record) == r"INFO Group g\n\x1b[2J\x85ERROR é\t leaves"
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    lines = formatter.format(record).splitlines()
+    assert lines[1].startswith("Traceback")
+    assert lines[-2:] == ["ValueError: two", "lines"]
