@@ -25,7 +25,7 @@ _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F
 class OneLineFormatter(logging.Formatter):
     """Keeps a message in its line: it may quote a client, who must not write lines, or to a terminal, of his own."""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
+    def formatMessage(self, record: logging.LogRecord) -> str:
         """The line, control characters written out."""
         record.message = record.message.translate(_CONTROL)
         return super().formatMessage(record)
