@@ -143,6 +143,7 @@ class HostedGroups:
         self._owned: dict[int, dict[str, Entry]] = {}
         self._loading: dict[int, object] = {}
         """By partition, a token of the loading that is under way."""
+        self._turn_to_load = asyncio.Lock()
         self._resigned = False
         self.counters = GroupCounters()
 
@@ -199,6 +200,12 @@ class HostedGroups:
         self._spawn(self._load(partition, token))
 
     async def _load(self, partition: int, token: object) -> None:
+        # One after the other: all at once would give the loop's time to each of them in turn, and clients none.
+        async with self._turn_to_load:
+            if self._loading.get(partition) is token:
+                await self._load_now(partition, token)
+
+    async def _load_now(self, partition: int, token: object) -> None:
         source = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)
         began_s = perf_counter()
         replay = Replay(source)
