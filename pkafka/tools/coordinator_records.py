@@ -25,6 +25,10 @@ Formatter: TypeAlias = Callable[[bytes | None, bytes | None], bytes]
 """Key and value to what is printed; nothing for records that are not of this kind."""
 
 _VERSION: Final = Struct(">h")
+_TRANSACTION_STATES: Final = (
+    *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort"),
+    *("CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"),
+)
 
 
 class _Kind(NamedTuple):
@@ -121,12 +125,41 @@ def _group_line(key: bytes | None, value: bytes | None) -> bytes:
     return f"{group.group}::{shown}\n".encode()
 
 
+def _transaction_line(key: bytes | None, value: bytes | None) -> bytes:
+    found = _decoded(TransactionLogKey, key)
+    if found is None:
+        return b""
+    transaction = found[0]
+    assert isinstance(transaction, TransactionLogKey)
+    shown = "NULL"
+    content = None if value is None else _decoded(TransactionLogValue, value)
+    if content is not None:
+        stored = content[0]
+        assert isinstance(stored, TransactionLogValue)
+        partitions = sorted(
+            f"{each.topic}-{number}"
+            for each in stored.transaction_partitions or ()
+            for number in each.partition_ids
+        )
+        shown = (
+            f"TransactionMetadata(transactionalId={transaction.transactional_id}, "
+            f"producerId={stored.producer_id}, producerEpoch={stored.producer_epoch}, "
+            f"txnTimeoutMs={stored.transaction_timeout_ms}, "
+            f"state={_TRANSACTION_STATES[stored.transaction_status]}, pendingState=None, "
+            f"topicPartitions=HashSet({', '.join(partitions)}), "
+            f"txnStartTimestamp={stored.transaction_start_timestamp_ms}, "
+            f"txnLastUpdateTimestamp={stored.transaction_last_update_timestamp_ms})"
+        )
+    return f"{transaction.transactional_id}::{shown}\n".encode()
+
+
 _FORMATTERS: Final[Mapping[str, Formatter]] = {
     "org.apache.kafka.tools.consumer.OffsetsMessageFormatter": _as_json(_OFFSETS),
     "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter": _as_json(_GROUPS),
     "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter": _as_json(_TRANSACTIONS),
     "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter": _offset_line,
     "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter": _group_line,
+    "kafka.coordinator.transaction.TransactionLog$TransactionLogMessageFormatter": _transaction_line,
 }
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from pkafka.clients.admin.results import GroupState
 from pkafka.clients.offsets import OffsetAndMetadata
@@ -133,8 +134,39 @@ def test_what_the_coordinator_writes_is_shown_alike(
     assert topic in ours
 
 
+@pytest.mark.parametrize(
+    "formatter",
+    [
+        "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter",
+        "kafka.coordinator.transaction.TransactionLog$TransactionLogMessageFormatter",
+    ],
+    ids=["json", "line"],
+)
+def test_what_the_transaction_coordinator_writes_is_shown_alike(
+    kafka: System | None, java_tool: JavaTool, topic: str, formatter: str
+) -> None:
+    if kafka is None:
+        pytest.skip("needs Apache Kafka: PKAFKA_INTEROP_SYSTEMS leaves it out")
+    name = f"tx-{topic}"
+    with talking(kafka.bootstrap) as talk:
+        talk.create(topic)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce(topic, b"v")
+        producer.flush(30)
+        end(30)
+    flags = ["--bootstrap-server", kafka.bootstrap, "--topic", "__transaction_state"]
+    flags += ["--partition", str(_offsets_partition(name)), "--offset", "earliest"]
+    flags += ["--timeout-ms", "3000", "--formatter", formatter]
+    theirs = java_tool(CONSUMER[1], *flags)
+    assert pk("console_consumer", *flags) == theirs.stdout
+    assert theirs.stdout.count(name) >= 7
+
+
 def _offsets_partition(group: str) -> int:
-    """Which of 50 partitions has a group: by Java's hash of its name."""
+    """Which of 50 partitions has a group, or a transactional id: by Java's hash of its name."""
     code = 0
     for letter in group:
         code = (31 * code + ord(letter)) & 0xFFFFFFFF
