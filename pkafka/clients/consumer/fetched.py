@@ -35,19 +35,27 @@ class Fetched:
         aborted: list[AbortedTransaction] | None = None,
     ) -> None:
         self.partition = partition
+        self.size = len(records)
+        """In bytes."""
         self.next_offset = offset
         """Behind the last record taken, and behind the batches that have none to take."""
         view = memoryview(records)
         batches, damage = scan(view)
         self.end = max(offset, _end(view, batches))
         """Behind the last whole batch: where the next fetch goes on."""
-        self.has_nothing = self.end == offset and damage is None
+        self._is_damaged = damage is not None
+        self.has_nothing = self.end == offset and not self._is_damaged
         """Not one whole batch came, and nothing says why."""
         self.error: ApiError | None = None
         """What is wrong with the batch at :attr:`next_offset`; nothing comes after it."""
         self._chunks = self._decode(view, batches, damage, check_crcs, aborted)
         self._chunk: Chunk | None = None
         self._taken = 0
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether :meth:`take` has surely nothing more; it may have nothing where this is not known yet."""
+        return self._chunk is None and self.next_offset >= self.end and not self._is_damaged
 
     def take(self, records_max: int) -> Chunk | None:
         """At most so many of the records that are left; None when there are no more.

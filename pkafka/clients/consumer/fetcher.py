@@ -2,7 +2,8 @@
 
 At most one fetch per broker is under way. A partition is fetched ahead: while what came is handed out, the next answer
 is already on its way, so that reading, decoding and the broker's work overlap; at most two answers per partition are
-kept. What came of a paused partition stays. Driven by the consumer's thread.
+kept, and nothing is fetched ahead while more than ``fetch.max.bytes`` are. What came of a paused partition stays.
+Driven by the consumer's thread.
 """
 
 from collections import deque
@@ -80,6 +81,7 @@ class Fetcher:
         self._ready: deque[Fetched] = deque()
         self._kept: dict[TopicPartition, deque[Fetched]] = {}
         """What is ready, by partition."""
+        self._kept_bytes = 0
         self._preferred: dict[TopicPartition, _Preferred] = {}
         self._errors: deque[Exception] = deque()
 
@@ -96,9 +98,10 @@ class Fetcher:
         now_ms = self._cluster.clock.monotonic_ms()
         groups: dict[Broker, dict[TopicPartition, FetchPosition]] = {}
         ahead: list[tuple[Broker, TopicPartition, FetchPosition]] = []
+        ahead_max = _AHEAD_MAX if self._kept_bytes < self._config.fetch_max_bytes else 1
         for partition in self._subscription.fetchable(now_ms):
             kept = self._kept.get(partition)
-            if kept is not None and (len(kept) >= _AHEAD_MAX or kept[0].error is not None):
+            if kept is not None and (len(kept) >= ahead_max or kept[0].error is not None):
                 continue
             broker = self._broker(partition, now_ms)
             known = view.partition(partition)
@@ -176,12 +179,14 @@ class Fetcher:
                 return True, left
             chunks.append(chunk)
             left -= len(chunk)
-        return False, left
+        return fetched.is_drained, left
 
     def drop(self, partition: TopicPartition) -> None:
         """Forget what is kept of a partition, because its position was moved or it was given up."""
         self._preferred.pop(partition, None)
-        if self._kept.pop(partition, None) is not None:
+        dropped = self._kept.pop(partition, None)
+        if dropped is not None:
+            self._kept_bytes -= sum(each.size for each in dropped)
             self._ready = deque(each for each in self._ready if each.partition != partition)
 
     def close(self, timeout_ms: int) -> None:
@@ -323,6 +328,7 @@ class Fetcher:
             )
             self._errors.append(ApiError(ErrorCode.CORRUPT_MESSAGE, text))
             return
+        self._kept_bytes += fetched.size
         self._ready.append(fetched)
         self._kept.setdefault(partition, deque()).append(fetched)
 
@@ -357,6 +363,7 @@ class Fetcher:
 
     def _drop_first(self) -> None:
         fetched = self._ready.popleft()
+        self._kept_bytes -= fetched.size
         kept = self._kept[fetched.partition]
         assert kept[0] is fetched, fetched.partition
         kept.popleft()

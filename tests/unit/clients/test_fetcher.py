@@ -134,6 +134,21 @@ def test_the_next_answer_is_asked_for_while_the_last_is_handed_out() -> None:
         assert polled(consumer, 34) == list(range(6, 40))
 
 
+def test_nothing_is_fetched_ahead_while_much_is_kept() -> None:
+    logs = Logs(3)
+    with consuming(logs, max_poll_records=2, fetch_max_bytes=100) as (consumer, _):
+        assert polled(consumer, 2) == [0, 1]
+        consumer.poll(0)
+        consumer.poll(0)
+        assert logs.asked == [{0: 0}]
+        assert polled(consumer, 24) == list(range(6, 30))
+        assert consumer._fetcher._kept_bytes == 0
+        consumer.seek(T0, 0)
+        assert polled(consumer, 2) == [0, 1]
+        consumer.seek(T0, 0)
+        assert consumer._fetcher._kept_bytes == 0
+
+
 def test_one_answer_is_handed_out_after_the_other() -> None:
     with consuming(Logs(2, 2), max_poll_records=4) as (consumer, _):
         order = []
