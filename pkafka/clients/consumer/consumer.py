@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from pkafka.clients.admin.results import ListedOffset
 from pkafka.clients.cluster import Cluster, TopicView
 from pkafka.clients.config import ConsumerConfig
+from pkafka.clients.config.options import INT_MAX
+from pkafka.clients.connection import Address
 from pkafka.clients.consumer.chunks import Chunk
 from pkafka.clients.consumer.errors import (
     ConcurrentModificationError,
@@ -37,6 +39,7 @@ from pkafka.clients.consumer.subscription import (
 )
 from pkafka.clients.errors import ClientTimeoutError, ClosedError, Stage
 from pkafka.clients.metrics import Metric, MetricName, Metrics
+from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ErrorCode
@@ -102,6 +105,7 @@ class Consumer:
         self._interceptors = Interceptors.load(self.config.interceptor_classes, originals)
         self._metrics = _metrics(self.config, self._clock)
         self._cluster = Cluster(self.config, clock=self._clock, fail_fast=fail_fast)
+        self._cluster.network.measure(NetworkMetrics(self._metrics.registry, "consumer", self._node_of))
         self._net = ConsumerNetwork(self._cluster)
         self._subscription = Subscription()
         self._fetcher = Fetcher(self._cluster, self.config, self._subscription, self._metrics)
@@ -739,6 +743,11 @@ class Consumer:
             channel, config, self._subscription, commits, assignors, protocol, self._metrics, self._forget
         )
         return _Group(group_id, membership, commits, coordinator)
+
+    def _node_of(self, address: Address) -> int:
+        node = self._cluster.node_of(address._replace(lane=""))
+        # As Kafka's consumer calls the connection to a coordinator, which is not that to the same broker.
+        return INT_MAX - node if address.lane else node
 
     def _need_group(self) -> _Group:
         if self._group is None:

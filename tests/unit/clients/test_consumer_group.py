@@ -26,6 +26,7 @@ from pkafka.clients.consumer.errors import (
     RetriableCommitFailedError,
 )
 from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, WakeupError
+from pkafka.clients.metrics import Metric
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
@@ -199,7 +200,14 @@ class Group:
 
     def _fetch(self, message: fetch.FetchRequest, _: ErrorCode) -> Message:
         time.sleep(0.005)
-        return fetch.FetchResponse(responses=[])
+        if not message.topics:
+            return fetch.FetchResponse(responses=[])
+        topic = message.topics[0]
+        row = fetch.PartitionData(
+            partition_index=topic.partitions[0].partition, high_watermark=self.log_end, records=b""
+        )
+        answer = fetch.FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[row])
+        return fetch.FetchResponse(responses=[answer])
 
 
 @pytest.fixture
@@ -504,6 +512,63 @@ def test_a_committed_epoch_is_compared_before_anything_is_read(group: Group) -> 
     with joined(group, enable_auto_commit=False) as consumer:
         wait_for(lambda: not consumer.poll(10) and consumer._subscription.is_fetchable(T0))
         assert consumer.position(T0) == 5
+
+
+# -- metrics ------------------------------------------------------------------------------------------------------
+
+
+def test_metrics_have_kafkas_names_and_count(group: Group) -> None:
+    told: list[str] = []
+
+    class Reporter:
+        def init(self, metrics: list[Metric]) -> None:
+            told.extend(each.name.name for each in metrics)
+
+        def metric_change(self, metric: Metric) -> None:
+            told.append(metric.name.name)
+
+        def metric_removal(self, metric: Metric) -> None:
+            told.append(f"-{metric.name.name}")
+
+        def close(self) -> None:
+            told.append("closed")
+
+    with joined(group, enable_auto_commit=False, metric_reporters=[Reporter()]) as consumer:
+        consumer.seek(T0, 0)
+        consumer.commit_sync({T0: 1})
+        before = group.broker.count(ApiKey.HEARTBEAT)
+        wait_for(lambda: not consumer.poll(10) and group.broker.count(ApiKey.HEARTBEAT) > before + 1)
+        registry = consumer._metrics.registry
+        groups = {name.group for name in consumer.metrics()}
+        assert {
+            "consumer-coordinator-metrics",
+            "consumer-fetch-manager-metrics",
+            "consumer-metrics",
+            "consumer-node-metrics",
+        } <= groups
+        for name, least in {
+            "join-total": 1,
+            "sync-total": 1,
+            "rebalance-total": 1,
+            "heartbeat-total": 1,
+            "commit-total": 1,
+            "assigned-partitions": 1,
+            "poll-idle-ratio-avg": 0,
+            "commit-sync-time-ns-total": 1,
+        }.items():
+            assert registry.value(name) >= least, name
+        assert registry.value("failed-rebalance-total") == 0
+        # The coordinator has a connection of its own, named as Kafka's consumer names it.
+        nodes = {name.tag("node-id") for name in consumer.metrics() if name.group == "consumer-node-metrics"}
+        assert {"node-1", f"node-{2**31 - 2}"} <= nodes
+        tags = {"topic": "t", "partition": "0"}
+        assert "records-lag" in told
+        wait_for(lambda: not consumer.poll(10) and registry.value("records-lag", **tags) == group.log_end)
+        consumer.unsubscribe()
+        consumer.assign([TopicPartition("t", 5)])
+        consumer.poll(0)
+        assert "-records-lag" in told
+    assert told[-1] == "closed"
 
 
 # -- calls and their time -----------------------------------------------------------------------------------------
