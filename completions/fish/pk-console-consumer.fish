@@ -15,6 +15,7 @@ complete -c pk-console-consumer -l until-end -d 'Stop at the end that the partit
 complete -c pk-console-consumer -l tail -x -d 'Begin N records before the end of each partition.'
 complete -c pk-console-consumer -l from-time -x -d 'Begin with the first record of this time: ISO, ms, or -10m.'
 complete -c pk-console-consumer -l to-time -x -d 'Stop before the first record of this time.'
+complete -c pk-console-consumer -l filter -x -d 'Only records with key=TEXT, value~REGEX, header.NAME=TEXT or value.FIELD=TEXT (of JSON); all that are given.'
 complete -c pk-console-consumer -l isolation-level -x -a 'read_uncommitted read_committed' -d 'Default read_uncommitted.'
 complete -c pk-console-consumer -l command-config -l consumer.config -r -F -d 'Properties file.'
 complete -c pk-console-consumer -l command-property -l consumer-property -x -d 'Wins over the file.'

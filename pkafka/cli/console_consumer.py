@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pkafka.clients.consumer import Chunk, Consumer
     from pkafka.tools.console import ShownRecord
     from pkafka.tools.coordinator_records import Formatter
+    from pkafka.tools.record_filter import Condition
 
 _EndLookup: TypeAlias = Callable[[list[TopicPartition]], dict[TopicPartition, int]]
 
@@ -69,6 +70,13 @@ _CREATION_POLL_S: Final = 0.05
     "--from-time", metavar="TIME", help="Begin with the first record of this time: ISO, ms, or -10m."
 )
 @click.option("--to-time", metavar="TIME", help="Stop before the first record of this time.")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="CONDITION",
+    help="Only records with key=TEXT, value~REGEX, header.NAME=TEXT or value.FIELD=TEXT (of JSON); all that are given.",
+)
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
@@ -276,6 +284,7 @@ class _Printer:
                 properties[f"{part}.deserializer"] = str(flags[f"{part}_deserializer"])
         self._formatter: RecordFormatter = RecordFormatter(properties)
         self._document = JsonList("records")
+        self._wanted = _condition(flags["filters"])
 
     def show(self, chunk: "Chunk", records_max: int | None) -> None:
         """Print the records of a chunk, at most so many."""
@@ -285,11 +294,11 @@ class _Printer:
         self.position = (chunk.partition, chunk.offsets[0])
         if records_max is not None and records_max < len(chunk):
             chunk = chunk.part(0, records_max)
-        if self._is_silent:
+        if self._is_silent and self._wanted is None:
             self.count += len(chunk)
             return
         is_text = self._form is OutputFormat.TEXT
-        if is_text and self._special is None and self._formatter.is_value_only:
+        if is_text and self._special is None and self._wanted is None and self._formatter.is_value_only:
             end, null = self._formatter.line_separator, self._formatter.null_literal
             output.raw(b"".join([(null if value is None else value) + end for value in chunk.values]))
             self.count += len(chunk)
@@ -299,7 +308,11 @@ class _Printer:
                 chunk.partition.partition, offset, timestamp, chunk.timestamp_type, key, value, headers
             )
             self.position = (chunk.partition, offset + 1)
+            if self._wanted is not None and not self._wanted(key, value, headers):
+                continue
             self.count += 1
+            if self._is_silent:
+                continue
             try:
                 self._print(chunk.partition.topic, shown)
             except SerializationError as error:
@@ -335,6 +348,23 @@ class _Printer:
         """End the JSON document."""
         if self._form is OutputFormat.JSON:
             self._document.close({})
+
+
+def _condition(filters: object) -> "Condition | None":
+    """What records must be like to be shown, if they must.
+
+    Raises:
+        click.UsageError: a condition cannot be read.
+    """
+    assert isinstance(filters, tuple)
+    if not filters:
+        return None
+    from pkafka.tools.record_filter import FilterError, all_of, condition
+
+    try:
+        return all_of(condition(each) for each in filters)
+    except FilterError as error:
+        raise click.UsageError(f"--filter: {error}") from error
 
 
 def _formatter(name: str) -> "tuple[bool, Formatter | None]":

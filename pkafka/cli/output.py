@@ -84,7 +84,8 @@ def show(view: View, asked: OutputFormat | None = None) -> None:
     form = choose_format(asked)
     if form is OutputFormat.TABLE and view.rows:
         for table in view.tables or (Table(view.rows, view.columns),):
-            _print_table(table)
+            if table.rows:
+                _print_table(table)
     elif form is OutputFormat.JSON:
         _print_document({view.name: list(view.rows), **view.extra})
     elif form is OutputFormat.JSONL:

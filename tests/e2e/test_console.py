@@ -142,6 +142,20 @@ def test_what_is_consumed_as_json_lines_is_produced_again(
     assert "No record found on line number 1" in capsys.readouterr().err
 
 
+def test_only_wanted_records_are_shown_and_counted(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = f"console-{uuid.uuid4().hex[:8]}"
+    talk.create(topic)
+    talk.send(topic, *[b'{"n":%d,"even":%s}' % (n, (b"false", b"true")[n % 2 == 0]) for n in range(20)])
+    even = ("--from-beginning", "--filter", "value.even=true")
+    assert len(consumed(capsys, topic, *even)) == 10
+    assert consumed(capsys, topic, *even, "--filter", "value.n~^1") == [
+        f'{{"n":{n},"even":true}}' for n in (10, 12, 14, 16, 18)
+    ]
+    assert len(consumed(capsys, topic, *even, "--max-messages", "3")) == 3
+    assert consumed(capsys, topic, *even, "--formatter", "NoOpMessageFormatter") == []
+    assert console_consumer.main.run(["--topic", topic, "--filter", "n=1"]) == ExitStatus.USAGE
+
+
 def test_partitions_that_come_later_are_read_from_their_beginning(talk: Talk) -> None:
     topic = f"console-{uuid.uuid4().hex[:8]}"
     talk.create(topic)
