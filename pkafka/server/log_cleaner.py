@@ -34,6 +34,8 @@ _BUFFER_BYTES_MAX: Final = 2**31 - 1
 """What one thread's map of keys may have of log.cleaner.dedupe.buffer.size."""
 _PACE_INTERVAL_S: Final = 0.3
 _STOP_MAX_S: Final = 10.0
+_ASKING_SHARE: Final = 4
+"""So many times as long as an answer took nobody is asked again."""
 _TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
@@ -166,6 +168,7 @@ class LogCleaner:
         self._is_stopping = False
         self._dirtiest: dict[str, float] = {}
         self._last_asked_ms = clock.now_ms()
+        self._ask_again_s = 0.0
 
     # -- life --
 
@@ -211,15 +214,13 @@ class LogCleaner:
         try:
             while not self._is_stopping and number < self._settings.threads:
                 if not await self._clean_dirtiest(number, executor) and not self._is_stopping:
-                    await self._rest()
+                    await self._rest(self._settings.backoff_ms / 1000)
         finally:
             executor.shutdown(wait=False)
 
-    async def _rest(self) -> None:
-        try:
-            await asyncio.wait_for(self._wake.wait(), self._settings.backoff_ms / 1000)
-        except TimeoutError:
-            return
+    async def _rest(self, time_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), time_s)
 
     async def _clean_dirtiest(self, number: int, executor: ThreadPoolExecutor) -> bool:
         """Clean the log that needs it most; False when none does."""
@@ -253,12 +254,19 @@ class LogCleaner:
         return True
 
     async def _ask(self) -> list[tuple[Peer, Any]]:
+        early_s = self._ask_again_s - time.monotonic()
+        if early_s > 0:
+            await self._rest(min(early_s, self._settings.backoff_ms / 1000))
         self._last_asked_ms = self._clock.now_ms()
+        began_s = time.monotonic()
         peers = list(self._workers())
         busy = list(self._jobs)
         answers = await asyncio.gather(
             *(peer.call("cleanable", busy) for peer in peers), return_exceptions=True
         )
+        # A worker looks at all of its logs for an answer: that must not become most of what it does.
+        now_s = time.monotonic()
+        self._ask_again_s = now_s + _ASKING_SHARE * (now_s - began_s)
         found: list[tuple[Peer, Any]] = []
         for peer, answer in zip(peers, answers, strict=True):
             if isinstance(answer, BaseException):

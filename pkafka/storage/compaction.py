@@ -17,7 +17,7 @@ from pkafka.storage.producer_rebuild import read_marker
 from pkafka.storage.segment import RELATIVE_OFFSET_MAX
 from pkafka.storage.transaction_index import AbortedTransaction
 
-GROUP_SEGMENTS_MAX: Final = 500
+GROUP_SEGMENTS_MAX: Final = 250
 """More are not merged at once: the owner of the log renames the files of all of them in one go."""
 
 

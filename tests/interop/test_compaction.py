@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from pkafka.errors import StorageError
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
 from pkafka.records.legacy import build_message_set
@@ -28,8 +29,8 @@ from tests.differences import first_difference
 from tests.interop.conftest import JavaTool
 from tests.interop.kafka import KafkaBroker
 from tests.talk import Talk, wait_for
-from tests.unit.storage.cleaned import write
-from tests.unit.storage.makers import World, end_transaction
+from tests.unit.storage.cleaned import compact, latest, records_of, write
+from tests.unit.storage.makers import FaultyFiles, World, end_transaction
 from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -312,3 +313,66 @@ def test_a_log_that_kafka_filled_is_compacted_alike(pair: Pair) -> None:
     )
     final = {record.key: record for record in kafka}
     assert {record.key: record for record in pkafka} == final
+
+
+def stopped_at(root: Path, renames: int, now_ms: int) -> tuple[Path, list[Record]] | None:
+    """The directory of a log whose owner died after so many renames of a swap, and what was in it before; None when
+    the swap has fewer."""
+    root.mkdir()
+    files = FaultyFiles()
+    world = World(root, LogConfig(segment_bytes=2000, cleanup_policy=("compact",)), files)
+    log = world.create()
+    for number in range(40):
+        pairs = [(b"k%d" % (number % 3), b"%d" % number), (b"once%d" % number, b"" if number % 4 else None)]
+        write(log, *pairs, timestamp=now_ms + number)
+        if number % 7 == 6:
+            log.roll(now_ms)
+    before = records_of(log)
+    files.fail("rename", after=renames)
+    try:
+        compact(log, now=now_ms)
+    except StorageError:
+        return world.directory, before
+    finally:
+        world.crash(log)
+    return None
+
+
+def test_a_start_of_either_finishes_a_swap_that_was_cut_off(pair: Pair, tmp_path: Path) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    states: list[tuple[Path, list[Record]]] = []
+    while (state := stopped_at(tmp_path / f"after-{len(states)}", len(states), now_ms)) is not None:
+        states.append(state)
+    assert len(states) > 15
+    lasting: dict[str, Any] = {
+        "cleanup_policy": "compact",
+        "segment_bytes": 2000,
+        "min_cleanable_dirty_ratio": "1.0",
+    }
+    for broker in pair.both:
+        broker.start()
+        with closing(Talk(broker.bootstrap)) as talk:
+            talk.create(TOPIC, partitions=len(states), **lasting)
+        broker.stop()
+        (broker.log_dir / ".kafka_cleanshutdown").unlink()
+        for number, (directory, _) in enumerate(states):
+            target = broker.log_dir / f"{TOPIC}-{number}"
+            for path in target.iterdir():
+                if path.name != "partition.metadata":
+                    path.unlink()
+            for path in directory.iterdir():
+                if path.name != "partition.metadata":
+                    shutil.copy2(path, target)
+        broker.start()
+        with closing(Talk(broker.bootstrap)) as talk:
+            for number, (_, before) in enumerate(states):
+                found = talk.read(TOPIC, number)
+                assert latest(found) == latest(before), number
+                assert set(found) <= set(before)
+                assert talk.ends(TOPIC, number) == (0, 80)
+        assert not [
+            path
+            for path in broker.log_dir.glob(f"{TOPIC}-*/*")
+            if path.suffix in {".cleaned", ".swap", ".deleted"}
+        ]
+        broker.stop()

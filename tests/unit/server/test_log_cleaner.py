@@ -513,3 +513,26 @@ def test_settings_are_those_of_the_configuration() -> None:
     )
     assert CleanerSettings.of(config) == CleanerSettings(3, 7, 12_000_000, 0.7, 600_000, 1000.5)
     assert CleanerSettings.of(config.replace({"log.cleaner.enable": "false"})).threads == 0
+
+
+def test_workers_spend_little_of_their_time_on_answers(tmp_path: Path) -> None:
+    async def body(stage: Stage) -> None:
+        (worker,) = stage.family.workers
+        ask = worker._operations["cleanable"]
+
+        async def slow(*arguments: Any) -> Any:
+            await asyncio.sleep(0.05)
+            answer = ask(*arguments)
+            assert isinstance(answer, Awaitable)
+            return await answer
+
+        worker._operations["cleanable"] = slow
+        logs = [await compacted_log(stage.family, "t", index) for index in range(4)]
+        for log in logs:
+            fill(log, 40)
+        began_s = time.monotonic()
+        stage.cleaner.start()
+        await until(lambda: all(log.cleaner_checkpoint is not None for log in logs))
+        assert time.monotonic() - began_s > 3 * 5 * 0.05
+
+    with_stage(tmp_path, body, settings=replace(SETTINGS, backoff_ms=60_000))
