@@ -209,10 +209,17 @@ class ConsumerCoordinator:
         for request in self._membership.due(now_ms):
             self._send(request, now_ms)
         self._commits.send_waiting()
-        notes, self._membership.notes = self._membership.notes, []
-        for note in notes:
-            log.info("[group %s] %s", self._membership.settings.group_id, note)
+        self._log_notes()
         return self._membership.wait_ms(now_ms)
+
+    def _log_notes(self) -> None:
+        membership = self._membership
+        if not membership.notes and not membership.warnings:
+            return
+        for level, notes in ((logging.INFO, membership.notes), (logging.WARNING, membership.warnings)):
+            for note in notes:
+                log.log(level, "[group %s] %s", membership.settings.group_id, note)
+            notes.clear()
 
     def _send(self, request: Request, now_ms: int) -> None:
         future: RequestFuture[Any]

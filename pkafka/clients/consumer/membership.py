@@ -155,6 +155,8 @@ class Membership:
         self.rebalance_began_ms: int | None = None
         self.notes: list[str] = []
         """What an operator may want to read in the log; the driver takes them out."""
+        self.warnings: list[str] = []
+        """What an operator should read there."""
         self._jitter = jitter
         self._phase = _Phase.NONE
         self._rejoin_needed = True
@@ -196,7 +198,7 @@ class Membership:
             self.forget_coordinator("session timed out without receiving a heartbeat response")
             return []
         if self.heartbeat.poll_expired(now_ms):
-            self._note(
+            self.warnings.append(
                 "consumer poll timeout has expired: the time between calls of poll was longer than "
                 "max.poll.interval.ms; poll more often, or fetch less with max.poll.records"
             )

@@ -236,6 +236,8 @@ def _play(text: str, member: Member) -> Iterator[str]:
         elif line == "----":
             yield line
             yield from member.lines
+            yield from (f"warns: {each.partition(':')[0]}" for each in member.machine.warnings)
+            member.machine.warnings.clear()
             yield f"= {member.state()}"
             member.lines = []
             outcome = True
