@@ -428,7 +428,10 @@ class Cluster:
 
     def _adopt(self, response: "MetadataResponse", *, of_all: bool = False) -> ClusterView:
         """Merge an answer into ``view``, where one of all topics leaves no other; returns what it alone says."""
-        answered = {view.name: view for view in map(topic_view, response.topics)}
+        answered = {
+            view.name: _with_newer_leaders(view, self.view.topics.get(view.name))
+            for view in map(topic_view, response.topics)
+        }
         view = ClusterView(
             cluster_id=response.cluster_id,
             controller_id=response.controller_id,
@@ -445,6 +448,21 @@ class Cluster:
         if of_all:
             self.generation_of_all = self.generation
         return view
+
+
+def _with_newer_leaders(answered: TopicView, known: TopicView | None) -> TopicView:
+    """Keep leaders that are known to be newer than those in an answer of a broker that has not heard of them yet."""
+    if known is None or known.topic_id != answered.topic_id or known.topic_id == NO_TOPIC_ID:
+        return answered
+    newer = {each.partition: each for each in known.partitions}
+    return answered._replace(
+        partitions=[
+            found
+            if (found := newer.get(each.partition)) is not None and found.leader_epoch > each.leader_epoch
+            else each
+            for each in answered.partitions
+        ]
+    )
 
 
 class _Retry(ClientError):

@@ -19,7 +19,7 @@ from pkafka.clients.consumer.metrics import ConsumerMetrics
 from pkafka.clients.consumer.sessions import FetchPosition, FetchSession
 from pkafka.clients.consumer.subscription import EARLIEST, LATEST, PartitionState, Subscription
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import TopicPartition
+from pkafka.model import NO_LEADER, TopicPartition
 from pkafka.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 _AHEAD_MAX: Final = 2
@@ -276,7 +276,10 @@ class Fetcher:
             for data in topic.partitions:
                 if name is not None:
                     size += len(data.records or b"")
-                    self._settle(TopicPartition(name, data.partition_index), data, wanted, broker)
+                    partition = TopicPartition(name, data.partition_index)
+                    self._settle(partition, data, wanted, broker)
+                    if data.current_leader.leader_id != NO_LEADER:
+                        self._note_leader(partition, data, response)
         if self._metrics is not None:
             self._metrics.fetched(self._cluster.clock.monotonic_ms() - sent_ms, size)
 
@@ -304,6 +307,17 @@ class Fetcher:
             self._cluster.want_refresh()
         else:
             self._errors.append(ApiError(code, f"{partition}: {code.message}"))
+
+    def _note_leader(self, partition: TopicPartition, data: PartitionData, response: FetchResponse) -> None:
+        """The broker says who leads now (KIP-951): ask there, without waiting."""
+        leader = data.current_leader
+        brokers = [Broker(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
+        state = self._subscription.get(partition)
+        if (
+            self._cluster.note_leader(partition, leader.leader_id, leader.leader_epoch, brokers)
+            and state is not None
+        ):
+            state.retry_at_ms = 0
 
     def _keep(
         self, partition: TopicPartition, state: PartitionState, data: PartitionData, offset: int

@@ -1,6 +1,7 @@
 """What the consumer fetches, from whom, and what it keeps, against scripted brokers."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,8 @@ from pkafka.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from pkafka.protocol.messages.list_offsets import (
@@ -298,7 +301,9 @@ def test_chunks_are_columns() -> None:
 
 
 @contextmanager
-def two_brokers(leader: Logs, follower: Logs, **keys: object) -> Iterator[tuple[Consumer, FakeBroker]]:
+def two_brokers(
+    leader: Logs, follower: Logs, **keys: object
+) -> Iterator[tuple[Consumer, FakeBroker, FakeBroker]]:
     with FakeBroker() as first, FakeBroker() as second:
 
         def metadata(message: Message, version: int) -> Message:
@@ -324,12 +329,12 @@ def two_brokers(leader: Logs, follower: Logs, **keys: object) -> Iterator[tuple[
         with Consumer(values) as consumer:
             consumer.assign([T0])
             consumer.seek(T0, 0)
-            yield consumer, second
+            yield consumer, first, second
 
 
 def test_a_nearer_replica_is_read_when_the_leader_names_it() -> None:
     leader, follower = Logs(2), Logs(2)
-    with two_brokers(leader, follower) as (consumer, _):
+    with two_brokers(leader, follower) as (consumer, _, _):
         assert polled(consumer, 20) == list(range(20))
         assert leader.asked == [{0: 0}]
         assert leader.racks == ["near"]
@@ -340,23 +345,54 @@ def test_a_nearer_replica_is_read_when_the_leader_names_it() -> None:
 def test_the_leader_is_asked_again_when_the_nearer_replica_cannot_answer(code: ErrorCode) -> None:
     leader, follower = Logs(1), Logs(1)
     follower.failures[0] = [code]
-    with two_brokers(leader, follower) as (consumer, _):
+    with two_brokers(leader, follower) as (consumer, _, _):
         assert polled(consumer, 10) == list(range(10))
         assert leader.asked[:2] == [{0: 0}, {0: 0}]
 
 
 def test_the_leader_is_asked_again_when_the_nearer_replica_is_gone() -> None:
     leader, follower = Logs(3), Logs(1)
-    with two_brokers(leader, follower) as (consumer, second):
+    with two_brokers(leader, follower) as (consumer, _, second):
         assert polled(consumer, 10) == list(range(10))
         leader.preferred = -1
         second.handlers[ApiKey.FETCH] = lambda *_: None
         assert polled(consumer, 20) == list(range(10, 30))
 
 
+def test_a_leader_that_the_old_one_names_is_asked_although_metadata_do_not_know_it_yet() -> None:
+    old, new = Logs(1), Logs(2)
+    with two_brokers(old, new, retry_backoff_ms=5_000) as (consumer, first, second):
+
+        def moved(message: Message, version: int) -> Message:
+            answer = old.fetch(message, version)
+            assert isinstance(answer, FetchResponse)
+            data = PartitionData(
+                partition_index=0,
+                error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                current_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=4),
+            )
+            answer.responses = [
+                FetchableTopicResponse(
+                    topic="t" if version < 13 else "", topic_id=TOPIC_ID, partitions=[data]
+                )
+            ]
+            answer.node_endpoints = [NodeEndpoint(node_id=2, host="127.0.0.1", port=second.port)]
+            return answer
+
+        first.handlers[ApiKey.FETCH] = moved
+        began = time.monotonic()
+        assert polled(consumer, 20) == list(range(20))
+        assert time.monotonic() - began < 4, "nothing was waited for"
+        assert len(old.asked) == 1
+        consumer._cluster.refresh(["t"])
+        known = consumer._cluster.view.partition(T0)
+        assert known is not None
+        assert (known.leader, known.leader_epoch) == (2, 4), "an answer of before does not undo it"
+
+
 def test_the_leader_is_asked_again_after_a_while() -> None:
     leader, follower = Logs(1), Logs(1)
-    with two_brokers(leader, follower, metadata_max_age_ms=100) as (consumer, _):
+    with two_brokers(leader, follower, metadata_max_age_ms=100) as (consumer, _, _):
         assert polled(consumer, 10) == list(range(10))
         wait_for(lambda: consumer.poll(20) == [] and len(leader.asked) > 1)
         assert leader.asked[1] == {0: 10}
