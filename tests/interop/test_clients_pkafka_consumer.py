@@ -498,14 +498,36 @@ def test_a_commit_of_one_that_is_out_of_the_group_fails(
         consumer.commit_sync({mine: 1})
 
 
-def test_one_group_of_four_kinds_of_clients(
-    system: System, topic: str, talk: Talk, group: str, join: Join, kafka_classpath: str
+@pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
+def test_one_group_of_many_kinds_of_clients(
+    system: System, topic: str, talk: Talk, group: str, join: Join, kafka_classpath: str, strategy: str
 ) -> None:
     talk.create(topic, 8)
     wanted = partitions(topic, 8)
-    ours = join(partition_assignment_strategy="RangeAssignor")
-    java = java_member(kafka_classpath, system, group, topic)
-    python = Other(
+    ours = join(partition_assignment_strategy=strategy)
+    others: list[ProcessMember | Other] = []
+    try:
+        full = f"org.apache.kafka.clients.consumer.{strategy}"
+        others.append(java_member(kafka_classpath, system, group, topic, **{"--assignment-strategy": full}))
+        others.append(confluent_member(system, group, topic, strategy))
+        if strategy == "RangeAssignor":  # kafka-python has no cooperative one
+            others.append(kafka_python_member(system, group, topic))
+        wait_for(share_all([ours, *others], wanted), timeout_s=60)
+        for number in range(80):
+            talk.send(topic, b"%d" % number, partition=number % 8)
+        wait_for(
+            lambda: set(ours.values).union(*(each.values for each in others)) == numbers(0, 80), timeout_s=40
+        )
+        for member in others:
+            member.close()
+        wait_for(lambda: ours.owned == wanted, timeout_s=30)
+    finally:
+        for member in others:
+            member.close()
+
+
+def kafka_python_member(system: System, group: str, topic: str) -> "Other":
+    return Other(
         KafkaConsumer(
             topic,
             bootstrap_servers=system.bootstrap,
@@ -515,33 +537,19 @@ def test_one_group_of_four_kinds_of_clients(
             heartbeat_interval_ms=300,
         )
     )
-    c = Other(
-        ConfluentConsumer(
-            {
-                "bootstrap.servers": system.bootstrap,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "session.timeout.ms": 6_000,
-                "heartbeat.interval.ms": 300,
-                "partition.assignment.strategy": "range",
-            }
-        ),
-        topic,
-    )
-    try:
-        wait_for(share_all([ours, java, python, c], wanted), timeout_s=60)
-        for number in range(80):
-            talk.send(topic, b"%d" % number, partition=number % 8)
-        everything = {b"%d" % number for number in range(80)}
-        wait_for(
-            lambda: set(ours.values) | java.values | python.values | c.values == everything, timeout_s=40
-        )
-        for member in (java, python, c):
-            member.close()
-        wait_for(lambda: ours.owned == wanted, timeout_s=30)
-    finally:
-        for member in (java, python, c):
-            member.close()
+
+
+def confluent_member(system: System, group: str, topic: str, strategy: str) -> "Other":
+    names = {"RangeAssignor": "range", "CooperativeStickyAssignor": "cooperative-sticky"}
+    properties = {
+        "bootstrap.servers": system.bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "session.timeout.ms": 6_000,
+        "heartbeat.interval.ms": 300,
+        "partition.assignment.strategy": names[strategy],
+    }
+    return Other(ConfluentConsumer(properties), topic)
 
 
 class Other:
