@@ -196,6 +196,7 @@ def test_producer_performance_prints_kafkas_metrics(
     side: SideBySide, java_tool: JavaTool, topic: str
 ) -> None:
     side.create(topic)
+    flags: tuple[str, ...]
     flags = ("--topic", topic, "--num-records", "1000", "--record-size", "100", "--throughput", "-1")
     flags += ("--print-metrics", "--producer-props", f"bootstrap.servers={side.bootstrap}", "client.id=perf")
     ours, theirs = (
