@@ -34,5 +34,6 @@ complete -c pk-consumer-groups -l export -d 'Print the new offsets as CSV for --
 complete -c pk-consumer-groups -l watch -x -d 'Of --describe: again and again (every 2 s), until interrupted.'
 complete -c pk-consumer-groups -l only-lagging -d 'Of --describe: only partitions with a lag.'
 complete -c pk-consumer-groups -l max-lag -x -d 'Of --describe: fail when a partition lags by more.'
+complete -c pk-consumer-groups -l isolation-level -x -a 'read_uncommitted read_committed' -d 'Of --describe: what the group\'s consumers see; without open transactions for read_committed.'
 complete -c pk-consumer-groups -l wait -x -d 'Of --describe: look again until groups exist and lag by no more than --max-lag, at most so long.'
 complete -c pk-consumer-groups -s h -l help -d 'Show this message and exit.'

@@ -91,6 +91,11 @@ _OFFSET_COLUMNS: Final = (
 @click.option("--only-lagging", is_flag=True, help="Of --describe: only partitions with a lag.")
 @click.option("--max-lag", type=int, metavar="N", help="Of --describe: fail when a partition lags by more.")
 @click.option(
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    help="Of --describe: what the group's consumers see; without open transactions for read_committed.",
+)
+@click.option(
     "--wait",
     metavar="DURATION",
     help="Of --describe: look again until groups exist and lag by no more than --max-lag, at most so long.",
@@ -162,6 +167,7 @@ _BELONGS: Final[Mapping[str, tuple[str, ...]]] = {
     "only_lagging": ("describe",),
     "max_lag": ("describe",),
     "wait": ("describe",),
+    "isolation_level": ("describe",),
 }
 
 
@@ -250,7 +256,13 @@ def _describe(admin: "Admin", common: Common, flags: Flags) -> Report:
         for group in describe(admin, group_ids, timeout_ms=common.timeout_ms).values():
             (_add_members if flags.members else _add_state)(report, group, flags)
         return report
-    for lag in measure_lag(admin, group_ids, timeout_ms=common.timeout_ms).values():
+    lags = measure_lag(
+        admin,
+        group_ids,
+        read_committed=flags.isolation_level == "read_committed",
+        timeout_ms=common.timeout_ms,
+    )
+    for lag in lags.values():
         _add_offsets(report, lag, flags)
     flat = [row for group in report.rows for row in _flat(group)]
     report.tables = [Table(flat, _OFFSET_COLUMNS)]

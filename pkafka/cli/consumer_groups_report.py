@@ -46,6 +46,7 @@ class Flags(NamedTuple):
     only_lagging: bool
     max_lag: int | None
     wait: str | None
+    isolation_level: str | None
 
 
 class Report:

@@ -25,7 +25,7 @@ class PartitionLag(NamedTuple):
     Args:
         member: who reads it now.
         offset: where the group stored that it goes on; None where it stored none.
-        end: of the log as consumers see it, the high watermark; why there is none instead, where it cannot be had.
+        end: of the log as the group's consumers see it; why there is none instead, where it cannot be had.
     """
 
     partition: TopicPartition
@@ -81,9 +81,16 @@ def describe(
 
 
 def measure_lag(
-    admin: Admin, group_ids: Iterable[str], *, timeout_ms: int | None = None
+    admin: Admin,
+    group_ids: Iterable[str],
+    *,
+    read_committed: bool = False,
+    timeout_ms: int | None = None,
 ) -> dict[str, GroupLag]:
     """How far groups have come in everything that they read or have read.
+
+    Args:
+        read_committed: the end is the last stable offset, behind which such consumers cannot see.
 
     Raises:
         ApiError: a group cannot be described, or its offsets cannot be read.
@@ -95,7 +102,7 @@ def measure_lag(
         for group_id, group in groups.items()
         for each in (*committed[group_id], *(held for member in group.members for held in member.assignment))
     }
-    ends = end_offsets(admin, partitions, timeout_ms=timeout_ms)
+    ends = end_offsets(admin, partitions, read_committed=read_committed, timeout_ms=timeout_ms)
     return {
         group_id: GroupLag(group, tuple(_partitions(group, committed[group_id], ends)))
         for group_id, group in groups.items()
@@ -124,13 +131,17 @@ def committed_offsets(
 
 
 def end_offsets(
-    admin: Admin, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    admin: Admin,
+    partitions: Iterable[TopicPartition],
+    *,
+    read_committed: bool = False,
+    timeout_ms: int | None = None,
 ) -> dict[TopicPartition, Outcome[int]]:
-    """The end of every partition."""
+    """The end of every partition: its high watermark, or its last stable offset."""
     wanted = dict.fromkeys(partitions, LATEST)
     if not wanted:
         return {}
-    found = admin.list_offsets(wanted, timeout_ms=timeout_ms)
+    found = admin.list_offsets(wanted, read_committed=read_committed, timeout_ms=timeout_ms)
     return {
         partition: outcome if isinstance(outcome, ApiError) else outcome.offset
         for partition, outcome in found.items()

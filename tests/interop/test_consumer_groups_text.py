@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from pkafka.clients.admin import Admin
 from pkafka.clients.consumer.assignors.api import Subscription
@@ -460,3 +461,29 @@ def test_a_group_that_is_rebalancing(both: BothTools, system: System, topic: str
         assert "but the current state is CompletingRebalance." in refused[0]
         (removed,) = admin.remove_members(group).values()
         assert removed is None
+
+
+def test_lag_behind_an_open_transaction(
+    kafka: System | None, java_tool: JavaTool, topic: str, group: str
+) -> None:
+    if kafka is None:
+        pytest.skip("needs Apache Kafka: PKAFKA_INTEROP_SYSTEMS leaves it out")
+    both = BothTools(java_tool, kafka)
+    both.side.create(topic)
+    both.send(topic, 3)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"tx-{topic}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"v")
+    producer.flush(30)
+    reset = ("--reset-offsets", "--group", group, "--topic", topic, "--to-offset", 1, "--execute")
+    assert both.ours(*reset).returncode == 0
+
+    def lag(*flags: object) -> int:
+        shown = both.ours("--describe", "--group", group, "--output", "json", *flags)
+        return int(json.loads(shown.stdout)["groups"][0]["partitions"][0]["lag"])
+
+    assert lag() == 3
+    assert lag("--isolation-level", "read_committed") == 2
+    producer.abort_transaction(30)
+    wait_for(lambda: lag("--isolation-level", "read_committed") == 4, what="the abort marker")
