@@ -46,6 +46,7 @@ class Compaction:
         self._uncleanable: set[Log] = set()
         """Logs that could not be cleaned, for another reason than that of the disk; nobody tries again."""
         self._numbers = count(1)
+        self._is_closing = False
         self.operations: dict[str, Handler] = {
             "cleanable": lambda _peer, busy, _blob, _fds: self._cleanable(busy),
             "begin_cleaning": lambda _peer, key, _blob, _fds: self._begin((key[0], key[1])),
@@ -102,7 +103,8 @@ class Compaction:
     def _is_idle(self, partition: Partition) -> bool:
         one = partition.log
         return (
-            one.config.compacts
+            not self._is_closing
+            and one.config.compacts
             and partition.key not in self._rounds
             and one not in self._uncleanable
             and not one.is_closed
@@ -187,6 +189,8 @@ class Compaction:
         one = begun.cleaning.log
         # Once for all swaps: until the names are on the disk, a start after a power cut finds the old ones.
         self._worker.spawn(self._worker.logs.sync_directory(one))
+        if not begun.cleaning.is_wanted:
+            return  # whatever went wrong: files that the cleaner was reading have been cut or renamed
         if disk_refused:
             log.error("Failed to clean up log for %s: %s", one.topic_partition, problem)
             self._worker.logs.directory_failed(one.directory.parent)
@@ -214,6 +218,12 @@ class Compaction:
             if begun.cleaning.log is one:
                 del self._rounds[key]
                 self._worker.logs.tell_cleaner("abort_cleaning", [*key, begun.number])
+
+    def close(self) -> None:
+        """All logs are about to be closed."""
+        self._is_closing = True
+        for begun in list(self._rounds.values()):
+            self.leave(begun.cleaning.log)
 
     def cleaner_gone(self) -> None:
         """The cleaner died; what it was at is begun anew by its successor."""

@@ -464,8 +464,8 @@ class WorkerLogs:
         """
         failed: StorageError | None = None
         turns = Turns()
+        self.compaction.close()
         for one in list(self._worker.partitions.logs()):
-            self.compaction.leave(one)
             try:
                 if one.failure is None:
                     await self._flush_and_close(one)

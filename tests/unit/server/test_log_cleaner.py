@@ -229,7 +229,7 @@ class SlowFiles(OsFiles):
 
 
 def held_up(
-    tmp_path: Path, body: Callable[[Stage, Log, SlowFiles], Awaitable[None]], *, workers: int = 1
+    tmp_path: Path, body: Callable[[Stage, Log, SlowFiles], Awaitable[None]], *, backoff_ms: int = 20
 ) -> None:
     """Run a test's body while a log is being cleaned, its first group written and not yet swapped."""
     files = SlowFiles()
@@ -244,7 +244,7 @@ def held_up(
         finally:
             files.go_on.set()
 
-    with_stage(tmp_path, run, workers=workers, files=files)
+    with_stage(tmp_path, run, settings=replace(SETTINGS, backoff_ms=backoff_ms), files=files)
 
 
 def note_ends(worker: Worker, ends: list[list[Any]]) -> None:
@@ -284,6 +284,47 @@ def test_a_policy_that_changes_while_the_log_is_cleaned(tmp_path: Path) -> None:
         assert size_of(log) == 200
         assert not list(log.directory.glob("*.cleaned"))
         assert log.cleaner_checkpoint is None
+
+    held_up(tmp_path, body)
+
+
+def test_a_log_that_is_cut_while_it_is_cleaned(tmp_path: Path) -> None:
+    async def body(stage: Stage, log: Log, files: SlowFiles) -> None:
+        (worker,) = stage.family.workers
+        log.truncate_to(log.segments[2].base_offset + 2)
+        files.go_on.set()
+        await until(lambda: idle(stage) and log.cleaner_checkpoint is None)
+        await until(lambda: stage.asked > 1)
+        assert not worker.is_offline(str(tmp_path))
+        assert worker.logs.compaction.uncleanable() == []
+        assert size_of(log) == log.log_end_offset
+
+    held_up(tmp_path, body, backoff_ms=300)
+
+
+def test_a_failure_over_files_that_were_cut_meanwhile_is_none(tmp_path: Path) -> None:
+    async def body(stage: Stage, log: Log, files: SlowFiles) -> None:
+        (worker,) = stage.family.workers
+        number = worker.logs.compaction._rounds["t", 0].number
+        log.truncate_to(log.segments[2].base_offset)
+        for problem, disk_refused in (("No such file or directory", True), ("a torn batch", False)):
+            rounds = dict(worker.logs.compaction._rounds)
+            worker.logs.compaction._end("t", 0, number, None, problem, disk_refused)
+            assert not worker.is_offline(str(tmp_path))
+            assert worker.logs.compaction.uncleanable() == []
+            worker.logs.compaction._rounds.update(rounds)
+
+    held_up(tmp_path, body)
+
+
+def test_nothing_is_begun_while_the_worker_stops(tmp_path: Path) -> None:
+    async def body(stage: Stage, log: Log, files: SlowFiles) -> None:
+        (worker,) = stage.family.workers
+        worker.logs.compaction.close()
+        files.go_on.set()
+        await until(lambda: idle(stage))
+        assert not list(log.directory.glob("*.cleaned"))
+        assert worker.logs.compaction._begin(("t", 0)) is None
 
     held_up(tmp_path, body)
 
