@@ -25,6 +25,7 @@ from pkafka.model import TopicPartition
 from pkafka.protocol import Buffer
 
 if TYPE_CHECKING:
+    from pkafka.protocol.messages import consumer_group_describe as new_wire
     from pkafka.protocol.messages import describe_groups as describe_wire
     from pkafka.protocol.messages import leave_group as leave_wire
     from pkafka.protocol.messages import list_groups as list_wire
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 CommittedOffsets = dict[TopicPartition, Outcome[OffsetAndMetadata | None]]
 
 _LOADING: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+# What a coordinator answers that has no such group, or no groups of this kind.
+_NOT_NEW: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 _NO_OFFSET: Final = -1
 _NO_GENERATION: Final = -1
 # The highest version of OffsetFetch that asks for one group.
@@ -101,11 +104,70 @@ class GroupsAdmin:
         timeout_ms: int | None = None,
     ) -> dict[str, Outcome[GroupDescription]]:
         """State and members of groups; one that does not exist is described as DEAD."""
+        found = self._describe_classic(
+            list(group_ids), include_operations=include_authorized_operations, timeout_ms=timeout_ms
+        )
+        # To the older request a group of the newer protocol does not exist.
+        unknown = [
+            group_id
+            for group_id, outcome in found.items()
+            if (isinstance(outcome, GroupDescription)
+            and outcome.state is GroupState.DEAD)
+            or (isinstance(outcome, ApiError)
+            and outcome.code is ErrorCode.GROUP_ID_NOT_FOUND)
+        ]
+        if unknown:
+            found |= self._describe_new(
+                unknown, include_operations=include_authorized_operations, timeout_ms=timeout_ms
+            )
+        return found
+
+    def _describe_new(
+        self, group_ids: list[str], *, include_operations: bool, timeout_ms: int | None
+    ) -> dict[str, Outcome[GroupDescription]]:
+        """The groups among these whose partitions the coordinator assigns (KIP-848), if it knows such groups."""
+        from pkafka.protocol.messages import consumer_group_describe as wire
+
+        def ask(batch: list[str]) -> wire.ConsumerGroupDescribeRequest:
+            return wire.ConsumerGroupDescribeRequest(
+                group_ids=batch, include_authorized_operations=include_operations
+            )
+
+        def read(
+            response: wire.ConsumerGroupDescribeResponse, _batch: list[str], broker: BrokerInfo
+        ) -> dict[str, Outcome[GroupDescription]]:
+            return {
+                each.group_id: ApiError(ErrorCode(each.error_code), each.error_message)
+                if each.error_code
+                else _described_new(each, broker)
+                for each in response.groups
+            }
+
+        try:
+            found = at_coordinators(
+                self.cluster,
+                group_ids,
+                wire.ConsumerGroupDescribeResponse,
+                ask,
+                read,
+                timeout_ms=timeout_ms,
+            )
+        except UnsupportedApiError:
+            return {}
+        return {
+            group_id: outcome
+            for group_id, outcome in found.items()
+            if not (isinstance(outcome, ApiError) and outcome.code in _NOT_NEW)
+        }
+
+    def _describe_classic(
+        self, group_ids: list[str], *, include_operations: bool, timeout_ms: int | None
+    ) -> dict[str, Outcome[GroupDescription]]:
         from pkafka.protocol.messages import describe_groups as wire
 
         def ask(batch: list[str]) -> wire.DescribeGroupsRequest:
             request = wire.DescribeGroupsRequest(groups=batch)
-            request.include_authorized_operations = include_authorized_operations
+            request.include_authorized_operations = include_operations
             return request
 
         def read(
@@ -417,6 +479,35 @@ def _described(group: "describe_wire.DescribedGroup", coordinator: BrokerInfo) -
         GroupState.parse(group.group_state),
         GroupType.CLASSIC,
         tuple(_member(each, group.protocol_type) for each in group.members),
+        coordinator,
+        None if allowed == _NO_OPERATIONS else allowed,
+    )
+
+
+def _described_new(group: "new_wire.DescribedGroup", coordinator: BrokerInfo) -> GroupDescription:
+    allowed = group.authorized_operations
+    return GroupDescription(
+        group.group_id,
+        _CONSUMER_PROTOCOL,
+        group.assignor_name,
+        GroupState.parse(group.group_state),
+        GroupType.CONSUMER,
+        tuple(
+            MemberDescription(
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                tuple(
+                    TopicPartition(topic.topic_name, partition)
+                    for topic in each.assignment.topic_partitions
+                    for partition in topic.partitions
+                ),
+                b"",
+                b"",
+            )
+            for each in group.members
+        ),
         coordinator,
         None if allowed == _NO_OPERATIONS else allowed,
     )

@@ -5,17 +5,21 @@ from collections.abc import Iterator
 import pytest
 
 from pkafka.clients.admin import Admin
+from pkafka.clients.admin.results import GroupDescription, GroupState, GroupType
 from pkafka.clients.errors import UnsupportedApiError
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages import consumer_group_describe as new
+from pkafka.protocol.messages import describe_groups
 from pkafka.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from pkafka.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -157,3 +161,48 @@ def test_a_broker_without_groups_says_so() -> None:
         pytest.raises(UnsupportedApiError, match="FindCoordinator"),
     ):
         admin.describe_groups(["g"])
+
+
+def dead(request: Message, _version: int) -> DescribeGroupsResponse:
+    assert isinstance(request, DescribeGroupsRequest)
+    return DescribeGroupsResponse(
+        groups=[describe_groups.DescribedGroup(group_id=each, group_state="Dead") for each in request.groups]
+    )
+
+
+def test_groups_of_the_newer_protocol_are_described(broker: FakeBroker, admin: Admin) -> None:
+    def describe(request: Message, _version: int) -> new.ConsumerGroupDescribeResponse:
+        assert isinstance(request, new.ConsumerGroupDescribeRequest)
+        missing = new.DescribedGroup(group_id="none", error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+        reads = new.TopicPartitions(topic_id=bytes(16), topic_name="t", partitions=[0, 2])
+        member = new.Member(
+            member_id="m",
+            client_id="c",
+            client_host="/127.0.0.1",
+            assignment=new.Assignment(topic_partitions=[reads]),
+        )
+        found = new.DescribedGroup(
+            group_id="new", group_state="Stable", assignor_name="uniform", members=[member]
+        )
+        return new.ConsumerGroupDescribeResponse(groups=[missing, found])
+
+    broker.handlers[ApiKey.DESCRIBE_GROUPS] = dead
+    broker.handlers[ApiKey.CONSUMER_GROUP_DESCRIBE] = describe
+    described = admin.describe_groups(["new", "none"])
+    found, missing = described["new"], described["none"]
+    assert isinstance(found, GroupDescription)
+    assert isinstance(missing, GroupDescription)
+    assert (found.state, found.type, found.assignor) == (GroupState.STABLE, GroupType.CONSUMER, "uniform")
+    assert found.members[0].assignment == (TopicPartition("t", 0), TopicPartition("t", 2))
+    assert missing.state is GroupState.DEAD
+
+
+def test_a_broker_without_the_newer_protocol_has_classic_groups() -> None:
+    keys = (ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS)
+    versions = {key: (0, registry.versions(key)[-1]) for key in keys}
+    with FakeBroker({}, versions) as broker, Admin({"bootstrap.servers": broker.bootstrap}) as admin:
+        broker.handlers[ApiKey.FIND_COORDINATOR] = coordinator_is(broker)
+        broker.handlers[ApiKey.DESCRIBE_GROUPS] = dead
+        outcome = admin.describe_groups(["g"])["g"]
+    assert isinstance(outcome, GroupDescription)
+    assert outcome.state is GroupState.DEAD
