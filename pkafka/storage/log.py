@@ -495,7 +495,7 @@ class Log(LogReader):
             new: the base offsets of the new ones, increasing; their files have the suffix ``.cleaned``.
 
         Raises:
-            FileNotFoundError: the new files are not there; nothing was changed.
+            OSError: the new files are not there, or cannot be looked at; nothing was changed.
             StorageError: the disk refused; the log is fenced.
         """
         pieces = [
@@ -509,10 +509,10 @@ class Log(LogReader):
             )
             for base in new
         ]
+        self._drop_strays(pieces)
         self._guarded("replace segments of", lambda: self._replace(old, pieces))
 
     def _replace(self, old: Sequence[Segment], pieces: Sequence[Segment]) -> None:
-        self._drop_strays(pieces)
         for piece in reversed(pieces):
             renamed = piece.rename_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
             if piece.path not in renamed:

@@ -1,11 +1,16 @@
 """The owner's side of compaction: what a log offers to the cleaner, and whether it takes what comes back."""
 
+import errno
 from collections.abc import Sequence
+from typing import Final
 
 from pkafka.model import Millis, Offset
 from pkafka.storage.cleaning import CleaningPlan
 from pkafka.storage.compaction import CleanablePart, cleanable_part
 from pkafka.storage.log import Log
+
+_PASSING: Final = frozenset({errno.ENOENT, errno.EMFILE, errno.ENFILE})
+"""The new files are gone, or there is no room to look at them just now: no fault of the disk."""
 
 
 def cleanable_part_of(log: Log, now_ms: Millis) -> CleanablePart:
@@ -89,7 +94,9 @@ class LogCleaning:
             return False
         try:
             self.log.replace_segments(segments, new)
-        except FileNotFoundError:
+        except OSError as error:
+            if error.errno not in _PASSING:
+                raise self.log.fence(error, "replace segments of") from error
             return False
         return True
 

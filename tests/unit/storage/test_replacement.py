@@ -1,6 +1,7 @@
 """The swap of cleaned segments for old ones: its order, and what a start makes of every moment of it."""
 
 import contextlib
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -169,3 +170,32 @@ def test_segments_of_a_compacted_log_roll_in_time_for_the_largest_lag(tmp_path: 
     assert len(log.segments) == 1
     write(log, (b"a", b"3"), timestamp=NOW + 1001)
     assert len(log.segments) == 2
+
+
+def test_too_many_open_files_are_no_fault_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled(World(tmp_path, WIDE))
+    before = records_of(log)
+
+    def refuse(_path: Path) -> list[str]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    compact(log, before_take=lambda: monkeypatch.setattr(os, "listdir", refuse))
+    monkeypatch.undo()
+    assert log.failure is None
+    assert records_of(log) == before
+
+
+def test_a_directory_that_cannot_be_read_fences_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled(World(tmp_path, WIDE))
+
+    def refuse(_path: Path) -> list[str]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(StorageError, match="cannot replace segments of"):
+        compact(log, before_take=lambda: monkeypatch.setattr(os, "listdir", refuse))
+    monkeypatch.undo()
+    assert log.failure is not None
