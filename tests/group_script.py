@@ -12,6 +12,7 @@ changed.
     leave a b, leave i=x       LeaveGroup, of instance ids with i=
     hangup a                   a's connections are gone; what comes on them is not told
     wait ms=300                time passes
+    restart                    the coordinator begins anew with what it has written; on a broker: it has been restarted
 
 Options of all: version=, as= (another's id, "-" none, "x!" the text x), generation=, instance= ("-" none). Of join:
 session=, rebalance=, type=, protocols=range,roundrobin, topics=; of sync: type=, protocol=.

@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -29,6 +30,7 @@ from tests.group_script import (
     SCRIPTS,
     Cast,
     Command,
+    Step,
     played,
     steps_of,
     text_of,
@@ -38,7 +40,7 @@ from tests.interop.kafka import running_kafka
 from tests.raw_client import RawClient, at_once
 from tests.talk import talking, wait_for
 from tests.unit.server.groups.machine import MACHINE_SETTINGS
-from tests.unit.server.groups.random_scripts import random_script
+from tests.unit.server.groups.random_scripts import random_script, random_script_with_restart
 
 SETTINGS = {
     **BROKER_SETTINGS,
@@ -49,6 +51,12 @@ SETTINGS = {
 STEP_TIMEOUT_S = 5.0
 QUIET_S = 0.05
 """How long a broker gets to act on a request that it leaves unanswered, and to say what nobody expects."""
+
+
+class RestartableSystem(System, Protocol):
+    """A broker that can be stopped and started again at the same address."""
+
+    def restart(self) -> None: ...
 
 
 class Wire:
@@ -72,6 +80,8 @@ class Wire:
             self._script_time += int(command.options["ms"]) / 1_000
             time.sleep(max(0.0, self._script_time - time.monotonic()))
             self._script_time = time.monotonic()
+        elif command.verb == "restart":
+            self._reconnect()
         elif command.verb == "hangup":
             for client, _, _ in self._drop(command.names):
                 client.close()
@@ -80,6 +90,14 @@ class Wire:
             if command.verb not in ("join", "sync"):
                 self._receive(STEP_TIMEOUT_S, until=client)
         self._receive(QUIET_S)
+
+    def _reconnect(self) -> None:
+        self.close()
+        self._free.clear()
+        self._waiting.clear()
+        self._asking = RawClient(self._bootstrap)
+        wait_for(self._is_coordinated, what="the coordinator")
+        self._script_time = time.monotonic()
 
     def outcome(self, expected: Sequence[str]) -> list[str]:
         """What was answered since, and the group; brokers get some time to come to what is expected."""
@@ -157,11 +175,11 @@ class Wire:
 @pytest.fixture(scope="module", params=SYSTEMS)
 def group_system(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[System]:
+) -> Iterator[RestartableSystem]:
     """Each system in turn, with the settings that the scripts are about."""
     directory = tmp_path_factory.mktemp(f"groups-{request.param}")
     with contextlib.ExitStack() as stack:
-        system: System
+        system: RestartableSystem
         if request.param == "kafka":
             request.getfixturevalue("kafka_classpath")  # skips where there is no Java
             system = stack.enter_context(running_kafka(directory, overrides=SETTINGS))
@@ -186,6 +204,25 @@ def test_a_broker_plays_random_scripts_like_the_machine(group_system: System, fi
     seeds = range(first, RANDOM_SCRIPTS, AT_ONCE)
     scripts = [text_of(random_script(seed, MACHINE_SETTINGS, steps=40)) for seed in seeds]
     at_once([functools.partial(_play, group_system, script) for script in scripts])
+
+
+def test_a_broker_goes_on_after_a_restart_like_the_machine(group_system: RestartableSystem) -> None:
+    scripts = [random_script_with_restart(seed, MACHINE_SETTINGS, steps=40) for seed in range(1_000, 1_012)]
+    with contextlib.ExitStack() as stack:
+        wires = [stack.enter_context(contextlib.closing(Wire(group_system.bootstrap))) for _ in scripts]
+
+        def play(half: int) -> None:
+            def one(script: tuple[list[Step], list[Step]], wire: Wire) -> None:
+                text = text_of(script[half])
+                assert text_of(played(steps_of(text), wire)) == text
+
+            at_once(
+                [functools.partial(one, script, wire) for script, wire in zip(scripts, wires, strict=True)]
+            )
+
+        play(0)
+        group_system.restart()
+        play(1)
 
 
 def _play(system: System, text: str) -> None:

@@ -1,8 +1,8 @@
 """Plays group scripts on the machine alone: no broker, no clock, and every record is written at once."""
 
 import itertools
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypedDict
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.codec import decode, encode
@@ -14,6 +14,7 @@ from pkafka.protocol.messages import (
     offset_commit,
     sync_group,
 )
+from pkafka.protocol.messages.records.group_metadata import GroupMetadataValue
 from pkafka.protocol.schema import Message
 from pkafka.server.groups.effects import Answer, JoinResult, LeaveResult, LeftMember, SyncResult
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
@@ -24,6 +25,12 @@ from tests.group_script import BROKER_SETTINGS, Cast, Command
 MACHINE_SETTINGS: Final = GroupSettings(
     **{key.removeprefix("group.").replace(".", "_"): value for key, value in BROKER_SETTINGS.items()}
 )
+_RECORD_VERSION: Final = 3  # what Kafka 3.9 writes
+
+
+class _Outside(TypedDict):
+    wall_clock_ms: Callable[[], int]
+    new_uuid: Callable[[], str]
 
 
 class Machine:
@@ -34,9 +41,12 @@ class Machine:
         self.group: Group | None = None
         self.now_ms = 0
         self._settings = settings
-        self._uuids = (f"{number:08x}-0000-4000-8000-000000000000" for number in itertools.count())
+        uuids = (f"{number:08x}-0000-4000-8000-000000000000" for number in itertools.count())
+        self._outside: _Outside = {"wall_clock_ms": lambda: self.now_ms, "new_uuid": uuids.__next__}
         self._answers: list[tuple[str, Message]] = []
         self._parked: dict[object, tuple[str, Message, int]] = {}
+        self._record: bytes | None = None
+        self._has_offsets = False
         self._description = self._describe()
 
     # -- the player --
@@ -45,6 +55,8 @@ class Machine:
         """Do what a line says."""
         if command.verb == "wait":
             self._pass(int(command.options["ms"]))
+        elif command.verb == "restart":
+            self._restart()
         elif command.verb == "hangup":
             self._parked = {key: who for key, who in self._parked.items() if who[0] not in command.names}
         else:
@@ -92,6 +104,14 @@ class Machine:
         return found
 
     # -- what a shell does --
+
+    def _restart(self) -> None:
+        self._parked.clear()
+        self.group = Group("g", self._settings, **self._outside) if self._has_offsets else None
+        if self._record is not None:
+            value = decode(GroupMetadataValue, _RECORD_VERSION, self._record)
+            self.group = Group.restore("g", value, self._settings, self.now_ms, **self._outside)
+        self._perform()
 
     def _pass(self, ms: int) -> None:
         end_ms = self.now_ms + ms
@@ -142,9 +162,7 @@ class Machine:
         if refusal is not None:
             return _joined(refusal, version)
         if self.group is None:
-            self.group = Group(
-                "g", self._settings, wall_clock_ms=lambda: self.now_ms, new_uuid=self._uuids.__next__
-            )
+            self.group = Group("g", self._settings, **self._outside)
         self.group.join(self._park(name, request, version), facts, self.now_ms)
         return None
 
@@ -197,10 +215,11 @@ class Machine:
         if self.group is None:
             if generation >= 0:
                 return ErrorCode.ILLEGAL_GENERATION
-            self.group = Group(
-                "g", self._settings, wall_clock_ms=lambda: self.now_ms, new_uuid=self._uuids.__next__
-            )
-        return self.group.check_commit(request.member_id, request.group_instance_id, generation, self.now_ms)
+            self.group = Group("g", self._settings, **self._outside)
+        instance_id = request.group_instance_id
+        error = self.group.check_commit(request.member_id, instance_id, generation, self.now_ms)
+        self._has_offsets |= error is ErrorCode.NONE
+        return error
 
     # -- effects --
 
@@ -213,6 +232,7 @@ class Machine:
         while self.group is not None and (effects := self.group.take_effects()):
             for effect in effects:
                 if not isinstance(effect, Answer):
+                    self._record = encode(effect.value, _RECORD_VERSION)
                     self.group.stored(effect, ErrorCode.NONE, self.now_ms)
                 elif effect.waiter in self._parked:
                     name, request, version = self._parked.pop(effect.waiter)

@@ -20,8 +20,16 @@ _TOPICS = ("t", "t,u", "u")
 
 def random_script(seed: int, settings: GroupSettings, *, steps: int) -> list[Step]:
     """A script of about ``steps`` steps; the same seed gives the same one."""
+    return _Writer(random.Random(seed), Machine(settings)).write(steps)
+
+
+def random_script_with_restart(
+    seed: int, settings: GroupSettings, *, steps: int
+) -> tuple[list[Step], list[Step]]:
+    """Like :func:`random_script`, in two halves; the second one begins with the restart."""
     writer = _Writer(random.Random(seed), Machine(settings))
-    return [step for _ in range(steps) for step in writer.write()]
+    before = writer.write(steps // 2)
+    return before, [writer.step(["restart"]), *writer.write(steps // 2)]
 
 
 class _Writer:
@@ -29,21 +37,24 @@ class _Writer:
         self._chance = chance
         self._machine = machine
 
-    def write(self) -> Iterator[Step]:
+    def write(self, steps: int) -> list[Step]:
+        return [step for _ in range(steps) for step in self._next()]
+
+    def step(self, lines: list[str]) -> Step:
+        for line in lines:
+            self._machine.play(Command.parse(line))
+        return Step([], lines, self._machine.outcome())
+
+    def _next(self) -> Iterator[Step]:
         line = self._next_in_order() if self._sometimes(0.6) else None
         line = line or self._command()
         command = Command.parse(line)
         if self._leaves_a_choice(command):
             return
         lines = [*self._hangups(command), line]
-        yield self._step(lines)
+        yield self.step(lines)
         while self._machine.waits_for_first_members:  # at once: a slow broker is not to need longer than that
-            yield self._step(["wait ms=520"])
-
-    def _step(self, lines: list[str]) -> Step:
-        for line in lines:
-            self._machine.play(Command.parse(line))
-        return Step([], lines, self._machine.outcome())
+            yield self.step(["wait ms=520"])
 
     # -- what to ask --
 
