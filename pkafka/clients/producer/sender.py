@@ -77,6 +77,7 @@ class Sender:
         self._wanted = False
         self._sleeping = True
         self._abandon = False
+        self._finish_wanted = False
         self.thread = threading.Thread(
             target=self._run, name=f"kafka-producer-network-thread | {config.client_id}", daemon=True
         )
@@ -103,8 +104,11 @@ class Sender:
         return threading.current_thread() is self.thread
 
     def finish_in_background(self) -> None:
-        """Send what is left and end, without anybody waiting for it."""
-        self.accumulator.close()
+        """Send what is left and end, without anybody waiting for it.
+
+        Takes no lock: the garbage collector may call this on the sender thread while it holds one.
+        """
+        self._finish_wanted = True
         self._insist()
 
     def stop(self, timeout_s: float | None) -> None:
@@ -142,6 +146,8 @@ class Sender:
 
     def _turn(self) -> None:
         self._wanted = False
+        if self._finish_wanted and not self.accumulator.closed:
+            self.accumulator.close()
         now_ms = self._clock.monotonic_ms()
         wait_ms = min(_POLL_MS_MAX, self._expire(now_ms))
         if self._idempotence is None or self._has_producer_id(self._idempotence, now_ms):

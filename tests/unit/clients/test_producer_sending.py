@@ -737,6 +737,21 @@ def test_a_producer_that_is_dropped_warns_and_still_sends() -> None:
         assert logs.values() == [b"x"]
 
 
+def test_a_producer_can_be_dropped_by_the_collector_on_its_own_thread() -> None:
+    with FakeBroker({"t": 1}) as broker:
+        logs = Logs(broker)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, **FAST, "linger.ms": 1_000})
+        sender = producer._sender
+        producer.send("t", b"x")
+        box = [producer]
+        del producer
+        with sender.accumulator.lock, pytest.warns(ResourceWarning, match="dropped without close"):
+            box.clear()
+        sender.thread.join(10)
+        assert not sender.thread.is_alive()
+        assert logs.values() == [b"x"]
+
+
 def test_a_child_process_cannot_use_its_parents_producer() -> None:
     with running() as (_, producer):
         producer.send("t", b"x").result(10)
