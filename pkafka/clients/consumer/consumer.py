@@ -17,6 +17,7 @@ from pkafka.clients.config import ConsumerConfig
 from pkafka.clients.config.options import INT_MAX
 from pkafka.clients.connection import Address
 from pkafka.clients.consumer.chunks import Chunk
+from pkafka.clients.consumer.distances import Distances
 from pkafka.clients.consumer.errors import (
     ConcurrentModificationError,
     IllegalStateError,
@@ -25,7 +26,7 @@ from pkafka.clients.consumer.errors import (
 )
 from pkafka.clients.consumer.fetcher import Fetcher
 from pkafka.clients.consumer.interceptors import Interceptors
-from pkafka.clients.consumer.metrics import FETCH, ConsumerMetrics
+from pkafka.clients.consumer.metrics import make_metrics
 from pkafka.clients.consumer.network import ConsumerNetwork
 from pkafka.clients.consumer.positions import Positions
 from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords, RecordReader
@@ -38,7 +39,7 @@ from pkafka.clients.consumer.subscription import (
     Subscription,
 )
 from pkafka.clients.errors import ClientTimeoutError, ClosedError, Stage
-from pkafka.clients.metrics import Metric, MetricName, Metrics
+from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.clock import Clock, SystemClock
@@ -46,9 +47,7 @@ from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_LEADER, TopicPartition
 
 if TYPE_CHECKING:
-    from pkafka.clients.consumer.commits import Commits
-    from pkafka.clients.consumer.coordinator import ConsumerCoordinator
-    from pkafka.clients.consumer.membership import Membership
+    from pkafka.clients.consumer.group import Group
 
 _CLOSE_MS: Final = 30_000
 _ITERATION_MS: Final = 1_000
@@ -66,15 +65,6 @@ class ConsumerGroupMetadata(NamedTuple):
     generation_id: int
     member_id: str
     group_instance_id: str | None
-
-
-class _Group(NamedTuple):
-    """What a consumer with a group has beside the others."""
-
-    id: str
-    membership: "Membership"
-    commits: "Commits"
-    coordinator: "ConsumerCoordinator"
 
 
 class Consumer:
@@ -103,24 +93,25 @@ class Consumer:
             self.config.key_deserializer, self.config.value_deserializer, originals
         )
         self._interceptors = Interceptors.load(self.config.interceptor_classes, originals)
-        self._metrics = _metrics(self.config, self._clock)
+        self._metrics = make_metrics(self.config, self._clock)
         self._cluster = Cluster(self.config, clock=self._clock, fail_fast=fail_fast)
         self._cluster.network.measure(NetworkMetrics(self._metrics.registry, "consumer", self._node_of))
         self._net = ConsumerNetwork(self._cluster)
         self._subscription = Subscription()
         self._fetcher = Fetcher(self._cluster, self.config, self._subscription, self._metrics)
-        self._group = None if self.config.group_id is None else self._make_group(self.config.group_id)
+        self._group = self._make_group()
         self._positions = Positions(
             self._net,
             self.config,
             self._subscription,
             None if self._group is None else self._group.commits,
-            self._is_coordinator_known,
+            lambda: self._need_group().is_coordinator_known(),
         )
         self._net.background = self._background
         self._metrics.watch_assignment(lambda: len(self._subscription.partitions))
         self._record_error: RecordDeserializationError | None = None
-        self._watched: tuple[int, set[TopicPartition]] = (0, set())
+        committed = self.config.isolation_level == "read_committed"
+        self._distances = Distances(self._subscription, self._metrics, read_committed=committed)
         self._topics_checked = -1
         self._caller = threading.Lock()
         self._caller_id: int | None = None
@@ -513,7 +504,7 @@ class Consumer:
             IllegalStateError: the partition is not assigned.
         """
         with self._call():
-            lag = self._lag(partition)
+            lag = self._distances.lag(partition)
             if lag is None:
                 self._positions.ask_for_end(partition)
                 self._net.poll_now()
@@ -521,7 +512,7 @@ class Consumer:
 
     def lag(self, partition: TopicPartition) -> int | None:
         """How many offsets the position is behind the end seen by the last fetch; None before one."""
-        return self._lag(partition)
+        return self._distances.lag(partition)
 
     def metrics(self) -> dict[MetricName, Metric]:
         """What this consumer counts, under Kafka's names."""
@@ -602,7 +593,7 @@ class Consumer:
                 self._group.coordinator.advance(now_ms)
             self._positions.advance(now_ms)
             self._check_topics()
-            self._watch_partitions()
+            self._distances.watch()
             self._fetcher.send_fetches()
             chunks = self._fetcher.take(records_max)
             if chunks:
@@ -686,79 +677,37 @@ class Consumer:
         return state is not None and state.position == offset
 
     def _count(self, chunks: list[Chunk]) -> None:
-        metrics = self._metrics
-        metrics.consumed(sum(map(len, chunks)))
+        self._metrics.consumed(sum(map(len, chunks)))
         for partition in {chunk.partition for chunk in chunks}:
-            metrics.distances(self._lag(partition), self._lead(partition))
-
-    def _watch_partitions(self) -> None:
-        """Show the lag and lead of every assigned partition."""
-        changes, watched = self._watched
-        if changes == self._subscription.changes:
-            return
-        assigned = set(self._subscription.partitions)
-        registry = self._metrics.registry
-        for partition in watched - assigned:
-            registry.remove(tags=_tags(partition))
-        for partition in assigned - watched:
-            registry.gauge("records-lag", FETCH, self._gauge(partition, self._lag), tags=_tags(partition))
-            registry.gauge("records-lead", FETCH, self._gauge(partition, self._lead), tags=_tags(partition))
-        self._watched = (self._subscription.changes, assigned)
-
-    def _gauge(
-        self, partition: TopicPartition, distance: Callable[[TopicPartition], int | None]
-    ) -> Callable[[], float]:
-        def read() -> float:
-            found = distance(partition) if self._subscription.get(partition) is not None else None
-            return float("nan") if found is None else found
-
-        return read
+            self._distances.record(partition)
 
     # -- inside -------------------------------------------------------------------------------------------
 
-    def _make_group(self, group_id: str) -> _Group:
-        import random
+    def _make_group(self) -> "Group | None":
+        if self.config.group_id is None:
+            return None
+        # The protocol of groups is not loaded by tools that read partitions by themselves.
+        from pkafka.clients.consumer.group import make_group
 
-        from pkafka.clients.consumer.assignors.configured import load_assignors
-        from pkafka.clients.consumer.commits import Commits
-        from pkafka.clients.consumer.coordinator import ConsumerCoordinator
-        from pkafka.clients.consumer.group_channel import GroupChannel
-        from pkafka.clients.consumer.membership import Membership, MembershipSettings
-
-        config = self.config
-        assignors, protocol = load_assignors(config.partition_assignment_strategy, config.originals)
-        settings = MembershipSettings(
-            group_id=group_id,
-            group_instance_id=config.group_instance_id,
-            session_timeout_ms=config.session_timeout_ms,
-            heartbeat_interval_ms=config.heartbeat_interval_ms,
-            max_poll_interval_ms=config.max_poll_interval_ms,
-            retry_backoff_ms=config.retry_backoff_ms,
-            retry_backoff_max_ms=config.retry_backoff_max_ms,
+        return make_group(
+            self.config.group_id,
+            self._net,
+            self.config,
+            self._subscription,
+            self._interceptors,
+            self._metrics,
+            self._forget,
         )
-        membership = Membership(settings, jitter=lambda: random.uniform(0.8, 1.2))  # noqa: S311 - spreads retries
-        channel = GroupChannel(self._net, membership)
-        commits = Commits(channel, self._subscription, config, self._interceptors, self._metrics)
-        coordinator = ConsumerCoordinator(
-            channel, config, self._subscription, commits, assignors, protocol, self._metrics, self._forget
-        )
-        return _Group(group_id, membership, commits, coordinator)
 
     def _node_of(self, address: Address) -> int:
         node = self._cluster.node_of(address._replace(lane=""))
         # As Kafka's consumer calls the connection to a coordinator, which is not that to the same broker.
         return INT_MAX - node if address.lane else node
 
-    def _need_group(self) -> _Group:
+    def _need_group(self) -> "Group":
         if self._group is None:
             raise InvalidGroupIdError
         return self._group
-
-    def _is_coordinator_known(self) -> bool:
-        assert self._group is not None
-        self._group.membership.want_coordinator()
-        self._group.membership.raise_failure()
-        return self._group.membership.coordinator is not None
 
     def _unsubscribe(self) -> None:
         try:
@@ -806,43 +755,5 @@ class Consumer:
             wait_ms = self._timeout_ms(timeout_ms)
             return self._positions.look_up(timestamps, self._net.now_ms + wait_ms, wait_ms)
 
-    def _lag(self, partition: TopicPartition) -> int | None:
-        state = self._subscription.state(partition)
-        committed = self.config.isolation_level == "read_committed"
-        end = state.last_stable_offset if committed else state.high_watermark
-        return None if end is None or state.position is None else max(0, end - state.position)
-
-    def _lead(self, partition: TopicPartition) -> int | None:
-        state = self._subscription.state(partition)
-        start = state.log_start_offset
-        if start is None or start < 0 or state.position is None:
-            return None
-        return max(0, state.position - start)
-
     def _timeout_ms(self, given: int | None) -> int:
         return self.config.default_api_timeout_ms if given is None else given
-
-
-def _metrics(config: ConsumerConfig, clock: Clock) -> ConsumerMetrics:
-    from pkafka.clients.metrics import IGNORED_REPORTERS
-    from pkafka.clients.plugins import load_all
-
-    named = config.metric_reporters
-    if isinstance(named, str):
-        named = [each.strip() for each in named.split(",")]
-    if isinstance(named, (list, tuple)):
-        named = [each for each in named if each not in IGNORED_REPORTERS and each != ""]
-    reporters = load_all("metric.reporters", named, config.originals) if named else []
-    registry = Metrics(
-        clock,
-        tags={"client-id": config.client_id},
-        samples_max=config.metrics_num_samples,
-        window_ms=config.metrics_sample_window_ms,
-        reporters=reporters,
-    )
-    return ConsumerMetrics(registry, clock)
-
-
-def _tags(partition: TopicPartition) -> dict[str, str]:
-    # Kafka's tags have '_' where a topic's name has '.'.
-    return {"topic": partition.topic.replace(".", "_"), "partition": str(partition.partition)}

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Final
 
-from pkafka.clients.metrics import Metrics, Sensor, Stat
+from pkafka.clients.config import ConsumerConfig
+from pkafka.clients.metrics import IGNORED_REPORTERS, Metrics, Sensor, Stat
+from pkafka.clients.plugins import load_all
 from pkafka.clock import Clock
 
 COORDINATOR: Final = "consumer-coordinator-metrics"
@@ -206,6 +208,28 @@ class ConsumerMetrics:
 
     def _ago(self, then_ms: int | None) -> float:
         return -1.0 if then_ms is None else (self._clock.monotonic_ms() - then_ms) // 1000
+
+
+def make_metrics(config: ConsumerConfig, clock: Clock) -> ConsumerMetrics:
+    """The metrics of a consumer, told to its ``metric.reporters``.
+
+    Raises:
+        ConfigError: a reporter is not one.
+    """
+    named = config.metric_reporters
+    if isinstance(named, str):
+        named = [each.strip() for each in named.split(",")]
+    if isinstance(named, (list, tuple)):
+        named = [each for each in named if each not in IGNORED_REPORTERS and each != ""]
+    reporters = load_all("metric.reporters", named, config.originals) if named else []
+    registry = Metrics(
+        clock,
+        tags={"client-id": config.client_id},
+        samples_max=config.metrics_num_samples,
+        window_ms=config.metrics_sample_window_ms,
+        reporters=reporters,
+    )
+    return ConsumerMetrics(registry, clock)
 
 
 def _times(name: str, what: str) -> dict[str, tuple[Stat, str]]:
