@@ -32,6 +32,7 @@ from tests.interop.conftest import JavaTool, System
 from tests.talk import Talk, good, wait_for
 
 QUICK: Final = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300, "auto.offset.reset": "earliest"}
+OFFSETS: Final = "__consumer_offsets"
 COOPERATIVE: Final = {"partition.assignment.strategy": "CooperativeStickyAssignor"}
 
 
@@ -687,6 +688,24 @@ def test_a_pattern_takes_in_new_topics_and_new_partitions(
         wait_for(lambda: not consumer.poll(50) and len(consumer.assignment()) == 4)
         talk.delete(f"{topic}.b")
         wait_for(lambda: not consumer.poll(50) and len(consumer.assignment()) == 3)
+
+
+def test_a_pattern_leaves_internal_topics_out_unless_told(
+    system: System, talk: Talk, topic: str, group: str
+) -> None:
+    talk.create(topic, 1)
+    pattern = f"{topic}|__consumer_offsets"
+    with alone(system, group) as consumer:
+        consumer.subscribe(pattern=pattern)
+        wait_for(lambda: not consumer.poll(50) and consumer.subscription() == {topic})
+        wait_for(lambda: not consumer.poll(50) and consumer.assignment() == [TopicPartition(topic, 0)])
+    with alone(system, f"{group}2", exclude_internal_topics=False, auto_offset_reset="latest") as consumer:
+        consumer.subscribe(pattern=pattern)
+        wait_for(
+            lambda: (
+                not consumer.poll(50) and {each.topic for each in consumer.assignment()} == {topic, OFFSETS}
+            )
+        )
 
 
 def test_a_topic_is_awaited_and_created_where_the_broker_does_that(
