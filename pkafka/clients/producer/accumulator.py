@@ -181,10 +181,11 @@ class Accumulator:
             )
             if callback is not None:
                 batch.callbacks.append((future, callback))
-            if partition < 0:
-                size = builder.size_bytes
-                if topic.sticky.take(size - before, batch_is_full=size >= builder.bytes_max):
-                    self._choose_sticky(topic)
+            size = builder.size_bytes
+            if size > batch.reserved_bytes:
+                self._grow(batch)
+            if partition < 0 and topic.sticky.take(size - before, batch_is_full=size >= builder.bytes_max):
+                self._choose_sticky(topic)
         if wake:
             self._wake_sender()
         return future
@@ -228,8 +229,13 @@ class Accumulator:
                         self._choose_sticky(topic)
                         continue
                     limit = self._batch_bytes(topic, bulk=True)
-                    self._reserve(limit, deadline_ms)
-                    batch = self._new_batch(queue, limit, limit)
+                    # A guess by the first record: what it is short of is taken while the batch grows.
+                    needed = (stop - index) * (
+                        30 + len(values[index] or b"") + len(keys[index] or b"" if keys else b"")
+                    )
+                    reserved = min(limit, max(self._config.batch_size, needed))
+                    self._reserve(reserved, deadline_ms)
+                    batch = self._new_batch(queue, limit, reserved)
                     before = first = 0
                     try:
                         end = batch.builder.append_many(timestamp_ms, values, keys, headers, index, stop)
@@ -238,6 +244,8 @@ class Accumulator:
                         raise
                 sent.append(Sent(Part(batch, first, end - index), positions[index:end]))
                 size = batch.builder.size_bytes
+                if size > batch.reserved_bytes:
+                    self._grow(batch)
                 if partition < 0 and topic.sticky.take(
                     size - before, batch_is_full=end < stop or size >= batch.builder.bytes_max
                 ):
@@ -344,7 +352,8 @@ class Accumulator:
                 self._choose_sticky(topic)
                 continue
             limit = self._batch_bytes(topic, bulk=False)
-            reserve = max(limit, BATCH_OVERHEAD + record_bytes_max(key, value, headers))
+            reserve = min(limit, self._config.batch_size)
+            reserve = max(reserve, BATCH_OVERHEAD + record_bytes_max(key, value, headers))
             self._reserve(reserve, deadline_ms)
             # Another thread may have gone on while this one waited for memory.
             batch = queue.open
@@ -358,6 +367,12 @@ class Accumulator:
                 self._forget(batch)
                 raise
             return batch
+
+    def _grow(self, batch: ProducerBatch) -> None:
+        """Take more memory for a batch that turned out larger than was expected; never waits, others will."""
+        more = max(batch.builder.size_bytes - batch.reserved_bytes, self._config.batch_size)
+        batch.reserved_bytes += more
+        self.free_bytes -= more
 
     def _seal(self, queue: PartitionQueue) -> None:
         if queue.open is not None:

@@ -463,6 +463,30 @@ def test_compression_fills_batches_by_what_is_left_of_them() -> None:
         assert len(logs.batch_sizes) == 1
 
 
+def test_batches_take_the_memory_that_they_need_and_not_what_they_may_grow_to() -> None:
+    keys: dict[str, Any] = {"linger_ms": 60_000, "delivery_timeout_ms": 100_000, "max_block_ms": 300}
+    with running({"t": 50}, buffer_memory=1_000_000, compression_type="lz4", **keys) as (logs, producer):
+        free = _gauge(producer, "buffer-available-bytes")
+        producer.partitions_for("t")
+        producer._topics["t"].ratio = 0.05  # so that a batch may have twenty times batch.size
+        futures = [producer.send("t", b"x", partition=index) for index in range(50)]
+        assert free() == 1_000_000 - 50 * 16_384
+        futures += [producer.send("t", bytes(10_000), partition=0) for _ in range(5)]
+        assert free() < 1_000_000 - 50 * 16_384 - 30_000
+        assert logs.count() == 0
+        producer.flush(10)
+        assert all(each.exception(0) is None for each in futures)
+        wait_for(lambda: free() == 1_000_000)
+    with running({"t": 50}, buffer_memory=1_000_000, **keys) as (logs, producer):
+        free = _gauge(producer, "buffer-available-bytes")
+        small = [producer.send_batch("t", [b"x", b"y" * 20_000], partition=index) for index in range(25)]
+        assert free() < 1_000_000 - 25 * 20_000
+        assert logs.count() == 0
+        producer.flush(10)
+        assert all(each.exception(0) is None for each in small)
+        wait_for(lambda: free() == 1_000_000)
+
+
 def test_who_waits_for_memory_is_served_in_order() -> None:
     with running(buffer_memory=10_000, batch_size=5_000, max_block_ms=20_000) as (logs, producer):
         producer.partitions_for("t")
