@@ -484,7 +484,7 @@ class Group(Phases):
             error = self._check_identity(member_id, leaving.instance_id)
             if error is not ErrorCode.NONE:
                 return error
-        self._remove(self._members[member_id], f"{member_id} leaves{_because(leaving.reason)}", now_ms)
+        self._remove(member_id, f"{member_id} leaves{_because(leaving.reason)}", now_ms)
         return ErrorCode.NONE
 
 

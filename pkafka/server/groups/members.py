@@ -95,8 +95,7 @@ class Members:
         member = self._by_id.pop(member_id, None)
         if member is not None:
             self._support(member.protocols, -1)
-            if member.join_waiter is not None:
-                self.awaiting_join -= 1
+            assert member.join_waiter is None, member  # who waits is answered first
             if member.instance_id is not None:
                 del self._static[member.instance_id]
         if self.leader == member_id:

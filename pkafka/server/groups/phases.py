@@ -252,14 +252,11 @@ class Phases:
         waits = member.join_waiter is not None or member.sync_waiter is not None
         if waits and not member.is_new:
             return  # it cannot send heartbeats; its session begins with the answer
-        self._remove(member, f"the session of {member_id} ended", now_ms)
+        self._remove(member_id, f"the session of {member_id} ended", now_ms)
 
-    def _remove(self, member: Member, why: str, now_ms: Millis) -> None:
-        unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        self._answer_join(member, JoinResult(error=unknown, member_id=UNKNOWN_MEMBER))
-        self._answer_sync(member, SyncResult(error=unknown))
+    def _remove(self, member_id: str, why: str, now_ms: Millis) -> None:
         log.info("Group %s: %s", self.group_id, why)
-        self._forget(member.member_id)
+        self._forget(member_id)
         self._rebalance_if_possible(why, now_ms)
         self._complete_join_if_all(now_ms)
 
@@ -268,6 +265,11 @@ class Phases:
         self._complete_join_if_all(now_ms)
 
     def _forget(self, member_id: str) -> None:
+        member = self._members.get(member_id)
+        if member is not None:
+            unknown = ErrorCode.UNKNOWN_MEMBER_ID
+            self._answer_join(member, JoinResult(error=unknown, member_id=UNKNOWN_MEMBER))
+            self._answer_sync(member, SyncResult(error=unknown))
         self._members.remove(member_id)
         self._deadlines.cancel((DeadlineKind.SESSION, member_id))
         self._deadlines.cancel((DeadlineKind.PENDING, member_id))

@@ -356,6 +356,20 @@ def test_a_static_member_that_is_removed_before_its_id_is_written_is_unknown(she
     shell.written()
 
 
+def test_a_static_member_that_is_late_while_its_id_is_written_is_unknown(shell: Shell) -> None:
+    shell.join("a", session_timeout_ms=100_000)
+    shell.join("s", instance_id="i", session_timeout_ms=100_000)
+    shell.pass_time(0)
+    shell.sync("a syncs", shell.id_of("a"))
+    shell.written()
+    shell.pass_time(59_999)
+    shell.join("again", instance_id="i")
+    shell.pass_time(1)
+    assert shell.error("again") == ErrorCode.UNKNOWN_MEMBER_ID
+    shell.written()
+    assert shell.group.size == 1
+
+
 def test_of_two_static_members_that_come_back_the_last_one_wins(shell: Shell) -> None:
     shell.stable("s", instance_id="i")
     shell.join("first", instance_id="i")
