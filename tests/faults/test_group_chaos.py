@@ -1,6 +1,6 @@
 """Groups of all clients at once whose members come, go and are killed; and a broker that is killed under them.
 
-The laws are in members.py. ``PKAFKA_CHAOS_STEPS`` makes the short form longer, and
+The laws are in members.py. ``PKAFKA_CHAOS_STEPS`` makes the short form longer, ``PKAFKA_CHAOS_SEED`` another one, and
 ``PKAFKA_CHAOS_WITHOUT`` leaves clients out; the long form runs nightly.
 """
 
@@ -43,7 +43,8 @@ from tests.interop import kafka as oracle
 from tests.talk import good, talking, wait_for
 
 SYSTEMS: Final = tuple(os.environ.get("PKAFKA_INTEROP_SYSTEMS", "kafka pkafka").split())
-SEED: Final = 432  # of four steps each, which leave, kill and join
+# In the four steps of either group that this one makes, members leave, are killed and join.
+SEED: Final = int(os.environ.get("PKAFKA_CHAOS_SEED", "432"))
 STEPS: Final = int(os.environ.get("PKAFKA_CHAOS_STEPS", "4"))
 NIGHTLY_STEPS: Final = 40
 PARTITIONS: Final = 8
