@@ -81,13 +81,14 @@ class Reporter(Protocol):
 class Sensor:
     """Takes values in; see :meth:`Metrics.sensor`."""
 
-    __slots__ = ("_clock", "_samples", "_samples_max", "_window_ms", "count", "last", "total")
+    __slots__ = ("_clock", "_sample", "_samples", "_samples_max", "_window_ms", "count", "last", "total")
 
     def __init__(self, clock: Clock, samples_max: int, window_ms: int) -> None:
         self._clock = clock
         self._samples_max = samples_max
         self._window_ms = window_ms
         self._samples: list[_Sample] = []
+        self._sample = _Sample(clock.monotonic_ms() - window_ms)  # over before it began
         self.count = 0
         self.total = 0.0
         self.last = float("nan")
@@ -95,14 +96,16 @@ class Sensor:
     def record(self, value: float = 1.0) -> None:
         """Take a value in."""
         now_ms = self._clock.monotonic_ms()
-        samples = self._samples
-        if not samples or now_ms - samples[-1].start_ms >= self._window_ms:
-            self._samples = samples = [*samples, _Sample(now_ms)][-self._samples_max :]
-        sample = samples[-1]
+        sample = self._sample
+        if now_ms - sample.start_ms >= self._window_ms:
+            sample = self._sample = _Sample(now_ms)
+            self._samples = [*self._samples, sample][-self._samples_max :]
         sample.count += 1
         sample.total += value
-        sample.highest = max(sample.highest, value)
-        sample.lowest = min(sample.lowest, value)
+        if value > sample.highest:
+            sample.highest = value
+        if value < sample.lowest:
+            sample.lowest = value
         self.count += 1
         self.total += value
         self.last = value
