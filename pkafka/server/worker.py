@@ -141,6 +141,8 @@ class Worker:
         self._control_ready = asyncio.Event()
         self._opened = asyncio.Event()
         self._cleaner: Peer | None = None
+        self._met: Counter[str] = Counter()
+        """How many processes of each name have introduced themselves."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended: asyncio.Future[int] = self.loop.create_future()
         self._stopping = False
@@ -290,6 +292,7 @@ class Worker:
 
     def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
         sock = socket.socket(fileno=fds[0])
+        self._met[name] += 1
         peer = Peer(name, sock, self._operations, on_gone=self._lost, together=self._together)
         if name == CONTROL:
             self._bury(self._control)
@@ -334,7 +337,7 @@ class Worker:
                     self._accept_for(index)
 
     def _lost(self, peer: Peer) -> None:
-        self.loop.call_later(SUCCESSOR_MAX_S, self._miss, peer)
+        self.loop.call_later(SUCCESSOR_MAX_S, self._miss, peer, self._met[peer.name])
         if peer is self._control:
             self._control = None
             self._control_ready.clear()
@@ -347,9 +350,11 @@ class Worker:
             self.files.forget_peer(peer.index)
             self._grew_quiet.set()
 
-    def _miss(self, lost: Peer) -> None:
+    def _miss(self, lost: Peer, met: int) -> None:
         """Nobody came in the place of a process: both live, and only the channel between them is lost. One of them
         ends, since what either had in hand for the other is not known."""
+        if self._met[lost.name] != met:
+            return  # somebody came, who may have died as well; his successor has his own time
         if lost.name == CONTROL:
             is_missing = self._control is None
         elif lost.name == CLEANER:

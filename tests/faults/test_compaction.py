@@ -249,7 +249,7 @@ def test_a_kill_in_the_middle_of_compaction_loses_nothing(make_broker: MakeBroke
     choice = random.Random(SEED)
     with load(broker) as writers:
         progress(broker, writers)
-        for _ in range(6):
+        for _ in range(5):
             time.sleep(choice.random() * 0.2)
             hurt(broker, name, choice)
             progress(broker, writers)
