@@ -173,6 +173,7 @@ class Membership:
         self._lead: Lead | None = None
         self._assignment = b""
         self._sync: SyncGroupRequest | None = None
+        self._awaited: JoinGroupRequest | SyncGroupRequest | None = None
 
     # -- what to do ---------------------------------------------------------------------------------------
 
@@ -190,8 +191,8 @@ class Membership:
             return [FindCoordinatorRequest(key_type=0, coordinator_keys=[group])]
         if self._sync is not None and self._phase is _Phase.SYNC_READY:
             self._phase = _Phase.SYNCING
-            sync, self._sync = self._sync, None
-            return [sync]
+            self._awaited, self._sync = self._sync, None
+            return [self._awaited]
         if self.state not in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
             return []
         if self.heartbeat.session_expired(now_ms):
@@ -311,7 +312,7 @@ class Membership:
         self.state = MemberState.PREPARING_REBALANCE
         if self.rebalance_began_ms is None:
             self.rebalance_began_ms = now_ms
-        return JoinGroupRequest(
+        self._awaited = request = JoinGroupRequest(
             group_id=self.settings.group_id,
             session_timeout_ms=self.settings.session_timeout_ms,
             rebalance_timeout_ms=self.settings.max_poll_interval_ms,
@@ -321,6 +322,7 @@ class Membership:
             protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
             reason=self.rejoin_reason[:_REASON_CHARS_MAX],
         )
+        return request
 
     def assign(self, assignments: Sequence[tuple[str, bytes]]) -> None:
         """The leader has decided: member id to what to tell that member."""
@@ -610,12 +612,9 @@ class Membership:
         self._note(f"Resetting generation due to: {reason}")
         self.request_rejoin(reason)
 
-    def _is_current(self, sent: JoinGroupRequest | SyncGroupRequest) -> bool:
-        """Whether the join that a request belongs to is still under way."""
-        if isinstance(sent, JoinGroupRequest):
-            return self._phase is _Phase.JOINING and sent.member_id == self.generation.member_id
-        under_way = self._phase is _Phase.SYNCING
-        return under_way and self._is_generation(sent.generation_id, sent.member_id)
+    def _is_current(self, sent: Request) -> bool:
+        """Whether the join that a request belongs to is still under way: one given up meanwhile may be answered too."""
+        return self._phase in (_Phase.JOINING, _Phase.SYNCING) and sent is self._awaited
 
     def _is_generation(self, generation: int, member_id: str) -> bool:
         return (generation, member_id) == self.generation[:2]

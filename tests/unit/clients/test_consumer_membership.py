@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pkafka.clients.consumer.assignors.api import RebalanceProtocol
 from pkafka.clients.consumer.membership import (
@@ -18,6 +20,7 @@ from pkafka.clients.consumer.membership import (
     Lead,
     Membership,
     MembershipSettings,
+    MemberState,
     Prepare,
     Request,
 )
@@ -57,6 +60,50 @@ def test_there_are_traces() -> None:
     assert len(_FILES) >= 10
 
 
+_JOIN_CODES = [
+    "NONE",
+    "MEMBER_ID_REQUIRED",
+    "UNKNOWN_MEMBER_ID",
+    "ILLEGAL_GENERATION",
+    "REBALANCE_IN_PROGRESS",
+    "NOT_COORDINATOR",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "GROUP_MAX_SIZE_REACHED",
+    "FENCED_INSTANCE_ID",
+]
+_EVENTS = st.one_of(
+    st.tuples(st.sampled_from(["poll", "disconnected", "leave", "rejoin"])),
+    st.tuples(st.just("wait"), st.sampled_from([1, 100, 1_000, 3_000, 50_000, 300_000])),
+    st.tuples(st.just("answer"), st.sampled_from(_JOIN_CODES)),
+    st.tuples(st.just("commit"), st.sampled_from(_JOIN_CODES)),
+)
+
+
+@given(events=st.lists(_EVENTS, max_size=60), protocol=st.sampled_from(["EAGER", "COOPERATIVE"]))
+def test_whatever_happens_the_member_is_in_its_group_again_when_all_goes_well(
+    events: list[tuple[Any, ...]], protocol: str
+) -> None:
+    member = Member()
+    member.member({"protocol": protocol})
+    for name, *values in events:
+        if name == "wait":
+            member.wait({"ms": str(values[0])})
+        elif name == "answer":
+            member.answer_next(values[0])
+        elif name == "commit":
+            member.commit({"error": values[0]} if values[0] != "NONE" else {})
+        elif name != "disconnected" or member.sent:
+            getattr(member, name)({})
+    for _ in range(60):
+        member.poll({})
+        member.answer_next("NONE")
+        member.wait({"ms": "100"})
+    assert member.machine.state is MemberState.STABLE
+    assert member.owned == [TopicPartition("t", 0)]
+    assert not member.machine.is_lost
+    assert not member.machine.is_join_needed
+
+
 class Member:
     """A member with its partitions, and what it has sent that is not answered."""
 
@@ -69,6 +116,7 @@ class Member:
         self.lines: list[str] = []
         self.machine = Membership(MembershipSettings(group_id="g"))
         self.identity: tuple[int, str, str | None] = (-1, "", None)
+        self.generation = 0
 
     # -- steps --
 
@@ -111,7 +159,7 @@ class Member:
     def coordinator(self, options: dict[str, str]) -> None:
         code = ErrorCode[options.get("error", "NONE")]
         row = Coordinator(key="g", node_id=int(options.get("node", "1")), host="h", port=9, error_code=code)
-        self.sent = [each for each in self.sent if isinstance(each, FindCoordinatorRequest)]
+        self.sent.sort(key=lambda each: not isinstance(each, FindCoordinatorRequest))
         self.answer(FindCoordinatorResponse(coordinators=[row]))
 
     def joined(self, options: dict[str, str]) -> None:
@@ -169,10 +217,28 @@ class Member:
         request = self.machine.leave(options.get("reason", "closed"))
         if request is not None:
             self.lines.append(_shown(request))
-        self.sent.clear()
 
     def rejoin(self, options: dict[str, str]) -> None:
         self.machine.request_rejoin(options.get("reason", "enforced"))
+
+    def next_generation(self) -> int:
+        self.generation += 1
+        return self.generation
+
+    def answer_next(self, error: str) -> None:
+        """Answer the oldest request, with whatever its API knows of the error."""
+        if not self.sent:
+            return
+        request, options = self.sent[0], {"error": error}
+        if isinstance(request, FindCoordinatorRequest):
+            known = error in ("NONE", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS")
+            self.coordinator(options if known else {})
+        elif isinstance(request, JoinGroupRequest):
+            self.joined({**options, "generation": str(self.next_generation()), "leader": "other"})
+        elif isinstance(request, SyncGroupRequest):
+            self.synced({**options, "partitions": "0"})
+        else:
+            self.beat(options)
 
     # -- what a driver does --
 
