@@ -292,7 +292,6 @@ class Worker:
 
     def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
         sock = socket.socket(fileno=fds[0])
-        self._met[name] += 1
         peer = Peer(name, sock, self._operations, on_gone=self._lost, together=self._together)
         if name == CONTROL:
             self._bury(self._control)
@@ -309,6 +308,8 @@ class Worker:
             self._stop_accepting(peer.index)
             if self.arena is not None:
                 peer.note("arena", fds=[self.arena.descriptor])
+        # Last, so that a predecessor who is buried only now counts as followed.
+        self._met[name] += 1
 
     def _map_arena(self, peer: Peer, _payload: Payload, _blob: memoryview, fds: list[int]) -> None:
         self.arenas[peer.index] = map_arena(fds[0])
