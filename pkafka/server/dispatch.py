@@ -40,8 +40,10 @@ _START = struct.Struct(">hhi")
 
 FrameApi: TypeAlias = "Callable[[Worker, ServerConnection, RequestHeader, memoryview, int], Outcome]"
 """Serves the bytes of a request itself (the hot paths)."""
-MessageApi: TypeAlias = "Callable[[RequestContext, Any, int], Message | bytes | Awaitable[Message | bytes]]"
-"""Serves a decoded request: context, request, version -> response (or its encoded body)."""
+MessageApi: TypeAlias = (
+    "Callable[[RequestContext, Any, int], Message | bytes | Detach | Awaitable[Message | bytes]]"
+)
+"""Serves a decoded request: context, request, version -> response (or its encoded body), or moves its connection."""
 
 
 class RequestContext:
@@ -167,13 +169,15 @@ class Dispatcher:
 
     def _serve_message(
         self, connection: ServerConnection, header: RequestHeader, body: bytes
-    ) -> Answer | None:
+    ) -> Answer | Detach | None:
         request = decode_request(request_class(header.api_key), header.api_version, body)
         context = RequestContext(self._worker, connection, header)
         try:
             outcome = self._message_apis[header.api_key](context, request, header.api_version)
         except ApiError as error:
             raise ProtocolError(f"{ApiKey(header.api_key).name}: {error}") from error
+        if isinstance(outcome, Detach):
+            return outcome
         if isinstance(outcome, Awaitable):
             self._worker.spawn(self._finish_later(connection, header, outcome), connection)
             return None

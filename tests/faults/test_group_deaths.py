@@ -14,7 +14,7 @@ from tests.faults.conftest import MakeBroker
 from tests.faults.family import family, holder, kill, replaced
 from tests.faults.wire import eventually
 from tests.group_client import GroupClient
-from tests.raw_client import ClosedByBroker
+from tests.raw_client import ClosedByBroker, fetch_request
 from tests.talk import talking, wait_for
 
 TOPIC = "t"
@@ -41,20 +41,38 @@ def broker(make_broker: MakeBroker) -> Broker:
     )
     broker.start()
     with talking(broker.bootstrap) as talk, GroupClient(broker.bootstrap) as client:
-        talk.create(TOPIC)
+        talk.create(TOPIC, 2)
         client.make_topic_of_groups()
         for worker in range(2):
             client.coordinate(coordinated_by(worker))
     return broker
 
 
-def client_of(broker: Broker, name: str) -> GroupClient:
-    """One that is connected to the worker of that name."""
+def client_of(broker: Broker, name: str, *, stays: bool = True) -> GroupClient:
+    """One that is connected to the worker of that name, and stays there, as a connection with a fetch session does."""
     while True:
         client = GroupClient(broker.bootstrap)
         if eventually(lambda: holder(broker, client.client.port)) == name:  # noqa: B023 - called at once
+            if stays:
+                both = fetch_request({(TOPIC, 0): 0, (TOPIC, 1): 0}, session=(0, 0), max_wait_ms=0)
+                assert client.client.call(both, 12).session_id
             return client
         client.close()
+
+
+def test_a_connection_for_the_coordinator_moves_to_it(broker: Broker) -> None:
+    """With the request in hand, and for good: heartbeats and commits then reach the group without another process."""
+    with client_of(broker, "worker-0", stays=False) as client:
+        port = client.client.port
+        here, there = coordinated_by(0), coordinated_by(1)
+        client.commit(here, {(TOPIC, 0): 1})
+        assert holder(broker, port) == "worker-0"
+        member, generation = client.settle(there)
+        assert holder(broker, port) == "worker-1"
+        assert client.heartbeat(there, member, generation) == 0
+        client.commit(there, {(TOPIC, 0): 2}, generation=generation, member=member)
+        assert client.offsets(here) == {(TOPIC, 0): (1, "")}
+        assert client.offsets(there) == {(TOPIC, 0): (2, "")}
 
 
 def parked(broker: Broker, waiting: GroupClient, group: str) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
+from pkafka.net.connection import Detach
 from pkafka.protocol.codec import decode, decode_request, encode
 from pkafka.protocol.registry import request_class, response_class
 from pkafka.protocol.schema import Message
@@ -30,6 +31,8 @@ class Caller(NamedTuple):
 
 Serve: TypeAlias = "Callable[[Worker, Caller, Any, int], Message | Awaitable[Message]]"
 """Serves a request about groups of this worker: worker, caller, request, version -> response."""
+Routed: TypeAlias = Message | bytes | Detach | Awaitable[Message | bytes]
+"""What a handler returns that has its request answered elsewhere."""
 ServeAtOnce: TypeAlias = "Callable[[Worker, Caller, Any, int], Message]"
 """Such one that never waits."""
 Merge: TypeAlias = Callable[[Sequence[Any]], Message]
@@ -45,13 +48,19 @@ def owner_of(worker: "Worker", group_id: str) -> int:
 
 def to_owner(
     context: "RequestContext", group_id: str, request: Message, serve: Serve, refuse: Refuse
-) -> Message | bytes | Awaitable[Message | bytes]:
-    """Answer a request about one group here, or have it answered where the group is."""
+) -> Routed:
+    """Answer a request about one group here, or have it answered where the group is.
+
+    Clients have a connection for their coordinator alone: it moves there with its first request.
+    """
     worker, version = context.worker, context.header.api_version
     owner = owner_of(worker, group_id)
     caller = _caller(context)
     if owner == worker.index:
         return serve(worker, caller, request, version)
+    detach = worker.hand_over(context.connection, owner)
+    if detach is not None:
+        return detach
 
     async def forwarded() -> Message | bytes:
         answer = await _ask(worker, owner, caller, request, version)

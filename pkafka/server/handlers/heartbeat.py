@@ -3,22 +3,18 @@
 v1 throttle time · v3 static members (KIP-345) · v4 flexible
 """
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pkafka.protocol.schema import Message
 from pkafka.server.dispatch import RequestContext
-from pkafka.server.groups.routing import Caller, to_owner
+from pkafka.server.groups.routing import Caller, Routed, to_owner
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
 
 
-def handle(
-    context: RequestContext, request: HeartbeatRequest, _version: int
-) -> Message | bytes | Awaitable[Message | bytes]:
+def handle(context: RequestContext, request: HeartbeatRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
     return to_owner(context, request.group_id, request, serve, refused)
 

@@ -15,11 +15,10 @@ from pkafka.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from pkafka.protocol.schema import Message
 from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.effects import JoinResult
 from pkafka.server.groups.events import JoinRequest
-from pkafka.server.groups.routing import Caller, to_owner
+from pkafka.server.groups.routing import Caller, Routed, to_owner
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -30,9 +29,7 @@ _NULLABLE_PROTOCOL_VERSION: Final = 7
 _SKIP_ASSIGNMENT_VERSION: Final = 9
 
 
-def handle(
-    context: RequestContext, request: JoinGroupRequest, _version: int
-) -> Message | bytes | Awaitable[Message | bytes]:
+def handle(context: RequestContext, request: JoinGroupRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
     return to_owner(context, request.group_id, request, serve, refused)
 

@@ -3,15 +3,13 @@
 v1 throttle time · v3 several at once, static members (KIP-345) · v4 flexible · v5 reason (KIP-800)
 """
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from pkafka.protocol.schema import Message
 from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.events import Leaving
-from pkafka.server.groups.routing import Caller, to_owner
+from pkafka.server.groups.routing import Caller, Routed, to_owner
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -19,9 +17,7 @@ if TYPE_CHECKING:
 _BATCHED_VERSION: Final = 3
 
 
-def handle(
-    context: RequestContext, request: LeaveGroupRequest, _version: int
-) -> Message | bytes | Awaitable[Message | bytes]:
+def handle(context: RequestContext, request: LeaveGroupRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
     return to_owner(context, request.group_id, request, serve, refused)
 

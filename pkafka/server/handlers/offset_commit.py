@@ -22,7 +22,7 @@ from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.offset_keeper import Outcomes, java_length
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
-from pkafka.server.groups.routing import Caller, to_owner
+from pkafka.server.groups.routing import Caller, Routed, to_owner
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -31,9 +31,7 @@ _NO_TIMESTAMP: Final = -1
 _NO_RETENTION: Final = -1
 
 
-def handle(
-    context: RequestContext, request: OffsetCommitRequest, version: int
-) -> Message | bytes | Awaitable[Message | bytes]:
+def handle(context: RequestContext, request: OffsetCommitRequest, version: int) -> Routed:
     """Take the request to the group's coordinator, or to the coordination store."""
     if version == 0:
         return _to_store(context.worker, request)

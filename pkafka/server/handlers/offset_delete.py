@@ -1,6 +1,5 @@
 """OffsetDelete (key 47, v0): removes what a group committed for partitions (KIP-496)."""
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from pkafka.errors import ErrorCode
@@ -10,17 +9,14 @@ from pkafka.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from pkafka.protocol.schema import Message
 from pkafka.server.dispatch import RequestContext
-from pkafka.server.groups.routing import Caller, to_owner
+from pkafka.server.groups.routing import Caller, Routed, to_owner
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
 
 
-def handle(
-    context: RequestContext, request: OffsetDeleteRequest, _version: int
-) -> Message | bytes | Awaitable[Message | bytes]:
+def handle(context: RequestContext, request: OffsetDeleteRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
     return to_owner(context, request.group_id, request, serve, refused)
 

@@ -6,7 +6,7 @@ v7 stable offsets only (KIP-447) · v8 several groups (KIP-709) · v9 member epo
 Version 0 reads the coordination store, as OffsetCommit v0 writes it.
 """
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -21,11 +21,10 @@ from pkafka.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from pkafka.protocol.schema import Message
 from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import CommittedOffset
-from pkafka.server.groups.routing import Caller, by_owner, to_owner, to_owners
+from pkafka.server.groups.routing import Caller, Routed, by_owner, to_owner, to_owners
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -37,9 +36,7 @@ _NO_OFFSET: Final = -1
 Found: TypeAlias = Mapping[PartitionKey, CommittedOffset | ErrorCode | None]
 
 
-def handle(
-    context: RequestContext, request: OffsetFetchRequest, version: int
-) -> Message | bytes | Awaitable[Message | bytes]:
+def handle(context: RequestContext, request: OffsetFetchRequest, version: int) -> Routed:
     """Take the request to the groups' coordinators, or to the coordination store."""
     if version == 0:
         return _from_store(context.worker, request)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from pkafka.protocol.schema import Message
 from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.effects import SyncResult
 from pkafka.server.groups.events import SyncRequest
-from pkafka.server.groups.routing import Caller, to_owner
+from pkafka.server.groups.routing import Caller, Routed, to_owner
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
 _PROTOCOL_VERSION: Final = 5
 
 
-def handle(
-    context: RequestContext, request: SyncGroupRequest, _version: int
-) -> Message | bytes | Awaitable[Message | bytes]:
+def handle(context: RequestContext, request: SyncGroupRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
     return to_owner(context, request.group_id, request, serve, refused)
 
