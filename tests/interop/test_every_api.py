@@ -365,6 +365,7 @@ def both_with_topic(kafka: System, pkafka: System) -> list[System]:
         topics = [OffsetFetchRequestTopic(name=THERE, partition_indexes=[0])]
         fetch = OffsetFetchRequest(group_id=GROUP, topics=topics)
         wait_for(lambda: not ask(system, ApiKey.OFFSET_FETCH, 2, fetch).error_code)  # type: ignore[attr-defined] # noqa: B023
+        ask(system, ApiKey.OFFSET_COMMIT, 2, _offset_commit(2))
         # Two records share the highest timestamp, and one is older: which offset is it that has it?
         records = bytes(build_batch([(NOON + age, b"k", b"v", ()) for age in (-5, 0, 0, -1)]))
         data = TopicProduceData(name=THERE, partition_data=[PartitionProduceData(index=1, records=records)])
