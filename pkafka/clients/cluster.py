@@ -202,13 +202,19 @@ class Cluster:
         """Send one request to each of several brokers at once; waits for all answers.
 
         Args:
-            messages: broker id to request. The brokers must be in ``view``.
+            messages: broker id to request.
 
         Returns:
-            Broker id to its response or to what went wrong there. Nothing is tried again.
+            Broker id to its response or to what went wrong there, such as that ``view`` has no such broker, which
+            another thread's refresh may have brought about. Nothing is tried again.
         """
         wait_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         with self._lock:
+            gone = {
+                node: _Retry(f"broker {node} is not part of the cluster, or not alive")
+                for node in messages
+                if node not in self.view.brokers
+            }
             pendings = {
                 node: self.network.send(
                     self.view.brokers[node].address,
@@ -217,9 +223,11 @@ class Cluster:
                     max_version=max_version,
                 )
                 for node, message in messages.items()
+                if node not in gone
             }
             self.network.wait(pendings.values(), deadline_ms=self.clock.monotonic_ms() + wait_ms)
-        return {node: _outcome(pending, response_type) for node, pending in pendings.items()}
+        answers = {node: _outcome(pending, response_type) for node, pending in pendings.items()}
+        return {**gone, **answers}
 
     def refresh(
         self,

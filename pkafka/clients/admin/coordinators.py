@@ -111,9 +111,6 @@ def at_coordinators(
                 batches.setdefault(broker, []).append(key)
         if any(broker.id not in cluster.view.brokers for broker in batches):
             cluster.refresh(timeout_ms=left_ms)
-        for broker in [each for each in batches if each.id not in cluster.view.brokers]:
-            gone = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            outcomes.update(dict.fromkeys(batches.pop(broker), gone))
         answers = cluster.request_each(
             {broker.id: ask(batch) for broker, batch in batches.items()},
             response_type,

@@ -8,6 +8,7 @@ import pytest
 from pkafka.clients.cluster import Cluster, To, controller_moved, parse_address
 from pkafka.clients.config import ClientConfig
 from pkafka.clients.errors import (
+    ClientError,
     ClientTimeoutError,
     ConnectError,
     DisconnectedError,
@@ -22,6 +23,7 @@ from pkafka.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from pkafka.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import NO_ANSWER, FakeBroker
 from tests.sockets import free_port
@@ -182,3 +184,16 @@ def test_requests_fail_when_the_client_is_closed() -> None:
         cluster.close()
     assert pending.done
     assert isinstance(pending.error, DisconnectedError)
+
+
+def test_a_broker_that_is_gone_costs_the_others_nothing() -> None:
+    with FakeBroker({"t": 1}) as broker, cluster_of(broker.bootstrap) as cluster:
+        cluster.refresh()
+        (known,) = cluster.view.brokers
+        answers = cluster.request_each(
+            dict.fromkeys((known, 77), MetadataRequest(topics=[])), MetadataResponse
+        )
+    assert isinstance(answers[known], MetadataResponse)
+    gone = answers[77]
+    assert isinstance(gone, ClientError)
+    assert gone.retriable
