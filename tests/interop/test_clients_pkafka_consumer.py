@@ -854,25 +854,44 @@ def test_wakeup_ends_what_waits_once(system: System, talk: Talk, topic: str, gro
         consumer.commit_sync({mine: 0})
 
 
+@pytest.mark.parametrize("keys", [{}, COOPERATIVE], ids=["eager", "cooperative"])
 def test_a_listener_that_fails_is_raised_and_the_group_goes_on(
-    system: System, talk: Talk, topic: str, group: str
+    system: System, talk: Talk, topic: str, group: str, keys: dict[str, object]
 ) -> None:
+    """What is called in which order was seen with Java's consumer: the assignment comes again, and brings nothing."""
     talk.create(topic, 1)
     talk.send(topic, b"x")
+    events: list[tuple[str, int]] = []
+    failing = {"assigned"}
 
     class Listener(ConsumerRebalanceListener):
-        failures = 1
-
         def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-            if self.failures:
-                self.failures -= 1
+            self._note("assigned", partitions)
+
+        def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+            self._note("revoked", partitions)
+
+        def _note(self, name: str, partitions: Collection[TopicPartition]) -> None:
+            events.append((name, len(partitions)))
+            if name in failing:
+                failing.discard(name)
                 raise ZeroDivisionError("a bug of the user's")
 
-    with alone(system, group) as consumer:
+    with alone(system, group, **keys) as consumer:
         consumer.subscribe([topic], listener=Listener())
         with pytest.raises(ZeroDivisionError):
             read(consumer, 1)
+        assert consumer.assignment() == [TopicPartition(topic, 0)]
         assert [each.value for each in read(consumer, 1)] == [b"x"]
+        assert events == [("assigned", 1), ("assigned", 0)]
+        if not keys:
+            failing.add("revoked")
+            consumer.enforce_rebalance()
+            with pytest.raises(ZeroDivisionError):
+                read(consumer, 1)
+            assert consumer.assignment() == []
+            wait_for(lambda: not consumer.poll(50) and len(events) == 4)
+            assert events[2:] == [("revoked", 1), ("assigned", 1)]
 
 
 # -- brokers that go and return ---------------------------------------------------------------------------

@@ -46,14 +46,13 @@ def before_join(
 def after_join(
     protocol: RebalanceProtocol, *, owned: Iterable[TopicPartition], assigned: Collection[TopicPartition]
 ) -> Takeover:
-    """What an assignment takes and brings."""
-    if protocol is RebalanceProtocol.EAGER:
-        return Takeover([], list(assigned))
+    """What an assignment takes and brings; from an EAGER member, which has given everything up, it takes nothing."""
     have = list(owned)
     given, known = set(assigned), set(have)
-    return Takeover(
-        [each for each in have if each not in given], [each for each in assigned if each not in known]
-    )
+    added = [each for each in assigned if each not in known]
+    if protocol is RebalanceProtocol.EAGER:
+        return Takeover([], added)
+    return Takeover([each for each in have if each not in given], added)
 
 
 def moved_too_early(

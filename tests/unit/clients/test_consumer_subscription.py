@@ -129,6 +129,8 @@ def test_what_is_given_up_before_joining() -> None:
 
 def test_what_an_assignment_takes_and_brings() -> None:
     assert after_join(EAGER, owned=[], assigned=[T0, T1]) == Takeover([], [T0, T1])
+    # Taken over a second time, after the user's listener failed.
+    assert after_join(EAGER, owned=[T0, T1], assigned=[T0, T1]) == Takeover([], [])
     assert after_join(COOPERATIVE, owned=[T0, T1], assigned=[T1, U0]) == Takeover([T0], [U0])
     assert after_join(COOPERATIVE, owned=[T0], assigned=[T0]) == Takeover([], [])
 
