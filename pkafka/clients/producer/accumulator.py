@@ -13,9 +13,9 @@ from pkafka.clients.errors import BufferExhaustedError, ClosedError
 from pkafka.clients.producer.batch import Callback, Part, ProducerBatch
 from pkafka.clients.producer.futures import RecordFuture, Sent
 from pkafka.clients.producer.metrics import ProducerMetrics
-from pkafka.clients.producer.partitioner import Sticky, Weights, random_below
+from pkafka.clients.producer.partitioner import Weights, random_below
+from pkafka.clients.producer.queues import PartitionQueue, TopicQueues
 from pkafka.clock import Clock
-from pkafka.model import TopicPartition
 from pkafka.records.batch import BATCH_OVERHEAD
 from pkafka.records.builder import BatchBuilder, Headers
 from pkafka.records.compression import Codec
@@ -26,83 +26,6 @@ _RATIO_WORSE: Final = 0.05
 _RATIO_MARGIN: Final = 1.05
 # send_batch() has all records at hand: larger batches cost no waiting, and half a request leaves room for others.
 _BULK_BYTES: Final = 262_144
-_NO_SEQUENCE: Final = -1
-
-
-class PartitionQueue:
-    """What waits for one partition, what the sender has under way to it, and where its sequence stands."""
-
-    __slots__ = (
-        "batches",
-        "last_acked_offset",
-        "last_acked_sequence",
-        "next_sequence",
-        "open",
-        "partition",
-        "producer",
-        "topic",
-        "tracked",
-        "unanswered",
-    )
-
-    def __init__(self, topic: "TopicQueues", partition: int) -> None:
-        self.topic = topic
-        self.partition = TopicPartition(topic.name, partition)
-        self.batches: deque[ProducerBatch] = deque()
-        self.open: ProducerBatch | None = None
-        """The last of ``batches`` while it takes records."""
-        self.unanswered = 0
-        """How many of its batches are under way."""
-        self.tracked: list[ProducerBatch] = []
-        """Those that have a sequence and no outcome, under way or to be sent again; in order of sequence."""
-        self.next_sequence = 0
-        self.producer = (-1, -1)
-        """The producer id and epoch that ``next_sequence`` belongs to."""
-        self.last_acked_sequence = _NO_SEQUENCE
-        self.last_acked_offset = -1
-
-
-class TopicQueues:
-    """A topic that is produced to: its partitions as metadata has them, and their queues."""
-
-    __slots__ = (
-        "available",
-        "generation",
-        "idle_since_ms",
-        "name",
-        "partition_count",
-        "queues",
-        "ratio",
-        "sticky",
-        "unavailable",
-        "was_used",
-        "watched",
-    )
-
-    def __init__(self, name: str, bytes_per_turn: int) -> None:
-        self.name = name
-        self.generation = -1
-        """Of the metadata that the next two are from; -1 before there was any."""
-        self.partition_count = 0
-        self.available: Sequence[int] = ()
-        self.queues: dict[int, PartitionQueue] = {}
-        self.sticky = Sticky(bytes_per_turn)
-        self.unavailable: frozenset[int] = frozenset()
-        """Partitions whose leader has not taken anything for partitioner.availability.timeout.ms."""
-        self.ratio = 1.0
-        """What compression is expected to leave of a batch."""
-        self.was_used = True
-        """Set with every record, unset by the sender: how it finds the topics that nobody uses any more."""
-        self.watched = True
-        """Whether metadata is kept fresh for it (metadata.max.idle.ms)."""
-        self.idle_since_ms = 0
-
-    def queue(self, partition: int) -> PartitionQueue:
-        """The queue of a partition, made on first use."""
-        queue = self.queues.get(partition)
-        if queue is None:
-            queue = self.queues[partition] = PartitionQueue(self, partition)
-        return queue
 
 
 class Accumulator:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pkafka.records.builder import BatchBuilder
 
 if TYPE_CHECKING:
-    from pkafka.clients.producer.accumulator import PartitionQueue
     from pkafka.clients.producer.futures import RecordFuture, RecordMetadata
+    from pkafka.clients.producer.queues import PartitionQueue
 
 Callback = Callable[["RecordMetadata", Exception | None], None]
 """Called once, on the sender thread, in the order of sends within a partition, before the future is done. With an

@@ -7,8 +7,8 @@ sends and waits. Everything here belongs to the sender thread.
 import logging
 from typing import Final
 
-from pkafka.clients.producer.accumulator import PartitionQueue
 from pkafka.clients.producer.batch import ProducerBatch
+from pkafka.clients.producer.queues import PartitionQueue
 from pkafka.errors import ErrorCode
 
 _EPOCH_MAX: Final = 0x7FFF

@@ -14,13 +14,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 from pkafka.clients import plugins
-from pkafka.clients.cluster import Cluster, PartitionView, TopicView
+from pkafka.clients.cluster import Cluster, PartitionView
 from pkafka.clients.config import ProducerConfig
 from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, Stage
-from pkafka.clients.metrics import IGNORED_REPORTERS, Metric, MetricName, Metrics
+from pkafka.clients.metrics import Metric, MetricName, Metrics
 from pkafka.clients.network_metrics import NetworkMetrics
-from pkafka.clients.producer.accumulator import TopicQueues, record_bytes_max
+from pkafka.clients.producer.accumulator import record_bytes_max
 from pkafka.clients.producer.batch import Callback
+from pkafka.clients.producer.configured import (
+    all_bytes,
+    as_bytes,
+    partitioner_of,
+    reporters_of,
+    serialized,
+    serializer_of,
+)
 from pkafka.clients.producer.futures import (
     BatchFuture,
     BatchMetadata,
@@ -30,19 +38,14 @@ from pkafka.clients.producer.futures import (
     Sent,
 )
 from pkafka.clients.producer.interceptors import Interceptors
+from pkafka.clients.producer.metadata import ProducerMetadata, closed_error
 from pkafka.clients.producer.metrics import ProducerMetrics
-from pkafka.clients.producer.partitioner import PARTITIONERS, Partitioner, partition_of_key
+from pkafka.clients.producer.partitioner import partition_of_key
+from pkafka.clients.producer.queues import TopicQueues
 from pkafka.clients.producer.record import ProducerRecord, check_place
 from pkafka.clients.producer.sender import Sender
-from pkafka.clients.serialization import (
-    ByteArraySerializer,
-    SerializationError,
-    Serializer,
-    load_serializer,
-)
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import topic_name_problem
 from pkafka.records.batch import BATCH_OVERHEAD
 from pkafka.records.loops import partitions_of_keys
 
@@ -74,10 +77,10 @@ class Producer:
         self.config = config = config.but(client_id=self._client_id)
         self._clock = clock or SystemClock()
         originals: Mapping[str, object] = {**config.originals, "client.id": self._client_id}
-        self._key_serializer = _serializer("key.serializer", config.key_serializer, originals)
-        self._value_serializer = _serializer("value.serializer", config.value_serializer, originals)
+        self._key_serializer = serializer_of("key.serializer", config.key_serializer, originals)
+        self._value_serializer = serializer_of("value.serializer", config.value_serializer, originals)
         self._takes_bytes = self._key_serializer is None and self._value_serializer is None
-        self._partitioner, ignores_keys = _partitioner(config.partitioner_class, originals)
+        self._partitioner, ignores_keys = partitioner_of(config.partitioner_class, originals)
         self._keys_count = not (config.partitioner_ignore_keys or ignores_keys)
         self._interceptors = Interceptors(config.interceptor_classes, originals)
         self._metrics = Metrics(
@@ -85,7 +88,7 @@ class Producer:
             tags={"client-id": self._client_id},
             samples_max=config.metrics_num_samples,
             window_ms=config.metrics_sample_window_ms,
-            reporters=_reporters(config.metric_reporters, originals),
+            reporters=reporters_of(config.metric_reporters, originals),
         )
         self._sensors = ProducerMetrics(self._metrics)
         self._cluster = Cluster(config, clock=self._clock)
@@ -93,6 +96,9 @@ class Producer:
         self._topics: dict[str, TopicQueues] = {}
         self._sender = Sender(self._cluster, config, self._sensors, self._topics)
         self._accumulator = self._sender.accumulator
+        self._metadata = ProducerMetadata(
+            self._cluster, config, self._accumulator, self._sensors, self._topics, self._sender.wake
+        )
         self._partitions_of_keys: dict[tuple[bytes, int], int] = {}
         self._size_unchecked = min(config.max_request_size, config.buffer_memory) - _SMALL_ENOUGH
         self._add_gauges()
@@ -184,17 +190,17 @@ class Producer:
         if keys is not None and len(keys) != len(values):
             raise ValueError(f"{len(keys)} keys for {len(values)} values")
         if self._closed:
-            raise _closed()
+            raise closed_error()
         stamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
         if self._interceptors.is_needed or (self._partitioner is not None and partition is None):
             return self._send_each(topic, values, keys, partition, stamp, headers)
-        value_bytes = _all_bytes(self._value_serializer, topic, values, headers, "value")
-        key_bytes = None if keys is None else _all_bytes(self._key_serializer, topic, keys, headers, "key")
+        value_bytes = all_bytes(self._value_serializer, topic, values, headers, "value")
+        key_bytes = None if keys is None else all_bytes(self._key_serializer, topic, keys, headers, "key")
         sent: list[Sent] = []
         try:
             self._check_sizes(value_bytes, key_bytes, headers)
             deadline_ms = self._clock.monotonic_ms() + self.config.max_block_ms
-            layout = self._layout(topic, partition, deadline_ms)
+            layout = self._metadata.layout(topic, partition, deadline_ms)
             for chosen, positions in self._by_partition(layout, key_bytes, len(values), partition):
                 whole = len(positions) == len(values)
                 self._accumulator.append_many(
@@ -228,8 +234,8 @@ class Producer:
             ClientTimeoutError, ApiError: there is no metadata of the topic.
         """
         if self._closed:
-            raise _closed()
-        self._layout(topic, None, self._clock.monotonic_ms() + self.config.max_block_ms)
+            raise closed_error()
+        self._metadata.layout(topic, None, self._clock.monotonic_ms() + self.config.max_block_ms)
         return list(self._cluster.view.topics[topic].partitions)
 
     def metrics(self) -> dict[MetricName, Metric]:
@@ -245,7 +251,7 @@ class Producer:
             ClosedError: this is a child of the process that made the producer.
         """
         if self._is_forsaken:
-            raise _closed()
+            raise closed_error()
         if self._sender.is_current_thread():
             raise ClientError("flush() in a callback would wait for that callback to return")
         begun = time.perf_counter_ns()
@@ -316,7 +322,7 @@ class Producer:
 
     def _send_record(self, record: ProducerRecord, callback: Callback | None) -> RecordFuture:
         if self._closed:
-            raise _closed()
+            raise closed_error()
         interceptors = self._interceptors
         if not interceptors.is_needed:
             return self._send(
@@ -356,7 +362,7 @@ class Producer:
         callback: Callback | None,
     ) -> RecordFuture:
         if self._closed:
-            raise _closed()
+            raise closed_error()
         try:
             deadline_ms = None
             layout = self._topics.get(topic)
@@ -366,17 +372,17 @@ class Producer:
                 or (partition is not None and partition >= layout.partition_count)
             ):
                 deadline_ms = self._clock.monotonic_ms() + self.config.max_block_ms
-                layout = self._layout(topic, partition, deadline_ms)
+                layout = self._metadata.layout(topic, partition, deadline_ms)
             layout.was_used = True
             if self._takes_bytes:
                 key_bytes, value_bytes = key, value
                 if (key is not None and type(key) is not bytes) or (
                     value is not None and type(value) is not bytes
                 ):
-                    key_bytes, value_bytes = _as_bytes(key, "key"), _as_bytes(value, "value")
+                    key_bytes, value_bytes = as_bytes(key, "key"), as_bytes(value, "value")
             else:
-                key_bytes = _serialized(self._key_serializer, topic, key, headers, "key")
-                value_bytes = _serialized(self._value_serializer, topic, value, headers, "value")
+                key_bytes = serialized(self._key_serializer, topic, key, headers, "key")
+                value_bytes = serialized(self._value_serializer, topic, value, headers, "value")
             if headers or len(value_bytes or b"") + len(key_bytes or b"") > self._size_unchecked:
                 self._check_size(key_bytes, value_bytes, headers)
             if partition is None:
@@ -496,84 +502,6 @@ class Producer:
             for index, value in enumerate(values):
                 self._check_size(None if keys is None else keys[index], value, headers)
 
-    # -- metadata -----------------------------------------------------------------------------------------
-
-    def _layout(self, topic: str, partition: int | None, deadline_ms: int) -> TopicQueues:
-        """The partitions of a topic, waiting for metadata if need be."""
-        layout = self._topics.get(topic)
-        if (
-            layout is None
-            or layout.generation != self._cluster.generation
-            or (partition is not None and partition >= layout.partition_count)
-        ):
-            layout = self._learn(topic, partition, deadline_ms)
-        layout.was_used = True
-        return layout
-
-    def _learn(self, topic: str, partition: int | None, deadline_ms: int) -> TopicQueues:
-        if topic not in self._topics and topic_name_problem(topic):
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Invalid topics: [{topic}]")
-        begun_ms = self._clock.monotonic_ms()
-        accumulator = self._accumulator
-        with accumulator.lock:
-            layout = self._topics.get(topic)
-            asked = -1
-            if layout is None:
-                layout = self._topics[topic] = TopicQueues(topic, self.config.batch_size)
-            elif not layout.watched:
-                layout.watched = True
-                asked = self._cluster.generation  # what is known of it may be old
-            while True:
-                generation = self._cluster.generation
-                view = self._cluster.view.topics.get(topic) if generation != asked else None
-                count = len(view.partitions) if view is not None else 0
-                if view is not None and count > (partition or 0):
-                    self._take_over(layout, view, generation)
-                    break
-                if accumulator.closed:
-                    raise _closed()
-                self._check_refused(view)
-                left_ms = deadline_ms - self._clock.monotonic_ms()
-                if left_ms <= 0:
-                    raise self._no_metadata(topic, view, partition)
-                self._cluster.want_refresh()
-                self._sender.wake()
-                accumulator.metadata_changed.wait(left_ms / 1000)
-        waited_ms = self._clock.monotonic_ms() - begun_ms
-        if waited_ms:
-            self._sensors.metadata_wait.record(waited_ms * 1_000_000)
-        return layout
-
-    def _take_over(self, layout: TopicQueues, view: TopicView, generation: int) -> None:
-        layout.available = [each.partition for each in view.partitions if each.leader >= 0]
-        layout.partition_count = len(view.partitions)
-        layout.generation = generation
-        sticky = layout.sticky.partition
-        if layout.available and sticky not in layout.available:
-            layout.sticky.start(-1)
-
-    def _check_refused(self, view: TopicView | None) -> None:
-        """Raise what will not pass: a topic that may not be, and brokers that do not let this client in."""
-        if view is not None and view.error and not view.error.retriable:
-            raise ApiError(view.error)
-        cause = self._cluster.last_refresh_error
-        if cause is not None and not cause.retriable:
-            raise cause
-
-    def _no_metadata(self, topic: str, view: TopicView | None, partition: int | None) -> Exception:
-        after = f"after {self.config.max_block_ms} ms."
-        if view is not None and view.partitions:
-            text = (
-                f"Partition {partition} of topic {topic} with partition count {len(view.partitions)} "
-                f"is not present in metadata {after}"
-            )
-            return ClientTimeoutError(Stage.METADATA, text)
-        text = f"Topic {topic} not present in metadata {after}"
-        cause = self._cluster.last_refresh_error
-        if cause is not None:
-            return ClientTimeoutError(Stage.METADATA, f"{text} {cause.message}", hint=cause.hint)
-        return ClientTimeoutError(Stage.METADATA, text, hint="create the topic first")
-
     # -- metrics ------------------------------------------------------------------------------------------
 
     def _add_gauges(self) -> None:
@@ -611,74 +539,6 @@ class Producer:
     def _forsake(self) -> None:
         """In a child process, which has no sender thread: take nothing more, and wait for nothing."""
         self._closed = self._is_forsaken = True
-
-
-def _closed() -> ClosedError:
-    return ClosedError("Cannot perform operation after producer has been closed")
-
-
-def _serializer(key: str, named: object, configs: Mapping[str, object]) -> Serializer | None:
-    """The serializer of a configuration; None where bytes go as they are."""
-    if named is None:
-        return None
-    made = load_serializer(key, named, configs, is_key=key == "key.serializer")
-    return None if type(made) is ByteArraySerializer else made
-
-
-def _partitioner(named: object, configs: Mapping[str, object]) -> tuple[Partitioner | None, bool]:
-    """The partitioner of a configuration, None for the built-in one; and whether that leaves keys out."""
-    if named is None or named == "":
-        return None, False
-    simple = named.rpartition(".")[2] if isinstance(named, str) else ""
-    if simple in ("DefaultPartitioner", "UniformStickyPartitioner"):
-        _log.warning("%s is deprecated: leave partitioner.class out, see partitioner.ignore.keys", simple)
-        return None, simple == "UniformStickyPartitioner"
-    made: Partitioner = plugins.load(
-        "partitioner.class", named, built_in=PARTITIONERS, methods=("partition",)
-    )
-    plugins.configure(made, configs)
-    return made, False
-
-
-def _reporters(named: object, configs: Mapping[str, object]) -> list[Any]:
-    if isinstance(named, str):
-        named = [text for part in named.split(",") if (text := part.strip()) not in ("", *IGNORED_REPORTERS)]
-    methods = ("init", "metric_change", "metric_removal")
-    return plugins.load_all("metric.reporters", named, configs, methods=methods)
-
-
-def _serialized(
-    serializer: Serializer | None,
-    topic: str,
-    data: Any,  # noqa: ANN401
-    headers: Sequence[tuple[str, bytes | None]],
-    what: str,
-) -> bytes | None:
-    return _as_bytes(data if serializer is None else serializer.serialize(topic, data, headers), what)
-
-
-def _as_bytes(data: object, what: str) -> bytes | None:
-    if data is None or type(data) is bytes:
-        return data
-    if isinstance(data, bytes | bytearray | memoryview):
-        return bytes(data)
-    text = f"Can't convert {what} of class {type(data).__name__} to bytes; name a {what}.serializer"
-    raise SerializationError(text)
-
-
-def _all_bytes(
-    serializer: Serializer | None,
-    topic: str,
-    data: Sequence[Any],
-    headers: Sequence[tuple[str, bytes | None]],
-    what: str,
-) -> list[bytes | None]:
-    if serializer is not None:
-        return [_serialized(serializer, topic, each, headers, what) for each in data]
-    given = data if isinstance(data, list) else list(data)
-    if set(map(type, given)) <= {bytes}:
-        return given
-    return [_as_bytes(each, what) for each in given]
 
 
 def _after_fork() -> None:

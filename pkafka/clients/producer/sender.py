@@ -16,10 +16,11 @@ from pkafka.clients.cluster import Broker, Cluster
 from pkafka.clients.config import ProducerConfig
 from pkafka.clients.connection import Address, Pending
 from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, Stage
-from pkafka.clients.producer.accumulator import Accumulator, PartitionQueue, TopicQueues
+from pkafka.clients.producer.accumulator import Accumulator
 from pkafka.clients.producer.batch import ProducerBatch
 from pkafka.clients.producer.idempotence import Idempotence
 from pkafka.clients.producer.metrics import ProducerMetrics
+from pkafka.clients.producer.queues import PartitionQueue, TopicQueues
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pkafka.clients.producer.accumulator import PartitionQueue, TopicQueues
 from pkafka.clients.producer.batch import ProducerBatch
 from pkafka.clients.producer.idempotence import Idempotence
+from pkafka.clients.producer.queues import PartitionQueue, TopicQueues
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.records.builder import BatchBuilder
 
