@@ -6,6 +6,7 @@ Blocking; called on the controller thread.
 from collections.abc import Sequence
 
 from pkafka.coordination.store import NoNodeError, Store, StoreError
+from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.coordination.znodes import ConsumerOffset
 from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
@@ -41,5 +42,5 @@ def _fetch_one(store: Store, group: str, partition: TopicPartition) -> tuple[int
         return int(ErrorCode.NONE), ConsumerOffset.decode(data).offset
     except NoNodeError:
         return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), _NO_OFFSET
-    except (StoreError, ValueError):
+    except (StoreError, ZnodeFormatError, ValueError):
         return int(ErrorCode.UNKNOWN_SERVER_ERROR), _NO_OFFSET
