@@ -48,6 +48,8 @@ class GroupCoordinator:
             settings, group_log=group_log, partitions=partitions, timer=timer, clock=clock, spawn=spawn
         )
         self.offsets = OffsetKeeper(self.hosted)
+        self.is_topic_on_its_way = False
+        """Whether somebody has asked for __consumer_offsets to be made, and waits for the outcome."""
 
     # -- members --
 

@@ -37,7 +37,14 @@ def handle(
 async def _create_first(
     context: RequestContext, request: FindCoordinatorRequest, version: int
 ) -> FindCoordinatorResponse:
-    await context.worker.auto_create([CONSUMER_OFFSETS_TOPIC])
+    groups = context.worker.groups
+    if not groups.is_topic_on_its_way:
+        # Once, however many clients look for a coordinator when a broker is new.
+        groups.is_topic_on_its_way = True
+        try:
+            await context.worker.auto_create([CONSUMER_OFFSETS_TOPIC])
+        finally:
+            groups.is_topic_on_its_way = False
     return _response(context, request, version)
 
 

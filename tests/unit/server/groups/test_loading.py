@@ -3,6 +3,8 @@
 import logging
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.records.group_metadata import GroupMetadataValue
@@ -128,3 +130,24 @@ def test_what_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> No
 
 def test_an_empty_log_has_no_groups() -> None:
     assert Partition().loaded() == {}
+
+
+PIECES = st.one_of(
+    st.none(),
+    st.binary(max_size=30),
+    st.sampled_from(
+        [encode_offset_key("g", *A), encode_group_key("g"), encode_offset_value(CommittedOffset(1, 2))]
+    ),
+    st.builds(
+        lambda head, tail: head + tail, st.sampled_from([b"\0\0", b"\0\1", b"\0\2", b"\0\3"]), st.binary()
+    ),
+)
+
+
+@given(st.lists(st.tuples(PIECES, PIECES, st.sampled_from([-1, 5])), min_size=1, max_size=8))
+def test_nothing_in_a_log_stops_the_loading(rows: list[tuple[bytes | None, bytes | None, int]]) -> None:
+    log = Partition()
+    for key, value, producer_id in rows:
+        log.add((0, key, value, ()), producer_id=producer_id)
+    log.add(offset("last", B, 7))
+    assert log.loaded()["last"].offsets[B].committed.offset == 7
