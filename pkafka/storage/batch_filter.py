@@ -58,10 +58,11 @@ def map_batch(
     if batch.is_control:
         transactions.take_marker(batch)
         return True
-    if transactions.is_aborted(batch) or is_empty(batch):
-        return True
     if batch.magic == _MODERN:
-        return offsets.put_batch(_inflated(batch), _count(batch), batch.base_offset, start_offset)
+        if transactions.is_aborted(batch):
+            return True
+        count = _count(batch)
+        return not count or offsets.put_batch(_inflated(batch), count, batch.base_offset, start_offset)
     return all(
         message.key is None or offsets.put(message.key, message.offset, start_offset)
         for message in legacy.deep_messages(batch.data, bytes_max=INFLATED_BYTES_MAX, check_crc=False)

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.records.batch import BATCH_OVERHEAD, LOG_OVERHEAD
+from pkafka.records.batch import BATCH_OVERHEAD, LOG_OVERHEAD, MAX_TIMESTAMP_POSITION
 from pkafka.records.checksum import crc32c
 from pkafka.storage.files import Files
 
@@ -23,6 +23,7 @@ _PREFIX: Final = Struct(">qi")
 _PREFIX_BYTES: Final = 17  # offset, size, and the magic that all formats have at byte 16
 _OLD_CRC: Final = Struct(">I")
 _TIMESTAMP: Final = Struct(">q")
+_V1_TIMESTAMP_POSITION: Final = 18
 _DELTA_POSITION: Final = 23
 _DELTA: Final = Struct(">i")
 
@@ -103,6 +104,16 @@ def find_batch(
             return position, length + LOG_OVERHEAD, last
         position += length + LOG_OVERHEAD
     return None
+
+
+def max_timestamp_of(header: bytes) -> int:
+    """The largest timestamp that the header of a batch or old message names; -1 when it has none or is cut off."""
+    magic = header[16] if len(header) >= _PREFIX_BYTES else 0
+    position = {1: _V1_TIMESTAMP_POSITION, _MAGIC_MAX: MAX_TIMESTAMP_POSITION}.get(magic)
+    if position is None or len(header) < position + _TIMESTAMP.size:
+        return -1
+    timestamp: int = _TIMESTAMP.unpack_from(header, position)[0]
+    return timestamp
 
 
 def scan(
@@ -216,7 +227,9 @@ def _old(data: memoryview, position: int, check: bool) -> StoredBatch:
     if check and zlib.crc32(data[16:]) != _OLD_CRC.unpack_from(data, LOG_OVERHEAD)[0]:
         raise DamagedBatchError(position, "a wrong checksum")
     magic = data[16]
-    timestamp = _TIMESTAMP.unpack_from(data, 18)[0] if magic == 1 and len(data) >= 26 else -1
+    timestamp = (
+        _TIMESTAMP.unpack_from(data, _V1_TIMESTAMP_POSITION)[0] if magic == 1 and len(data) >= 26 else -1
+    )
     return StoredBatch(
         position, length + LOG_OVERHEAD, magic, offset, offset, -1, timestamp, data[17], -1, -1, -1, 0, data
     )

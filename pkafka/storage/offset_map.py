@@ -32,6 +32,7 @@ class OffsetMap:
         self._seed = secrets.randbits(_SEED_BITS)
         self._slots = min(_SLOTS_MIN, self._slots_max)
         self._table = _table(self._slots)
+        self._entries_max = self._most(self._slots)
         self.entries = 0
         self.latest_offset = -1
         """All keys up to and with this offset are in the map."""
@@ -57,8 +58,11 @@ class OffsetMap:
         Raises:
             RecordError: the framing of the records is damaged.
         """
+        entries_max = self._entries_max
         is_first = self.latest_offset < start_offset
         while True:
+            if is_first:
+                entries_max = self._most(self._slots)
             self.entries, is_full = map_keys(
                 data,
                 count,
@@ -69,13 +73,14 @@ class OffsetMap:
                 self._slots,
                 self._seed,
                 self.entries,
-                self._entries_max(None if is_first else self._slots_max),
+                entries_max,
             )
             if not is_full:
                 return True
             if self._slots >= self._slots_max and not is_first:
                 return False
             self._grow()
+            entries_max = self._entries_max
 
     def put(self, key: bytes, offset: int, start_offset: int) -> bool:
         """The same for one key of a message of an old format."""
@@ -106,10 +111,9 @@ class OffsetMap:
         )
         return selected
 
-    def _entries_max(self, slots_max: int | None) -> int:
-        slots = self._slots if slots_max is None else min(self._slots, slots_max)
+    def _most(self, slots: int) -> int:
         # One slot stays free, or a search for what is not there would not end.
-        return min(max(int(slots * self._load_factor), 1), self._slots - 1)
+        return min(max(int(slots * self._load_factor), 1), slots - 1)
 
     def _grow(self) -> None:
         old = self._table
@@ -117,6 +121,7 @@ class OffsetMap:
         self._slots = slots if self._slots >= self._slots_max else min(slots, self._slots_max)
         self._table = _table(self._slots)
         move_slots(old, self._table, self._slots)
+        self._entries_max = self._most(min(self._slots, self._slots_max))
 
 
 def _table(slots: int) -> "memoryview[int]":

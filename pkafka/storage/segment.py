@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.errors import StorageError
-from pkafka.records.batch import LOG_OVERHEAD
+from pkafka.records.batch import BATCH_OVERHEAD, LOG_OVERHEAD
 from pkafka.records.reading import Record, read_batches
-from pkafka.storage.batch_scan import DamagedBatchError, StoredBatch, find_batch, scan
+from pkafka.storage.batch_scan import DamagedBatchError, StoredBatch, find_batch, max_timestamp_of, scan
 from pkafka.storage.config import LogConfig
 from pkafka.storage.files import Files, write_all
 from pkafka.storage.offset_index import OffsetIndex
@@ -302,7 +302,9 @@ class Segment:
         if first is None:
             if not self.size:
                 return NO_TIMESTAMP
-            first = self._first_timestamp = next(self.scan(0, check=False)).max_timestamp
+            # Asked of every dirty segment of a compacted log: so a few bytes, not the chunk of a walk.
+            header = self.read_bytes(0, min(BATCH_OVERHEAD, self.size))
+            first = self._first_timestamp = max_timestamp_of(header)
         return first
 
     def truncate_to(self, offset: int) -> int:

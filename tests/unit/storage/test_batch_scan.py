@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkafka.storage.batch_scan import DamagedBatchError, find_batch, scan, scan_buffer
+from pkafka.records.batch import BATCH_OVERHEAD
+from pkafka.records.legacy import build_message_set
+from pkafka.storage.batch_scan import DamagedBatchError, find_batch, max_timestamp_of, scan, scan_buffer
 from pkafka.storage.files import OsFiles
-from tests.unit.storage.makers import batch, stored
+from tests.unit.storage.makers import NOW, World, append, batch, stored
 
 
 def file_of(data: bytes) -> int:
@@ -83,3 +85,39 @@ def test_an_index_search_reads_little(tmp_path: Path) -> None:
     os.close(descriptor)
     # Only headers, never the records of the batches that are passed over.
     assert sum(reads) < 40_000
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_the_largest_timestamp_stands_in_the_header(magic: int) -> None:
+    if magic == 2:
+        data = bytes(batch([b"a", b"b"], timestamp=NOW))
+    else:
+        data = build_message_set([(0, NOW, b"k", b"v" * 60)], magic=magic)
+    expected = next(scan_buffer(memoryview(data), check=True)).max_timestamp
+    assert expected == (-1, NOW, NOW + 1)[magic]
+    assert max_timestamp_of(data[:BATCH_OVERHEAD]) == expected
+    assert max_timestamp_of(data[:17]) == max_timestamp_of(b"") == -1
+
+
+def test_the_age_of_a_segment_costs_a_few_bytes(tmp_path: Path) -> None:
+    class CountingFiles(OsFiles):
+        count = 0
+
+        def pread(self, descriptor: int, length: int, position: int) -> bytes:
+            self.count += length
+            return os.pread(descriptor, length, position)
+
+        def read_into(self, descriptor: int, buffer: bytearray | memoryview, position: int) -> int:
+            self.count += len(buffer)
+            return super().read_into(descriptor, buffer, position)
+
+    files = CountingFiles()
+    log = World(tmp_path, files=files).create()
+    append(log, b"x" * 600, timestamp=NOW)
+    log.roll(NOW)
+    log.close()
+    log = World(tmp_path, files=files).open(clean=True)
+    files.count = 0
+    assert log.segments[0].first_timestamp == NOW
+    assert files.count == BATCH_OVERHEAD
+    assert log.segments[1].first_timestamp == -1
