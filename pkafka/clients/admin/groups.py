@@ -111,10 +111,8 @@ class GroupsAdmin:
         unknown = [
             group_id
             for group_id, outcome in found.items()
-            if (isinstance(outcome, GroupDescription)
-            and outcome.state is GroupState.DEAD)
-            or (isinstance(outcome, ApiError)
-            and outcome.code is ErrorCode.GROUP_ID_NOT_FOUND)
+            if (isinstance(outcome, GroupDescription) and outcome.state is GroupState.DEAD)
+            or (isinstance(outcome, ApiError) and outcome.code is ErrorCode.GROUP_ID_NOT_FOUND)
         ]
         if unknown:
             found |= self._describe_new(
