@@ -1,10 +1,20 @@
 """Every scenario, in the order in which they run."""
 
 from benchmarks.model import Scenario
-from benchmarks.scenarios import clients, consume, consumers, latency, one_record, process, produce, producers
+from benchmarks.scenarios import (
+    clients,
+    consume,
+    consumers,
+    groups,
+    latency,
+    one_record,
+    process,
+    produce,
+    producers,
+)
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
-    for module in (process, produce, one_record, latency, consume, clients, producers, consumers)
+    for module in (process, produce, one_record, latency, consume, groups, clients, producers, consumers)
     for scenario in module.SCENARIOS
 }

@@ -16,6 +16,13 @@ from pkafka.tools.zookeeper_server import running_server
 from tests.interop import kafka as oracle
 
 # What Kafka's own start script gives a broker: KAFKA_HEAP_OPTS and KAFKA_JVM_PERFORMANCE_OPTS of 3.9.
+_KAFKA_OVERRIDES: Final[dict[str, object]] = {
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+}
+"""What differs from the defaults in Kafka's own sample file: a lone broker could keep no group otherwise."""
 KAFKA_HEAP: Final = "1g"
 KAFKA_JVM_FLAGS: Final = (
     "-Xms1g",
@@ -137,6 +144,7 @@ class Systems:
                 home,
                 heap=KAFKA_HEAP,
                 jvm_flags=KAFKA_JVM_FLAGS,
+                overrides=_KAFKA_OVERRIDES,
             )
             try:
                 if started:
