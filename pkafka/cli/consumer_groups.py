@@ -375,18 +375,37 @@ def _member_rows(group: Mapping[str, Any]) -> Iterable[dict[str, object]]:
 
 
 def _watch(common: Common, look: Callable[[], Report], seconds: float) -> int:
-    """Show the same again and again: in place on a terminal, one after the other in a pipe."""
+    """Show the same again and again: in place on a terminal, one after the other in a pipe.
+
+    What is wrong from the beginning ends it; a cluster that goes away meanwhile does not.
+    """
+    report = look()
     if choose_format(common.output) is not OutputFormat.TABLE:
         while True:
-            look().show(common)
+            report.show(common)
             time.sleep(seconds)
+            report = _look_again(look, report)
     from pkafka.cli.output import live_tables
 
     with live_tables() as update:
         while True:
-            report = look()
             update(report.tables or [Table(report.rows)], [*report.notes, *report.failures])
             time.sleep(seconds)
+            report = _look_again(look, report)
+
+
+def _look_again(look: Callable[[], Report], before: Report) -> Report:
+    from pkafka.clients.errors import ClientError
+
+    try:
+        return look()
+    except ClientError as error:
+        if not error.retriable:
+            raise
+        stale = Report(before.name)
+        stale.tables = before.tables or [Table(before.rows)]
+        stale.notes = [f"no news: {error.message}"]
+        return stale
 
 
 _ACT: Final[Mapping[str, "Callable[[Admin, Common, Flags], Report]"]] = {

@@ -1,10 +1,12 @@
 """The commands about groups at a real broker, as far as they need no Apache Kafka to be compared with."""
 
 import json
+import signal
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +18,10 @@ from pkafka.cli import (
     verifiable_producer,
 )
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.testing import Broker
-from tests.talk import Talk, talking
+from pkafka.clients.offsets import OffsetAndMetadata
+from pkafka.model import TopicPartition
+from pkafka.testing import Broker, running_broker
+from tests.talk import Talk, talking, wait_for
 
 PROGRAM = "from pkafka.cli.consumer_groups import main; main()"
 
@@ -79,6 +83,35 @@ def test_waiting_for_a_group_to_catch_up(talk: Talk, topic: str, capsys: pytest.
         (document, _) = waiting.communicate(timeout=40)
     assert waiting.returncode == 0
     assert json.loads(document)["groups"][0]["partitions"][0]["lag"] == 0
+
+
+def test_watching_outlives_the_broker(tmp_path: Path) -> None:
+    with running_broker(tmp_path / "broker") as broker:
+        with talking(broker.bootstrap) as talk:
+            talk.create("t")
+            at = {TopicPartition("t", 0): OffsetAndMetadata(0)}
+            wait_for(lambda: set(talk.admin.alter_group_offsets("g", at).values()) == {None})
+        command = [sys.executable, "-c", PROGRAM, "--describe", "--group", "g", "--watch", "0.1"]
+        flags = ["--bootstrap-server", broker.bootstrap]
+        watching = subprocess.Popen(
+            [*command, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        assert watching.stderr is not None
+        try:
+            assert watching.stderr.readline() == "\n"
+            assert "has no active members" in watching.stderr.readline()
+        except BaseException:
+            watching.kill()
+            raise
+    try:
+        while "no news: cannot connect" not in watching.stderr.readline():
+            assert watching.poll() is None
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(10) == ExitStatus.INTERRUPTED
+    finally:
+        watching.kill()
+        watching.wait()
+        watching.stderr.close()
 
 
 def test_tools_that_measure_and_tell(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
