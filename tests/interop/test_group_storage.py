@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pkafka.coordination.store import NoNodeError
 from pkafka.coordination.znodes import BrokerRegistration
 from pkafka.coordination.zookeeper import ZooKeeperStore
+from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.delete_groups import DeleteGroupsRequest
 from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pkafka.protocol.messages.list_groups import ListGroupsRequest
+from pkafka.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from pkafka.protocol.messages.sync_group import SyncGroupRequest
 from pkafka.records.builder import build_batch
 from pkafka.server.groups.records import encode_group_key
@@ -318,3 +320,50 @@ def test_groups_of_an_adopted_directory(kafka_classpath: str, zookeeper: ZooKeep
     finally:
         kafka.kill()
         alone.kill()
+
+
+def test_offsets_that_kafka_committed_in_transactions(
+    kafka_classpath: str, zookeeper: ZooKeeper, tmp_path: Path
+) -> None:
+    """A committed one counts, an aborted one never was, and an open one is known to be on its way."""
+    connect = f"{zookeeper.connect}/transactions-{uuid.uuid4().hex[:8]}"
+    settings = {
+        **SETTINGS,
+        "log.dirs": tmp_path / "data",
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.num.partitions": 1,
+    }
+    kafka = KafkaBroker(kafka_classpath, connect, tmp_path / "kafka", overrides=settings)
+    pkafka = Broker(tmp_path / "pkafka", {**settings, "zookeeper.connect": connect, "pkafka.workers": 2})
+    try:
+        _turn(kafka, connect)
+        with talking(kafka.bootstrap) as talk, GroupClient(kafka.bootstrap) as client:
+            talk.create(TOPIC, 3)
+            client.make_topic_of_groups()
+            client.coordinate("g")
+            client.commit("g", {(TOPIC, partition): 1 for partition in range(3)})
+        for partition, end in enumerate(("commit_transaction", "abort_transaction", "")):
+            producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"t{partition}"})
+            consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "g"})
+            producer.init_transactions(30)
+            producer.begin_transaction()
+            offsets = [TopicPartition(TOPIC, partition, 5)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+            if end:
+                getattr(producer, end)(30)
+            consumer.close()
+        kafka.kill()
+        _turn(pkafka, connect)
+        with GroupClient(pkafka.bootstrap) as client:
+            client.coordinate("g")
+            offsets_now = {key: offset for key, (offset, _) in client.offsets("g").items()}
+            assert offsets_now == {(TOPIC, 0): 5, (TOPIC, 1): 1, (TOPIC, 2): 1}
+            topics = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0, 1, 2])]
+            request = OffsetFetchRequest(group_id="g", topics=topics, require_stable=True)
+            [topic] = client.ask(request, 7).topics
+            codes = {one.partition_index: one.error_code for one in topic.partitions}
+            assert codes == {0: 0, 1: 0, 2: ErrorCode.UNSTABLE_OFFSET_COMMIT}
+    finally:
+        kafka.kill()
+        pkafka.kill()
