@@ -206,6 +206,8 @@ def _consumer_properties(flags: Mapping[str, object]) -> dict[str, object]:
                 f"{values['auto.offset.reset']}', please remove one option"
             )
         values["auto.offset.reset"] = "earliest"
+    # Bytes are read, whatever class of Java the file names, as by Kafka's tool.
+    values["key.deserializer"] = values["value.deserializer"] = None
     values.setdefault("client.id", "console-consumer")
     values.setdefault("default.api.timeout.ms", _CONNECT_MS)
     _choose_group(values, flags)

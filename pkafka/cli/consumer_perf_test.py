@@ -123,6 +123,8 @@ def _properties(flags: Mapping[str, object]) -> dict[str, object]:
     values["check.crcs"] = False
     if flags["group"]:
         values["group.id"] = flags["group"]
+    # Bytes are read, whatever class of Java the file names, as by Kafka's tool.
+    values["key.deserializer"] = values["value.deserializer"] = None
     values.setdefault("client.id", "perf-consumer-client")
     values.setdefault("allow.auto.create.topics", "false")  # there would be nothing to measure
     return values

@@ -177,3 +177,23 @@ def test_configs_name_a_topic_that_does_not_exist(capsys: pytest.CaptureFixture[
         args = ["--bootstrap-server", broker.bootstrap, "--describe", "--topic", "nope"]
         assert configs.main.run(args) == ExitStatus.FAILURE
     assert capsys.readouterr().err == "pk-configs: Topic 'nope' does not exist\n"
+
+
+@pytest.mark.parametrize(
+    "command", [console_consumer.main, consumer_perf_test.main], ids=lambda each: str(each.name)
+)
+def test_a_deserializer_of_java_in_a_file_does_not_stop_a_tool_that_reads_bytes(
+    command: KafkaCommand, tmp_path: Path
+) -> None:
+    (tmp_path / "java.properties").write_text("value.deserializer=com.example.AvroDeserializer\n")
+    args = [
+        "--topic",
+        "t",
+        "--consumer.config",
+        "java.properties",
+        "--bootstrap-server",
+        f"127.0.0.1:{free_port()}",
+    ]
+    if command is consumer_perf_test.main:
+        args += ["--messages", "1"]
+    assert command.run(args) == ExitStatus.UNREACHABLE
