@@ -48,7 +48,7 @@ from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import Blob, Handler, Payload, Peer, PeerGone, Reply
 from pkafka.server.lifeline import ChildExit
 from pkafka.server.logs import WorkerLogs
-from pkafka.server.metadata import MetadataCache, MetadataChange
+from pkafka.server.metadata import FULL_UPDATE, MetadataCache
 from pkafka.server.metrics import Metrics
 from pkafka.server.partitions import PartitionKey, Partitions
 from pkafka.server.supervisor import CLEANER, CONTROL, Birth
@@ -117,7 +117,6 @@ class Worker:
             clock=self.clock,
             spawn=self.spawn,
         )
-        self.metadata.on_change(self._metadata_changed)
         self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
         self.worker_peers: dict[int, Peer] = {}
         self.connections: set[ServerConnection] = set()
@@ -450,9 +449,13 @@ class Worker:
         return self._decide(self.partitions.leader_and_isr(request), version)
 
     def _update_metadata(self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> None:
-        self.metadata.apply(
-            decode(UpdateMetadataRequest, CONTROL_REQUEST_VERSIONS["update_metadata"], bytes(blob))
-        )
+        version = CONTROL_REQUEST_VERSIONS["update_metadata"]
+        request = decode(UpdateMetadataRequest, version, bytes(blob))
+        change = self.metadata.apply(request)
+        if request.type != FULL_UPDATE:
+            # Only what the controller says to be deleted: a control process that has just come may not know all topics
+            # yet, and offsets that are gone do not come back.
+            self.groups.offsets.partitions_deleted(change.deleted)
 
     def _stop_replica(
         self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]
@@ -661,9 +664,6 @@ class Worker:
                 self.groups.hosted.begin(key[1])
             else:
                 self.groups.hosted.end(key[1])
-
-    def _metadata_changed(self, change: MetadataChange) -> None:
-        self.groups.offsets.partitions_deleted(change.deleted)
 
     def _offsets_partitions(self) -> int:
         """How many partitions __consumer_offsets has, or is going to have."""

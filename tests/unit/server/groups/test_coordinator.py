@@ -10,6 +10,12 @@ import pytest
 from pkafka.clock import ManualClock
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
+from pkafka.protocol.codec import encode
+from pkafka.protocol.messages.update_metadata import (
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.effects import JoinResult, SyncResult
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
@@ -26,6 +32,8 @@ from pkafka.server.groups.records import (
     partition_of,
 )
 from pkafka.server.groups.states import GroupState
+from pkafka.server.ipc import Peer
+from pkafka.server.metadata import FULL_UPDATE, LEADER_DURING_DELETE
 from pkafka.server.worker import Worker
 from tests.unit.server.workers import Family, until, with_family
 
@@ -562,5 +570,41 @@ def test_a_failed_disk_ends_the_coordination_of_its_groups(tmp_path: Path) -> No
         if isinstance(waiting, asyncio.Future):
             assert (await waiting).error is ErrorCode.NOT_COORDINATOR
         assert hosted.refusal("g") is ErrorCode.NOT_COORDINATOR
+
+    with_family(tmp_path, run, workers=1)
+
+
+def test_only_a_deletion_by_the_controller_takes_offsets_along(tmp_path: Path) -> None:
+    """A full update that lacks a topic comes from somebody who may not know it yet."""
+
+    def tell(worker: Worker, *leaders: int, type: int = 0) -> None:
+        states = [
+            UpdateMetadataPartitionState(
+                partition_index=0, leader=leader, leader_epoch=0, isr=[0], replicas=[0]
+            )
+            for leader in leaders
+        ]
+        topics = [UpdateMetadataTopicState(topic_name="a", topic_id=b"i" * 16, partition_states=states)]
+        request = UpdateMetadataRequest(
+            controller_id=0,
+            controller_epoch=1,
+            type=type,
+            topic_states=topics if states else [],
+            live_brokers=[],
+        )
+        worker._operations["update_metadata"](Peer.__new__(Peer), None, memoryview(encode(request, 8)), [])
+
+    async def run(family: Family) -> None:
+        [worker] = family.workers
+        await family.lead(CONSUMER_OFFSETS_TOPIC, range(50))
+        await until(lambda: worker.groups.hosted.refusal("g") is ErrorCode.NONE)
+        tell(worker, 0)
+        assert worker.groups.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NONE}
+        tell(worker, type=FULL_UPDATE)
+        assert "a" not in worker.metadata.topics
+        assert worker.groups.offsets.committed("g", [A], require_stable=False)[1] == {A: ONE}
+        tell(worker, 0)
+        tell(worker, LEADER_DURING_DELETE)
+        assert worker.groups.offsets.committed("g", [A], require_stable=False)[1] == {A: None}
 
     with_family(tmp_path, run, workers=1)
