@@ -15,7 +15,6 @@ from pkafka.clients.errors import ConnectError, Stage, WakeupError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.fakes.broker import FakeBroker
-from tests.talk import wait_for
 
 LOST = ConnectError(Stage.CONNECT, "h:1", "nobody")
 
