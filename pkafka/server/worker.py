@@ -109,6 +109,7 @@ class Worker:
             logs=self.logs,
             changed=self._partition_changed,
         )
+        self._offsets_partitions_seen = 0
         self.groups = GroupCoordinator(
             CoordinatorSettings.of(self.config),
             group_log=OffsetsLog(self),
@@ -456,6 +457,10 @@ class Worker:
             # Only what the controller says to be deleted: a control process that has just come may not know all topics
             # yet, and offsets that are gone do not come back.
             self.groups.offsets.partitions_deleted(change.deleted)
+            if any(deleted.topic == CONSUMER_OFFSETS_TOPIC for deleted in change.deleted):
+                self._offsets_partitions_seen = 0
+        count = self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC)
+        self._offsets_partitions_seen = max(count, self._offsets_partitions_seen)
 
     def _stop_replica(
         self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]
@@ -666,10 +671,12 @@ class Worker:
                 self.groups.hosted.end(key[1])
 
     def _offsets_partitions(self) -> int:
-        """How many partitions __consumer_offsets has, or is going to have."""
-        return (
-            self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC) or self.config.offsets_topic_num_partitions
-        )
+        """How many partitions __consumer_offsets has, or is going to have.
+
+        Never less than was seen, until the topic is deleted: with another number every group would be looked for, and
+        made, in another partition.
+        """
+        return self._offsets_partitions_seen or self.config.offsets_topic_num_partitions
 
 
 def main(setup: WorkerSetup) -> Callable[[Birth], int]:

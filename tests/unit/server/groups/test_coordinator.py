@@ -574,37 +574,57 @@ def test_a_failed_disk_ends_the_coordination_of_its_groups(tmp_path: Path) -> No
     with_family(tmp_path, run, workers=1)
 
 
+def tell(worker: Worker, topic: str, *leaders: int, type: int = 0) -> None:
+    """An UpdateMetadata with these leaders of a topic's partitions; without any, no topic."""
+    states = [
+        UpdateMetadataPartitionState(
+            partition_index=index, leader=leader, leader_epoch=0, isr=[0], replicas=[0]
+        )
+        for index, leader in enumerate(leaders)
+    ]
+    topics = [UpdateMetadataTopicState(topic_name=topic, topic_id=b"i" * 16, partition_states=states)]
+    request = UpdateMetadataRequest(
+        controller_id=0,
+        controller_epoch=1,
+        type=type,
+        topic_states=topics if states else [],
+        live_brokers=[],
+    )
+    worker._operations["update_metadata"](Peer.__new__(Peer), None, memoryview(encode(request, 8)), [])
+
+
 def test_only_a_deletion_by_the_controller_takes_offsets_along(tmp_path: Path) -> None:
     """A full update that lacks a topic comes from somebody who may not know it yet."""
-
-    def tell(worker: Worker, *leaders: int, type: int = 0) -> None:
-        states = [
-            UpdateMetadataPartitionState(
-                partition_index=0, leader=leader, leader_epoch=0, isr=[0], replicas=[0]
-            )
-            for leader in leaders
-        ]
-        topics = [UpdateMetadataTopicState(topic_name="a", topic_id=b"i" * 16, partition_states=states)]
-        request = UpdateMetadataRequest(
-            controller_id=0,
-            controller_epoch=1,
-            type=type,
-            topic_states=topics if states else [],
-            live_brokers=[],
-        )
-        worker._operations["update_metadata"](Peer.__new__(Peer), None, memoryview(encode(request, 8)), [])
 
     async def run(family: Family) -> None:
         [worker] = family.workers
         await family.lead(CONSUMER_OFFSETS_TOPIC, range(50))
         await until(lambda: worker.groups.hosted.refusal("g") is ErrorCode.NONE)
-        tell(worker, 0)
+        tell(worker, "a", 0)
         assert worker.groups.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NONE}
-        tell(worker, type=FULL_UPDATE)
+        tell(worker, "a", type=FULL_UPDATE)
         assert "a" not in worker.metadata.topics
         assert worker.groups.offsets.committed("g", [A], require_stable=False)[1] == {A: ONE}
-        tell(worker, 0)
-        tell(worker, LEADER_DURING_DELETE)
+        tell(worker, "a", 0)
+        tell(worker, "a", LEADER_DURING_DELETE)
         assert worker.groups.offsets.committed("g", [A], require_stable=False)[1] == {A: None}
+
+    with_family(tmp_path, run, workers=1)
+
+
+def test_groups_stay_where_they_are_whatever_the_metadata_lack_for_a_moment(tmp_path: Path) -> None:
+    async def run(family: Family) -> None:
+        [worker] = family.workers
+        partition_of_group = worker.groups.hosted.partition_of
+        assert partition_of_group("group") == partition_of("group", 50)
+        tell(worker, CONSUMER_OFFSETS_TOPIC, *[0] * 7)
+        assert partition_of_group("group") == partition_of("group", 7)
+        tell(worker, CONSUMER_OFFSETS_TOPIC, type=FULL_UPDATE)
+        assert partition_of_group("group") == partition_of("group", 7)
+        tell(worker, CONSUMER_OFFSETS_TOPIC, *[0] * 7)
+        tell(worker, CONSUMER_OFFSETS_TOPIC, *[LEADER_DURING_DELETE] * 7)
+        assert partition_of_group("group") == partition_of("group", 50)
+        tell(worker, CONSUMER_OFFSETS_TOPIC, *[0] * 3)
+        assert partition_of_group("group") == partition_of("group", 3)
 
     with_family(tmp_path, run, workers=1)
