@@ -194,7 +194,8 @@ class LogCleaner:
     def abort(self, peer: Peer, topic: str, index: int, number: int) -> None:
         """A worker does not want its log cleaned any more."""
         job = self._jobs.get((topic, index))
-        if job is not None and job.peer is peer and job.number == number:
+        # The first word on a round may overtake its number, which a task takes in when it has its turn.
+        if job is not None and job.peer is peer and job.number in (0, number):
             job.is_released = True
             job.stop.set()
 
@@ -301,7 +302,9 @@ class LogCleaner:
             if error.errno not in _TOO_MANY_FILES:
                 outcome[1:] = str(error), True
         except _OwnerLostError:
-            raise
+            # What it answers comes before what it tells later: so a swap that it did not answer has not taken place.
+            if not job.is_released:
+                raise
         except Exception as error:
             # Damage, or a bug, that one log brings to light must not keep the others from being cleaned.
             if not isinstance(error, ApiError):

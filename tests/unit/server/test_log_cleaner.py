@@ -368,6 +368,52 @@ def test_a_worker_that_dies_meanwhile_takes_its_round_along(tmp_path: Path) -> N
     held_up(tmp_path, body)
 
 
+def test_a_worker_that_stops_while_it_is_asked_for_a_swap(tmp_path: Path) -> None:
+    async def body(stage: Stage, log: Log, files: SlowFiles) -> None:
+        (worker,) = stage.family.workers
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def never(*_arguments: Any) -> bool:
+            asked.set_result(None)
+            await asyncio.Event().wait()
+            return True
+
+        worker._operations["replace_segments"] = never
+        files.go_on.set()
+        await asked
+        assert list(log.directory.glob("*.cleaned"))
+        worker.logs.compaction.close()
+        await until(lambda: stage.cleaner._jobs["t", 0].is_released)
+        stage.peers[0].close()
+        await until(lambda: idle(stage))
+        assert not list(log.directory.glob("*.cleaned"))
+        assert size_of(log) == 200
+
+    held_up(tmp_path, body)
+
+
+def test_the_word_that_a_round_is_over_may_come_before_its_number(tmp_path: Path) -> None:
+    async def body(stage: Stage) -> None:
+        log = await compacted_log(stage.family, "t")
+        fill(log)
+        (worker,) = stage.family.workers
+        begin = worker._operations["begin_cleaning"]
+
+        def begin_and_stop(peer: Peer, key: Any, blob: memoryview, fds: list[int]) -> Any:
+            answer = begin(peer, key, blob, fds)
+            asyncio.get_running_loop().call_soon(worker.logs.compaction.close)
+            return answer
+
+        worker._operations["begin_cleaning"] = begin_and_stop
+        stage.cleaner.start()
+        await until(lambda: bool(stage.cleaner._jobs))
+        await until(lambda: idle(stage))
+        assert not list(log.directory.glob("*.cleaned"))
+        assert size_of(log) == 200
+
+    with_stage(tmp_path, body)
+
+
 def test_a_cleaner_that_was_replaced_is_not_waited_for(tmp_path: Path) -> None:
     async def body(stage: Stage, log: Log, _files: SlowFiles) -> None:
         (worker,) = stage.family.workers
