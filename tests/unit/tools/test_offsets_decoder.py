@@ -73,7 +73,9 @@ def test_as_documents_keys_and_values_are_json(tmp_path: Path, capsys: pytest.Ca
         (0, b"\x00\x63", b""),
     ]
     segment.write_bytes(build_batch([(time, key, value, ()) for time, key, value in rows]))
-    assert dump_log.main.run(["--files", str(segment), "--offsets-decoder", "--output", "json"]) == ExitStatus.OK
+    assert (
+        dump_log.main.run(["--files", str(segment), "--offsets-decoder", "--output", "json"]) == ExitStatus.OK
+    )
     found = [row for row in json.loads(capsys.readouterr().out)["rows"] if row["kind"] == "record"]
     assert found[0]["key"] == {"type": "1", "data": {"group": "g", "topic": "t", "partition": 1}}
     assert found[0]["value"]["data"]["offset"] == 7
