@@ -335,12 +335,17 @@ class ConsumerCoordinator:
             topics=subscription.wanted_topics,
         )
         error = None
-        if given.lost:
-            error = self._tell("lost", given.lost)
-            self._keep(given.kept)
-        elif given.revoked is not None:
-            error = self._tell("revoked", given.revoked)
-            self._keep(given.kept)
+        try:
+            if given.lost:
+                error = self._tell("lost", given.lost)
+                self._keep(given.kept)
+            elif given.revoked is not None:
+                error = self._tell("revoked", given.revoked)
+                self._keep(given.kept)
+        except WakeupError:
+            # As in Kafka: the listener was told, and is not told again; what is owned changes with the assignment.
+            self._membership.prepared()
+            raise
         subscription.reset_group_topics()
         self._membership.prepared()
         if error is not None:

@@ -426,6 +426,30 @@ def test_an_assignor_that_moves_too_early_is_refused(group: Group) -> None:
     assert group.broker.count(ApiKey.SYNC_GROUP) == 0
 
 
+def test_a_listener_that_is_woken_up_is_not_told_again(group: Group) -> None:
+    """As seen with Java's consumer: the assignment changes with the next one, which brings nothing."""
+    events: list[tuple[str, int]] = []
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+            events.append(("assigned", len(partitions)))
+
+        def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+            events.append(("revoked", len(partitions)))
+            if len(events) == 2:
+                consumer.wakeup()
+                consumer.commit_sync({T0: 1})
+
+    with joined(group, Listener(), enable_auto_commit=False) as consumer:
+        consumer.enforce_rebalance()
+        with pytest.raises(WakeupError):
+            wait_for(lambda: consumer.poll(10))
+        assert consumer.assignment() == [T0]
+        wait_for(lambda: not consumer.poll(10) and len(events) == 3)
+        assert events == [("assigned", 1), ("revoked", 1), ("assigned", 0)]
+        assert consumer.assignment() == [T0]
+
+
 # -- committed positions ----------------------------------------------------------------------------------------
 
 
