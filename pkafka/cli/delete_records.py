@@ -14,7 +14,8 @@ from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
-    from pkafka.clients.admin.results import ListedOffset, Outcome
+    from pkafka.clients.admin.results import Outcome
+    from pkafka.clients.offsets import ListedOffset
 
 
 @command("pk-delete-records", kafka_failure=0)

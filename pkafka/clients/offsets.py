@@ -1,4 +1,4 @@
-"""A position that a group has stored, or is to store, for a partition."""
+"""Offsets as clients ask for them and store them."""
 
 from typing import NamedTuple
 
@@ -15,3 +15,11 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
+
+
+class ListedOffset(NamedTuple):
+    """An offset that was looked up; all are -1 when there is none."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int

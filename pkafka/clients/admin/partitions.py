@@ -3,9 +3,10 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pkafka.clients.admin.results import ListedOffset, LogDir, Outcome, ReplicaOnDisk, error_outcome
+from pkafka.clients.admin.results import LogDir, Outcome, ReplicaOnDisk, error_outcome
 from pkafka.clients.cluster import Cluster, TopicView
 from pkafka.clients.errors import ClientError
+from pkafka.clients.offsets import ListedOffset
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.schema import Message

@@ -184,14 +184,6 @@ class Reassignment(NamedTuple):
     removing: tuple[int, ...]
 
 
-class ListedOffset(NamedTuple):
-    """An offset that was looked up; all are -1 when there is none."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
-
-
 class ReplicaOnDisk(NamedTuple):
     """One replica in a log directory; sizes in bytes."""
 

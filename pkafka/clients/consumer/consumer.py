@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from pkafka.clients.admin.results import ListedOffset
 from pkafka.clients.cluster import Cluster, TopicView
 from pkafka.clients.config import ConsumerConfig
 from pkafka.clients.config.options import INT_MAX
@@ -41,7 +40,7 @@ from pkafka.clients.consumer.subscription import (
 from pkafka.clients.errors import ClientTimeoutError, ClosedError, Stage
 from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.network_metrics import NetworkMetrics
-from pkafka.clients.offsets import OffsetAndMetadata
+from pkafka.clients.offsets import ListedOffset, OffsetAndMetadata
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_LEADER, TopicPartition

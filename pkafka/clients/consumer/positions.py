@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pkafka.clients.admin.results import ListedOffset
 from pkafka.clients.cluster import Broker, Cluster
 from pkafka.clients.config import ConsumerConfig
 from pkafka.clients.consumer.errors import LogTruncationError
@@ -18,7 +17,7 @@ from pkafka.clients.consumer.futures import RequestFuture
 from pkafka.clients.consumer.network import ConsumerNetwork
 from pkafka.clients.consumer.subscription import EARLIEST, LATEST, Leader, Status, Subscription
 from pkafka.clients.errors import ClientTimeoutError, NoOffsetError, Stage, UnsupportedApiError
-from pkafka.clients.offsets import OffsetAndMetadata
+from pkafka.clients.offsets import ListedOffset, OffsetAndMetadata
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_EPOCH, TopicPartition
 from pkafka.protocol.messages.list_offsets import (
