@@ -19,9 +19,9 @@ from kafka import KafkaConsumer
 from pkafka.clients.admin.client import Admin
 from pkafka.clients.admin.results import NewTopic
 from pkafka.clients.consumer import Consumer, ConsumerRebalanceListener
-from pkafka.clients.consumer.errors import CommitFailedError, RecordDeserializationError
+from pkafka.clients.consumer.errors import CommitFailedError, IllegalStateError, RecordDeserializationError
 from pkafka.clients.consumer.membership import Membership
-from pkafka.clients.errors import NoOffsetError, WakeupError
+from pkafka.clients.errors import ClientTimeoutError, NoOffsetError, WakeupError
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
@@ -792,6 +792,24 @@ def test_offsets_are_looked_up(system: System, talk: Talk, topic: str) -> None:
         assert len(read(consumer, 2)) == 2
         consumer.seek(both[0], OffsetAndMetadata(1, "", 0))
         assert [each.value for each in read(consumer, 1)] == [b"b"]
+
+
+def test_what_does_not_exist_is_answered_as_javas_consumer_answers_it(
+    system: System, talk: Talk, topic: str, group: str
+) -> None:
+    talk.create(topic, 1)
+    nowhere, beyond = TopicPartition(f"{topic}x", 0), TopicPartition(topic, 7)
+    with alone(system, group, allow_auto_create_topics=False) as consumer:
+        with pytest.raises(ClientTimeoutError, match="700ms expired before successfully committing offsets"):
+            consumer.commit_sync({nowhere: 1}, timeout_ms=700)
+        assert consumer.committed([nowhere]) == {nowhere: None}
+        for partition in (nowhere, beyond):
+            with pytest.raises(ClientTimeoutError, match="Failed to get offsets by times in 700ms"):
+                consumer.end_offsets([partition], timeout_ms=700)
+        with pytest.raises(
+            IllegalStateError, match="You can only check the position for partitions assigned"
+        ):
+            consumer.position(beyond)
 
 
 # -- what the user's own code sees ------------------------------------------------------------------------

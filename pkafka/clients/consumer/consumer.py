@@ -264,6 +264,10 @@ class Consumer:
             ApiError: it cannot be looked up.
         """
         with self._call():
+            if self._subscription.get(partition) is None:
+                raise IllegalStateError(
+                    "You can only check the position for partitions assigned to this consumer."
+                )
             wait_ms = self._timeout_ms(timeout_ms)
             deadline_ms = self._net.now_ms + wait_ms
             while True:

@@ -7,6 +7,7 @@ changed is validated first (KIP-320). All of it goes on while poll waits for rec
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -289,11 +290,13 @@ class Positions:
         """Wait until the leaders of partitions are known, or the deadline passes."""
         view = self._cluster.view
         topics = {each.topic for each in partitions if view.leader(each) is None}
-        if topics:
-            left_ms = max(0, deadline_ms - self._net.now_ms)
-            self._cluster.refresh(
-                topics, allow_auto_create=self._config.allow_auto_create_topics, timeout_ms=left_ms
-            )
+        left_ms = deadline_ms - self._net.now_ms
+        if topics and left_ms > 0:
+            # Out of time is for the caller to tell, who knows what was asked.
+            with suppress(ClientTimeoutError):
+                self._cluster.refresh(
+                    topics, allow_auto_create=self._config.allow_auto_create_topics, timeout_ms=left_ms
+                )
 
     # -- validation ---------------------------------------------------------------------------------------
 
