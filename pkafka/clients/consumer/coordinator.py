@@ -182,8 +182,9 @@ class ConsumerCoordinator:
             except Exception as error:
                 log.exception("while closing")
                 failure = error
-            if self._thread is not None:
-                self._thread.close()
+            finally:
+                if self._thread is not None:
+                    self._thread.close()
             try:
                 if self._config.internal_leave_group_on_close:
                     self.leave("the consumer is being closed", deadline_ms)
