@@ -148,3 +148,22 @@ def commit_each(broker: Broker, acknowledged: dict[str, int], offset: int) -> No
             acknowledged[group] = offset
         else:
             assert ErrorCode(code).retriable, ErrorCode(code)
+
+
+def test_groups_do_not_notice_that_the_control_process_dies(broker: Broker) -> None:
+    """Its successor tells the workers everything anew, and knows of no topic at first."""
+    with GroupClient(broker.bootstrap) as client:
+        members = {
+            group: client.settle(group, session_timeout_ms=60_000) for group in map(coordinated_by, range(2))
+        }
+        for _ in range(3):
+            victim = kill(broker, "control")
+            for group, (member, generation) in members.items():
+                assert client.heartbeat(group, member, generation) == 0
+                client.commit(group, {(TOPIC, 0): 7, (TOPIC, 1): 8}, generation=generation, member=member)
+            replaced(broker, victim, "control")
+            with talking(broker.bootstrap) as talk:
+                talk.create(f"after-{victim.pid}")  # by then the successor is at work
+            for group, (member, generation) in members.items():
+                assert client.heartbeat(group, member, generation) == 0
+                assert client.offsets(group) == {(TOPIC, 0): (7, ""), (TOPIC, 1): (8, "")}
