@@ -8,7 +8,7 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from time import perf_counter
@@ -26,7 +26,7 @@ from pkafka.server.delayed import Timer, TimerTask
 from pkafka.server.groups.effects import Answer, Effect, Store, StoreAssignment
 from pkafka.server.groups.group import Group, GroupSettings
 from pkafka.server.groups.loading import LoadedGroup, Replay
-from pkafka.server.groups.offsets import GroupOffsets
+from pkafka.server.groups.offsets import GroupOffsets, PartitionKey
 from pkafka.server.groups.records import encode_group_key, encode_group_value, partition_of
 from pkafka.server.groups.states import GroupState
 from pkafka.server.turns import Turns
@@ -141,8 +141,10 @@ class HostedGroups:
         self.clock = clock
         self._spawn = spawn
         self._owned: dict[int, dict[str, Entry]] = {}
-        self._loading: dict[int, object] = {}
-        """By partition, a token of the loading that is under way."""
+        self._loading: dict[int, set[PartitionKey]] = {}
+        """By partition, what was deleted since its loading began; this one set stands for that one loading."""
+        self.deleted_meanwhile: Callable[[Iterable[PartitionKey]], None] = lambda _deleted: None
+        """Called after a loading with what was deleted while it ran."""
         self._turn_to_load = asyncio.Lock()
         self._resigned = False
         self.counters = GroupCounters()
@@ -196,16 +198,21 @@ class HostedGroups:
         """This broker leads a partition from now on, or still does."""
         if self._resigned or partition in self._owned or partition in self._loading:
             return
-        token = self._loading[partition] = object()
-        self._spawn(self._load(partition, token))
+        deleted = self._loading[partition] = set()
+        self._spawn(self._load(partition, deleted))
 
-    async def _load(self, partition: int, token: object) -> None:
+    def note_deleted(self, deleted: Iterable[PartitionKey]) -> None:
+        """Partitions were deleted: what is being loaded may have offsets of them."""
+        for meanwhile in self._loading.values():
+            meanwhile.update(deleted)
+
+    async def _load(self, partition: int, deleted: set[PartitionKey]) -> None:
         # One after the other: all at once would give the loop's time to each of them in turn, and clients none.
         async with self._turn_to_load:
-            if self._loading.get(partition) is token:
-                await self._load_now(partition, token)
+            if self._loading.get(partition) is deleted:
+                await self._load_now(partition, deleted)
 
-    async def _load_now(self, partition: int, token: object) -> None:
+    async def _load_now(self, partition: int, deleted: set[PartitionKey]) -> None:
         source = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)
         began_s = perf_counter()
         replay = Replay(source)
@@ -216,7 +223,7 @@ class HostedGroups:
                 log.error(
                     "Ignoring a control batch at offset %d of %s: %s", header.base_offset, source, error
                 )
-            if self._loading.get(partition) is not token:
+            if self._loading.get(partition) is not deleted:
                 return
         entries: dict[str, Entry] = {}
         turns = Turns()
@@ -227,12 +234,14 @@ class HostedGroups:
                 # One group that cannot be restored must not keep the others of its partition from their members.
                 log.exception("Group %s of %s cannot be restored", group_id, source)
             await turns.step()
-        if self._loading.get(partition) is not token:
+        if self._loading.get(partition) is not deleted:
             return
         del self._loading[partition]
         self._owned[partition] = entries
         for entry in list(entries.values()):
             self.settle(entry)
+        if deleted:
+            self.deleted_meanwhile(deleted)
         log.log(
             logging.INFO if entries else logging.DEBUG,
             "Finished loading offsets and group metadata from %s in %d milliseconds: %d groups",

@@ -49,6 +49,7 @@ class OffsetKeeper:
 
     def __init__(self, hosted: HostedGroups) -> None:
         self._hosted = hosted
+        hosted.deleted_meanwhile = self.partitions_deleted
 
     def commit(
         self,
@@ -159,6 +160,7 @@ class OffsetKeeper:
         gone = frozenset(deleted)
         if not gone:
             return
+        self._hosted.note_deleted(gone)
         for entry in list(self._hosted.entries()):
             keys = entry.offsets.among(gone)
             if keys:

@@ -438,6 +438,21 @@ def test_deleted_topics_take_their_offsets_along(tmp_path: Path) -> None:
     on_bench(tmp_path, body)
 
 
+def test_topics_that_are_deleted_while_groups_are_loaded(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        bench.commit("g", a=ONE, b=ONE)
+        after = Bench(bench.worker)
+        loading = after.load()
+        for partition in range(PARTITIONS):
+            after.groups.hosted.begin(partition)
+        after.groups.offsets.partitions_deleted([A])
+        await loading
+        assert after.offsets("g") == {B: 1}
+        assert (await bench.records("g"))[-1] == (OffsetKey("g", *A), None)
+
+    on_bench(tmp_path, body)
+
+
 def test_a_deleted_group_is_gone_with_all_that_it_had(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         member = await bench.stable("g")
