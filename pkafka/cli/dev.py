@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, Self, TypeVar
 
@@ -137,14 +137,13 @@ def run(workers: int | None, overrides: tuple[str, ...], command: tuple[str, ...
 def _run_beside(command: tuple[str, ...], bootstrap: str, signals: "_Signals") -> int:
     environment = {**os.environ, "BOOTSTRAP": bootstrap, "PK_BOOTSTRAP_SERVER": bootstrap}
     try:
-        process = subprocess.Popen(command, env=environment)
+        code = signals.run(command, environment)
     except FileNotFoundError:
         output.note(f"pk-dev run: {command[0]}: there is no such command")
         return _COMMAND_NOT_FOUND
     except OSError as error:
         output.note(f"pk-dev run: {command[0]}: {error.strerror}")
         return _COMMAND_NOT_EXECUTABLE
-    code = signals.wait(process)
     return code if code >= 0 else 128 - code
 
 
@@ -153,6 +152,9 @@ class _Signals:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._starting = False
+        self._early: list[int] = []
+        """Signals that came while the command was being started."""
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -163,18 +165,31 @@ class _Signals:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
-    def wait(self, process: "subprocess.Popen[bytes]") -> int:
-        """Wait for the command, which gets the signals meanwhile."""
-        self._process = process
+    def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Run the command, which gets the signals meanwhile, and give its exit code.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        self._starting = True
         try:
-            return process.wait()
+            self._process = subprocess.Popen(command, env=environment)
+        finally:
+            self._starting = False
+        try:
+            for number in self._early:
+                self._process.send_signal(number)
+            return self._process.wait()
         finally:
             self._process = None
 
     def _obey(self, number: int, _frame: FrameType | None) -> None:
-        if self._process is None:
+        if self._process is None and not self._starting:
             raise SystemExit(128 + number)
-        if number != signal.SIGINT:  # a terminal sends Ctrl-C to the command itself
+        if self._process is None:
+            # It may run already, and would be left behind by an exception here.
+            self._early.append(number)
+        elif number != signal.SIGINT:  # a terminal sends Ctrl-C to the command itself
             self._process.send_signal(number)
 
 
