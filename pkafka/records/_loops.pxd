@@ -21,7 +21,7 @@ cpdef Py_ssize_t walk_headers(const unsigned char[::1] data, Py_ssize_t position
 
 @cython.locals(
     position=Py_ssize_t, size=Py_ssize_t, end=Py_ssize_t, stop=Py_ssize_t, index=cython.longlong,
-    raw=cython.ulonglong, byte=cython.ulonglong, ts=cython.ulonglong, offset=cython.ulonglong,
+    raw=cython.ulonglong, byte=cython.ulonglong, ts=cython.ulonglong, offset=cython.ulonglong, delta=cython.longlong,
     timestamp=cython.longlong, ts_safe=cython.ulonglong, records=list,
 )
 cpdef list decode_records(

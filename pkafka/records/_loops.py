@@ -306,9 +306,8 @@ def decode_records(  # noqa: C901 - see the note on top
                 timestamp = base_timestamp + ((ts >> 1) ^ -(ts & 1))
                 if ts > ts_safe:
                     timestamp = wrap64(timestamp)
-            records.append(
-                new(make, (base_offset + ((offset >> 1) ^ -(offset & 1)), timestamp, key, value, headers))
-            )
+            delta = (offset >> 1) ^ -(offset & 1)  # signed, unlike the sum of what it is made of
+            records.append(new(make, (base_offset + delta, timestamp, key, value, headers)))
             index += 1
     except IndexError:
         raise invalid(f"record {index} reaches beyond the end of its batch") from None

@@ -168,6 +168,10 @@ def test_hostile_records_are_refused_by_all(body: bytes) -> None:
     assert agreed(varint.encode(len(body)) + body, 1) == "refused"
 
 
+def test_an_offset_below_the_first_is_read_alike() -> None:
+    agreed(b"\x0c\x00\x00\x01\x01\x01\x00", 1)
+
+
 def test_lengths_that_are_longer_than_they_need_to_be_are_read_like_java_reads_them() -> None:
     body = b"\x00\x80\x00\x80\x00" + LONG_NEGATIVE_ONE + LONG_NEGATIVE_ONE + b"\x80\x00"
     assert agreed(varint.encode(len(body)) + body, 1) == (0, 0, 0, 1, 0)
