@@ -128,6 +128,8 @@ class Cluster:
         self._refresh_wanted = True
         self._refresh_not_before_ms = 0
         self._refresh_failures = 0
+        self._asked_for: frozenset[str] | None = frozenset()
+        """The topics of the last refresh; None for all."""
         self.last_refresh_error: ClientError | None = None
 
     def close(self) -> None:
@@ -311,6 +313,8 @@ class Cluster:
     def keep_fresh(self, topics: Iterable[str] | None, *, allow_auto_create: bool) -> int:
         """Send a metadata request when one is due; never waits.
 
+        After a refresh nothing is asked again for ``retry.backoff.ms``, but for topics that it did not ask for.
+
         Args:
             topics: those to ask for, looked at only when it is time; None for all.
 
@@ -325,14 +329,15 @@ class Cluster:
             return max(1, self._refresh.deadline_ms - now_ms)
         if not self._refresh_wanted and age_left_ms > 0:
             return age_left_ms
-        if now_ms < self._refresh_not_before_ms:
+        wanted = None if topics is None else list(topics)
+        if now_ms < self._refresh_not_before_ms and (self._refresh_failures or not self._asks_more(wanted)):
             return self._refresh_not_before_ms - now_ms
         address = self.any_address()
         wait_ms = self.network.backoff_ms(address)
         if wait_ms:
             return wait_ms
         self._refresh_wanted = False
-        wanted = None if topics is None else list(topics)
+        self._asked_for = None if wanted is None else frozenset(wanted)
         message = _metadata_request(wanted, allow_auto_create=allow_auto_create)
         on_done = partial(self._on_refreshed, of_all=wanted is None)
         pending = self.network.send(address, message, on_done=on_done)
@@ -340,6 +345,9 @@ class Cluster:
             self._refresh = pending
             return max(1, pending.deadline_ms - now_ms)
         return max(1, self._refresh_not_before_ms - now_ms)
+
+    def _asks_more(self, wanted: Iterable[str] | None) -> bool:
+        return self._asked_for is not None and (wanted is None or not self._asked_for.issuperset(wanted))
 
     def _on_refreshed(self, pending: Pending, *, of_all: bool) -> None:
         self._refresh = None

@@ -197,3 +197,21 @@ def test_a_broker_that_is_gone_costs_the_others_nothing() -> None:
     gone = answers[77]
     assert isinstance(gone, ClientError)
     assert gone.retriable
+
+
+def test_a_topic_that_was_not_asked_for_does_not_wait_for_the_back_off() -> None:
+    with (
+        FakeBroker({"a": 1, "b": 1}) as broker,
+        cluster_of(broker.bootstrap, retry_backoff_ms=60_000) as cluster,
+    ):
+
+        def ask(*topics: str) -> int:
+            """How many requests were sent in all, after wanting these topics and polling what is under way."""
+            cluster.want_refresh()
+            cluster.keep_fresh(topics, allow_auto_create=False)
+            while cluster.keep_fresh(topics, allow_auto_create=False) < 59_000:
+                cluster.network.poll(100)
+            return len([request for request in broker.requests if request[0] == ApiKey.METADATA])
+
+        assert [ask(), ask("a"), ask("a", "b"), ask("a", "b"), ask("b")] == [1, 2, 3, 3, 3]
+        assert set(cluster.view.topics) == {"a", "b"}
