@@ -175,11 +175,13 @@ class Pair:
                 timeout_s=60,
             )
 
-    def assert_same(self) -> None:
+    def assert_same(self, *, files: bool = True) -> None:
+        """The same batches; with ``files`` in the same segments too."""
         kafka, pkafka = (self.files(broker) for broker in self.both)
         assert not first_difference(batches_in(pkafka), batches_in(kafka))
-        assert bases_in(pkafka) == bases_in(kafka)
-        assert aborted_in(pkafka) == aborted_in(kafka)
+        if files:
+            assert bases_in(pkafka) == bases_in(kafka)
+            assert aborted_in(pkafka) == aborted_in(kafka)
 
     def close(self) -> None:
         self.kafka.kill()
@@ -281,7 +283,8 @@ def test_both_leave_the_same_records_and_headers(
     assert not first_difference(*seen)
     pair.each(more)
     pair.compacted()
-    pair.assert_same()
+    # Which segments were merged depends on how many rounds each made of what it found at its start.
+    pair.assert_same(files=False)
 
 
 def test_a_log_that_kafka_filled_is_compacted_alike(pair: Pair) -> None:
