@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 Untyped: TypeAlias = Any
 """What kazoo, which has no annotations, hands over."""
 
+_UNSEEN: Final = logging.NullHandler()
 PIPELINE_REQUESTS_MAX: Final = 96  # far below what kazoo's wake-up pipe holds
 _PIPELINE_BYTES_MAX: Final = 4 << 20
 _CLOSE_TIMEOUT_S: Final = 10.0
@@ -457,6 +458,9 @@ def _new_client(hosts: str, timeout_s: float, resume: tuple[int, bytes] | None) 
     from kazoo.client import KazooClient
     from kazoo.handlers.threading import SequentialThreadingHandler
 
+    # What happens to the connection is told by states and errors. Where a program has set up logging it gets kazoo's
+    # lines too; otherwise they are not for standard error, where Python would put them.
+    logging.getLogger("kazoo").addHandler(_UNSEEN)
     handler = SequentialThreadingHandler()
     handler.select = _select
     return KazooClient(

@@ -100,6 +100,16 @@ def test_no_server_is_connection_loss_within_the_time_given(listens: bool) -> No
         assert time.monotonic() - began < 5
 
 
+def test_a_program_without_logging_gets_nothing_of_kazoo_on_standard_error() -> None:
+    program = (
+        "from pkafka.coordination.zookeeper import ZooKeeperStore\n"
+        "try: ZooKeeperStore('127.0.0.1:1', 10_000, connect_timeout_ms=300)\n"
+        "except Exception as error: print(type(error).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert (done.stdout, done.stderr) == ("ConnectionLossError\n", "")
+
+
 def test_a_cut_connection_is_reported_and_survived(
     zookeeper: ZooKeeper, root: ZooKeeperStore, chroot: str
 ) -> None:
