@@ -121,14 +121,18 @@ def _make_topic(common: Mapping[str, object], topic: str, *, is_told: bool) -> N
 
 
 def _lines(found: "Latencies") -> list[str]:
-    # Whole milliseconds, as Kafka's tool has them.
-    shown = ", ".join(f"{name} = {int(found.percentile_ms(at))}" for name, at in _PERCENTILES)
+    shown = ", ".join(f"{name} = {_whole_ms(found, at)}" for name, at in _PERCENTILES)
     return [f"Avg latency: {found.average_ms:.4f} ms", f"Percentiles: {shown}"]
+
+
+def _whole_ms(found: "Latencies", fraction: float) -> int:
+    """A percentile as Kafka's tool has it, in every format."""
+    return int(found.percentile_ms(fraction))
 
 
 def _row(found: "Latencies") -> dict[str, object]:
     return {
         "records": len(found.sorted_ns),
-        "average_ms": found.average_ms,
-        **{f"percentile_{name}_ms": found.percentile_ms(at) for name, at in _PERCENTILES},
+        "average_ms": round(found.average_ms, 4),
+        **{f"percentile_{name}_ms": _whole_ms(found, at) for name, at in _PERCENTILES},
     }
