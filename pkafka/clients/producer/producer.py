@@ -279,7 +279,8 @@ class Producer:
     def close(self, timeout_s: float | None = None) -> None:
         """Send what is left, wait for the outcomes, and end; after ``timeout_s`` fail what is left.
 
-        In a callback it cannot wait: what is left fails at once, as with a time-out of 0.
+        In a callback it cannot wait: what is left fails at once, as with a time-out of 0. Where another thread
+        closes it already, this waits for the same end.
 
         Raises:
             ValueError: a negative time-out.
@@ -287,6 +288,8 @@ class Producer:
         if timeout_s is not None and timeout_s < 0:
             raise ValueError("The timeout cannot be negative.")
         if self._closed:
+            if not self._is_forsaken:
+                self._sender.stop(timeout_s)
             return
         self._closed = True
         _open.discard(self)

@@ -19,6 +19,7 @@ from pkafka.protocol.schema import Message
 from pkafka.records.batch import read_header
 from pkafka.records.reading import read_records
 from tests.fakes.broker import NO_ANSWER, FakeBroker
+from tests.talk import wait_for
 
 KEYS = {"retry.backoff.ms": 5, "reconnect.backoff.ms": 5, "linger.ms": 0}
 
@@ -192,6 +193,28 @@ def test_a_closed_producer_refuses_and_forced_close_fails_what_is_left() -> None
         assert isinstance(future.exception(5), Exception)
         with pytest.raises(ClosedError):
             producer.send("t", b"x")
+
+
+def test_closing_waits_for_the_thread_that_closes_already() -> None:
+    answers = threading.Event()
+    with broker_with(Log()) as broker:
+        answered = broker.handlers[ApiKey.PRODUCE]
+
+        def produce(request: Message, version: int) -> Message | None:
+            answers.wait(10)
+            return answered(request, version)
+
+        broker.handlers[ApiKey.PRODUCE] = produce
+        producer = Producer({"bootstrap.servers": broker.bootstrap, **KEYS})
+        future = producer.send("t", b"x")
+        first = threading.Thread(target=producer.close)
+        first.start()
+        wait_for(lambda: producer._closed)
+        threading.Timer(0.1, answers.set).start()
+        producer.close()
+        assert future.done()
+        first.join()
+        assert future.result(0).offset == 0
 
 
 def test_a_record_larger_than_a_request_is_refused_at_once() -> None:
