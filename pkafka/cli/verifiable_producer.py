@@ -2,14 +2,18 @@
 
 import signal
 from collections.abc import Mapping
+from queue import SimpleQueue
+from threading import Thread
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from pkafka.cli.exit_status import ExitStatus, effective
 from pkafka.cli.options import client_properties, command, require_brokers
 
-_CONNECT_MS = 10_000
+if TYPE_CHECKING:
+    from pkafka.clients.producer import Producer
 
 
 @command("pk-verifiable-producer", kafka_failure=0)
@@ -53,27 +57,42 @@ def main(**flags: object) -> int:
     assert isinstance(prefix, int | None)
     assert isinstance(keys, int | None)
     load = Load(records, per_second, prefix, keys, None if created == -1 else created)
-    stop = _Stop()
     producer = Producer(properties)
+    stop = _Stop(producer)
     try:
         done = produce(producer, str(flags["topic"]), load, emit, is_stopping=lambda: stop.status != 0)
     finally:
-        producer.close()
-    if done.acknowledged < done.sent:
-        return effective(ExitStatus.FAILURE, kafka_says=0)
-    return stop.status
+        stop.end()
+    if stop.status:
+        return stop.status
+    return effective(ExitStatus.FAILURE, kafka_says=0) if done.acknowledged < done.sent else ExitStatus.OK
 
 
 class _Stop:
-    """Lets SIGINT and SIGTERM end the sending; what was sent is told before the program ends."""
+    """Lets SIGINT and SIGTERM close the producer, which may wait for metadata; what was sent is told before the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, producer: "Producer") -> None:
         self.status = 0
+        self._producer = producer
+        self._asked: SimpleQueue[None] = SimpleQueue()
+        self._closer = Thread(target=self._close, name="closer", daemon=True)
+        self._closer.start()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._stop)
 
+    def end(self) -> None:
+        """Close the producer now, and wait until it is."""
+        self._asked.put(None)
+        self._closer.join()
+
     def _stop(self, number: int, _: FrameType | None) -> None:
         self.status = 128 + number
+        # The handler may have interrupted a send with a lock in hand, which close() needs; this queue needs none.
+        self._asked.put(None)
+
+    def _close(self) -> None:
+        self._asked.get()
+        self._producer.close()
 
 
 def _properties(flags: Mapping[str, object]) -> dict[str, object]:

@@ -4,6 +4,7 @@ Not thread-safe, like Kafka's: a call from a second thread is refused. ``wakeup(
 and answers taken in while a call is under way; beside that a thread of the consumer's own sends heartbeats.
 """
 
+import logging
 import re
 import threading
 import time
@@ -37,7 +38,7 @@ from pkafka.clients.consumer.subscription import (
     Mode,
     Subscription,
 )
-from pkafka.clients.errors import ClientTimeoutError, ClosedError, Stage
+from pkafka.clients.errors import ClientTimeoutError, ClosedError, ConnectError, Stage
 from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.offsets import ListedOffset, OffsetAndMetadata
@@ -47,6 +48,8 @@ from pkafka.model import NO_LEADER, TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.consumer.group import Group
+
+log = logging.getLogger(__name__)
 
 _CLOSE_MS: Final = 30_000
 _ITERATION_MS: Final = 1_000
@@ -72,7 +75,8 @@ class Consumer:
     Args:
         config: Kafka's consumer keys (dotted), or the typed form.
         clock: for time-outs.
-        fail_fast: raise at once when no bootstrap server can be reached.
+        fail_fast: raise at once when no bootstrap server can be reached, also from :meth:`poll`; otherwise a warning
+            is logged.
 
     Raises:
         ConfigError: a key has a bad value.
@@ -93,6 +97,7 @@ class Consumer:
         )
         self._interceptors = Interceptors.load(self.config.interceptor_classes, originals)
         self._metrics = make_metrics(self.config, self._clock)
+        self._fail_fast = fail_fast
         self._cluster = Cluster(self.config, clock=self._clock, fail_fast=fail_fast)
         self._cluster.network.measure(NetworkMetrics(self._metrics.registry, "consumer", self._node_of))
         self._net = ConsumerNetwork(self._cluster)
@@ -112,6 +117,7 @@ class Consumer:
         committed = self.config.isolation_level == "read_committed"
         self._distances = Distances(self._subscription, self._metrics, read_committed=committed)
         self._topics_checked = -1
+        self._told_unreachable: set[str] = set()
         self._caller = threading.Lock()
         self._caller_id: int | None = None
         self._closed = False
@@ -589,12 +595,15 @@ class Consumer:
     def _fetch(self, deadline_ms: int, records_max: int) -> list[Chunk]:
         """Whatever there is to read; what else poll does happens on the way."""
         is_last = False
+        if self._fail_fast:
+            self._cluster.known()
         while True:
             self._net.raise_if_woken()
             now_ms = self._net.now_ms
             if self._group is not None:
                 self._group.coordinator.advance(now_ms)
             self._positions.advance(now_ms)
+            self._tell_unreachable()
             self._check_topics()
             self._distances.watch()
             self._fetcher.send_fetches()
@@ -634,6 +643,16 @@ class Consumer:
     def _topics_to_ask_for(self) -> Iterator[str]:
         # A generator: it is looked into only when metadata is asked for, not at every poll.
         yield from self._subscription.topics()
+
+    def _tell_unreachable(self) -> None:
+        """Warn of brokers that metadata could not be had from, of each once until metadata comes again."""
+        error = self._cluster.last_refresh_error
+        if error is None:
+            self._told_unreachable.clear()
+        elif isinstance(error, ConnectError) and error.message not in self._told_unreachable:
+            self._told_unreachable.add(error.message)
+            hint = f" ({error.hint})" if error.hint else ""
+            log.warning("%s%s; still trying", error.message, hint)
 
     def _check_topics(self) -> None:
         """Look at new metadata: ask again for what is not there yet, raise what will not come."""

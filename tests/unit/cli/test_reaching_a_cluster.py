@@ -1,7 +1,10 @@
 """Which brokers a command asks, and what becomes of one that is not there or says nothing: all commands alike."""
 
 import io
+import json
+import signal
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,8 +25,11 @@ from pkafka.cli import (
 )
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.options import KafkaCommand
+from pkafka.protocol.messages.metadata import MetadataRequest
+from pkafka.protocol.schema import Message
 from tests.fakes.broker import FakeBroker
 from tests.sockets import free_port
+from tests.talk import wait_for
 
 PERF = ["--topic", "t", "--num-records", "1", "--record-size", "1", "--throughput", "-1"]
 # Command, arguments, and what Kafka 3.9's own tool ends with when it reaches nobody.
@@ -35,9 +41,12 @@ ALL: list[tuple[KafkaCommand, list[str], int]] = [
     (log_dirs.main, ["--describe"], 1),
     (broker_api_versions.main, [], 1),
     (console_consumer.main, ["--topic", "t"], 0),
+    (console_consumer.main, ["--topic", "t", "--group", "g", "--timeout-ms", "300"], 0),
+    (console_consumer.main, ["--include", "t"], 0),
     (console_producer.main, ["--topic", "t"], 0),
     (producer_perf_test.main, PERF, 0),
     (consumer_perf_test.main, ["--topic", "t", "--messages", "1"], 0),
+    (consumer_perf_test.main, ["--topic", "t", "--messages", "1", "--group", "g"], 0),
 ]
 WITH_FILES: list[tuple[KafkaCommand, list[str], str, str | None]] = [
     (topics.main, ["--list"], "--command-config", None),
@@ -132,6 +141,62 @@ def test_flag_over_property_over_environment_over_file(
         assert asked() == "property"
     line += ["--bootstrap-server", places["flag"]]
     assert asked() == "flag"
+
+
+def running(tool: str, *flags: str) -> "subprocess.Popen[str]":
+    program = f"from pkafka.cli.{tool} import main; main()"
+    command = [sys.executable, "-c", program, "--topic", "t", *flags]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_verifiable_consumer_waits_for_its_brokers_and_says_so_once() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with running("verifiable_consumer", "--group-id", "g", "--bootstrap-server", address) as reading:
+        try:
+            assert reading.stderr is not None
+            said = reading.stderr.readline()
+            with pytest.raises(subprocess.TimeoutExpired):  # it has tried many times since
+                reading.wait(1)
+            reading.send_signal(signal.SIGTERM)
+            told, rest = reading.communicate(timeout=10)
+        finally:
+            reading.kill()
+    assert said.startswith(f"cannot connect to {address}: Connection refused (nothing listens")
+    assert said.endswith("; still trying\n")
+    assert rest == ""
+    assert [json.loads(line)["name"] for line in told.splitlines()] == [
+        "startup_complete",
+        "shutdown_complete",
+    ]
+    assert reading.returncode == ExitStatus.TERMINATED
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_verifiable_producer_that_waits_for_metadata(number: signal.Signals) -> None:
+    with (
+        FakeBroker() as broker,
+        running("verifiable_producer", "--bootstrap-server", broker.bootstrap) as sending,
+    ):
+        try:
+            wait_for(lambda: any(_asks_for_t(message) for _, _, message in list(broker.requests)))
+            sending.send_signal(number)
+            told, said = sending.communicate(timeout=10)
+        finally:
+            sending.kill()
+    events = [json.loads(line) for line in told.splitlines()]
+    assert [each["name"] for each in events] == [
+        "startup_complete",
+        "producer_send_error",
+        "shutdown_complete",
+        "tool_data",
+    ]
+    assert (events[-1]["sent"], events[-1]["acked"]) == (1, 0)
+    assert said == ""
+    assert sending.returncode == 128 + number
+
+
+def _asks_for_t(message: Message) -> bool:
+    return isinstance(message, MetadataRequest) and any(each.name == "t" for each in message.topics or ())
 
 
 def test_a_broker_that_says_nothing_costs_the_timeout(capsys: pytest.CaptureFixture[str]) -> None:
