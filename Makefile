@@ -4,8 +4,10 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 BUILD_INPUTS := pyproject.toml setup.py pkafka/records/_loops.py pkafka/records/_keys.py pkafka/records/_writing.py $(wildcard pkafka/records/_*.pxd) scripts/make-venv.sh
-# Tests that start processes of their own share two cores badly: they run after the others, one at a time.
+# Tests that start processes of their own run after the others, a file at a time in each of a few workers with brokers
+# of their own: they wait for sessions, time-outs and other processes most of the time.
 WITH_PROCESSES := interop or e2e or faults
+IN_WORKERS := -n 4 --dist loadfile
 # Nightly runs go in another order each time; SEED=n repeats one.
 SEED ?= $(shell date +%s)
 
@@ -30,7 +32,7 @@ start: .venv/.run-ready ## A broker in the foreground on localhost:9092, data in
 test: .venv/.test-ready ## Every test that needs no root, within 15 minutes
 	@sh scripts/say-what-tests-lack.sh
 	$(PYTEST) -q -n auto -m "not nightly and not ($(WITH_PROCESSES))"
-	$(PYTEST) -q -m "not nightly and ($(WITH_PROCESSES))"
+	$(PYTEST) -q $(IN_WORKERS) -m "not nightly and ($(WITH_PROCESSES))"
 
 lint: .venv/.test-ready ## Format, lint rules, types, import direction, spelling
 	$(BIN)/ruff format --check .
@@ -45,14 +47,14 @@ format: .venv/.test-ready ## Formats the code and mends what can be mended
 
 interop: .venv/.test-ready ## The same scripts on Apache Kafka and on pkafka
 	@sh scripts/say-what-tests-lack.sh
-	$(PYTEST) -m "interop and not nightly"
+	$(PYTEST) $(IN_WORKERS) -m "interop and not nightly"
 
 bench: .venv/.test-ready ## Apache Kafka and pkafka in turn: every figure, its ratio and its bar (hours; BENCH=--quick for minutes)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults, soak
 	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "not ($(WITH_PROCESSES))" -n auto
-	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "$(WITH_PROCESSES)"
+	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "$(WITH_PROCESSES)" $(IN_WORKERS)
 
 regenerate: .venv/.test-ready ## Files made from the code: coverage of the protocol, completions, man pages
 	$(BIN)/python scripts/regenerate.py
