@@ -389,6 +389,8 @@ def test_watching_shows_the_lag_as_it_grows(
     seen = bytearray()
     read_end, write_end = pty.openpty() if is_terminal else os.pipe()
     command = [
+        "env",
+        "--default-signal=INT",  # which is ignored in what a shell without a terminal runs in the background
         sys.executable,
         "-c",
         OURS,

@@ -441,7 +441,8 @@ def test_members_are_killed(cluster: Cluster, topic: str, group: str, tmp_path: 
             lambda: {message for each in everybody for message in each.seen} == sent, what="every message"
         )
         seen = Counter(message for each in everybody for message in set(each.seen))
-        assert {seen[message] for message in everybody[0].seen} == {1}, "it had committed them"
+        # Whoever came first may have read everything before the others were there.
+        assert {seen[message] for message in everybody[0].seen} <= {1}, "it had committed them"
         kept = Counter(message for each in everybody[2:] for message in each.seen)
         assert set(kept.values()) == {1}
     finally:
