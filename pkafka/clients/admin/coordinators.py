@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pkafka.clients.admin.results import BrokerInfo, Outcome, error_outcome
 from pkafka.clients.cluster import Cluster
-from pkafka.clients.errors import ClientError, UnsupportedApiError
+from pkafka.clients.errors import ClientError, ClientTimeoutError, UnsupportedApiError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.schema import Message
 
@@ -103,14 +103,12 @@ def at_coordinators(
     attempt = 0
     while left:
         left_ms = max(1, deadline_ms - cluster.clock.monotonic_ms())
-        batches: dict[BrokerInfo, list[str]] = {}
-        for key, broker in find_coordinators(cluster, left, key_type, timeout_ms=left_ms).items():
-            if isinstance(broker, ApiError):
-                outcomes[key] = broker
-            else:
-                batches.setdefault(broker, []).append(key)
-        if any(broker.id not in cluster.view.brokers for broker in batches):
-            cluster.refresh(timeout_ms=left_ms)
+        try:
+            batches = _batches(cluster, left, key_type, outcomes, left_ms)
+        except ClientTimeoutError:
+            if not attempt:
+                raise
+            break
         answers = cluster.request_each(
             {broker.id: ask(batch) for broker, batch in batches.items()},
             response_type,
@@ -119,19 +117,43 @@ def at_coordinators(
         )
         for broker, batch in batches.items():
             answer = answers[broker.id]
-            if isinstance(answer, ClientError):
-                outcomes.update(dict.fromkeys(batch, error_outcome(answer)))
-            else:
+            if not isinstance(answer, ClientError):
                 outcomes.update(read(answer, batch, broker))
+            elif not (attempt and isinstance(answer, ClientTimeoutError)):
+                # Why something was asked again says more than that there was no time left for the answer.
+                outcomes.update(dict.fromkeys(batch, error_outcome(answer)))
         left = [key for key in left if key not in outcomes or is_moving(outcomes[key])]
-        if cluster.clock.monotonic_ms() >= deadline_ms:
-            break
         if left:
             cluster.pause(attempt, deadline_ms)
             attempt += 1
+        if cluster.clock.monotonic_ms() >= deadline_ms:
+            break
     for key in left:
         outcomes.setdefault(key, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     return outcomes
+
+
+def _batches(
+    cluster: Cluster,
+    keys: list[str],
+    key_type: CoordinatorType,
+    outcomes: dict[str, Outcome[V]],
+    timeout_ms: int,
+) -> dict[BrokerInfo, list[str]]:
+    """The keys by coordinator; where there is none, the error goes to ``outcomes``.
+
+    Raises:
+        ClientError: no broker can be asked.
+    """
+    batches: dict[BrokerInfo, list[str]] = {}
+    for key, broker in find_coordinators(cluster, keys, key_type, timeout_ms=timeout_ms).items():
+        if isinstance(broker, ApiError):
+            outcomes[key] = broker
+        else:
+            batches.setdefault(broker, []).append(key)
+    if any(broker.id not in cluster.view.brokers for broker in batches):
+        cluster.refresh(timeout_ms=timeout_ms)
+    return batches
 
 
 def _request(key_type: CoordinatorType) -> "FindCoordinatorRequest":
