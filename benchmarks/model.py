@@ -14,7 +14,8 @@ class Figure:
     """One number that a scenario gives for each system and round.
 
     ``bar`` bounds the ratio of pkafka's median to Kafka's: from below where more is better, else from above;
-    ``bar_pure`` stands in its place where the compiled loops are not in use.
+    ``bar_pure`` stands in its place where the compiled loops are not in use. ``floor`` bounds the median itself, on
+    every system: for figures that compare clients.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Figure:
     more_is_better: bool
     bar: float | None = None
     bar_pure: float | None = None
+    floor: float | None = None
 
     def bar_of(self, system: str) -> float | None:
         """The bar for one system."""

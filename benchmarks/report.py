@@ -37,6 +37,8 @@ class Report:
         )
         ratio = self.ratio(figure, system)
         words = "" if ratio is None else f"{ratio:>7.2f}  {_verdict(figure, figure.bar_of(system), ratio)}"
+        if figure.floor is not None:
+            words = f"{'':>7}  {_verdict(figure, figure.floor, median(values))}"
         return f"  {figure.name:<26}{system:<14}{cells}  {figure.unit:<12}{words}"
 
     def ratio(self, figure: Figure, system: str) -> float | None:
@@ -60,6 +62,9 @@ class Report:
         return {
             "about": self.scenario.about,
             "units": {figure.name: figure.unit for figure in self.scenario.figures},
+            "floors": {
+                figure.name: figure.floor for figure in self.scenario.figures if figure.floor is not None
+            },
             "bars": {figure.name: figure.bar for figure in self.scenario.figures if figure.bar is not None},
             "rounds": self.rounds,
             "ratios": ratios,
