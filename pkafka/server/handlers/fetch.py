@@ -9,6 +9,7 @@ comes back from them as (descriptor, position, length). A fetch that finds too l
 """
 
 import asyncio
+import errno
 import os
 import struct
 from collections.abc import Iterable, Sequence
@@ -406,7 +407,12 @@ def _hold(found: Found, held: list[int]) -> Found:
     records = found.records
     if type(records) is not FileRange or not records.length:
         return found
-    fd = os.dup(records.fd)
+    try:
+        fd = os.dup(records.fd)
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        return found._replace(records=_EMPTY)  # these pass; the client asks again
     held.append(fd)
     return found._replace(records=FileRange(fd, records.position, records.length))
 
