@@ -4,7 +4,7 @@ A module says with a fixture ``broker_settings`` what is special about its broke
 asks another broker instead, such as Apache Kafka: then ``broker`` is None.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -83,3 +83,16 @@ def complaints(broker: Broker, said_before: int = 0) -> list[str]:
         return [
             line for line in log if " ERROR " in line or " CRITICAL " in line or line.startswith("Traceback")
         ]
+
+
+@pytest.fixture
+def inherit(talk: Talk) -> Iterator[Callable[..., None]]:
+    """Sets defaults of all brokers, which are gone again after the test."""
+    changed: dict[str, None] = {}
+
+    def change(**settings: object) -> None:
+        changed.update(dict.fromkeys(settings))
+        talk.set_broker(name="", **settings)
+
+    yield change
+    talk.set_broker(name="", **changed)

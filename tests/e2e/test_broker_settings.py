@@ -5,7 +5,7 @@ import re
 import socket
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -52,19 +52,6 @@ def broker_settings() -> dict[str, object]:
 @pytest.fixture
 def broker(own_broker: Broker) -> Broker:
     return own_broker
-
-
-@pytest.fixture
-def inherit(talk: Talk) -> Iterator[Callable[..., None]]:
-    """Sets settings of the broker until the end of the test."""
-    changed: dict[str, None] = {}
-
-    def change(**settings: object) -> None:
-        changed.update(dict.fromkeys(settings))
-        talk.set_broker(name="", **settings)
-
-    yield change
-    talk.set_broker(name="", **changed)
 
 
 # -- what topics inherit --

@@ -2,7 +2,7 @@
 
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +41,6 @@ def broker_settings() -> dict[str, object]:
 @pytest.fixture
 def broker(own_broker: Broker) -> Broker:
     return own_broker
-
-
-@pytest.fixture
-def inherit(talk: Talk) -> Iterator[Callable[..., None]]:
-    """Sets defaults of all brokers, which are gone again after the test."""
-    changed: dict[str, None] = {}
-
-    def change(**settings: object) -> None:
-        changed.update(dict.fromkeys(settings))
-        talk.set_broker(name="", **settings)
-
-    yield change
-    talk.set_broker(name="", **changed)
 
 
 def put(talk: Talk, topic: str, *pairs: tuple[bytes, bytes | None], hours: float = 0) -> None:
