@@ -5,19 +5,19 @@ again, for so many seconds from the first record on, and prints one line of JSON
 process. Bulk ways count records as they come in lists; iterating ways look at the value of each record.
 """
 
-import asyncio
-import json
-import os
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from typing import Any, Final
 
-FIRST_RECORD_S: Final = 60.0
+from benchmarks import client_process
+
 _BULK: Final = 10_000
+_BURST: Final = (
+    500  # what the others get of a poll; counting each record would be a good part of what is measured
+)
 _CONFLUENT_BULK: Final = 1_000  # it is slower with more: they leave the cache
 
-Counts = Iterator[int]
+Counts = Generator[int, None, None]
 
 
 def pkafka_bulk(bootstrap: str, topic: str, partitions: int) -> Counts:
@@ -57,8 +57,13 @@ def confluent_bulk(bootstrap: str, topic: str, partitions: int) -> Counts:
 def confluent_poll(bootstrap: str, topic: str, partitions: int) -> Counts:
     """``poll()``, message by message."""
     for consumer in _confluent(bootstrap, topic, partitions):
-        message = consumer.poll(1.0)
-        yield int(message is not None and message.error() is None and len(message.value()) > 0)
+        count = 0
+        for _ in range(_BURST):
+            message = consumer.poll(1.0)
+            if message is None:
+                break  # the end of the topic
+            count += message.error() is None and len(message.value()) > 0
+        yield count
 
 
 def _confluent(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
@@ -79,14 +84,10 @@ def _confluent(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
     ]
     ends = [consumer.get_watermark_offsets(each, timeout=30)[1] for each in begin]
     consumer.assign(begin)
-    polls = 0
     try:
         while True:
             yield consumer
-            polls += 1
-            if polls % 64 == 0 and all(
-                at.offset >= end for at, end in zip(consumer.position(begin), ends, strict=True)
-            ):
+            if all(at.offset >= end for at, end in zip(consumer.position(begin), ends, strict=True)):
                 consumer.assign(begin)
     finally:
         consumer.close()
@@ -125,17 +126,24 @@ def _kafka_python(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
         consumer.close()
 
 
-async def aiokafka_bulk(bootstrap: str, topic: str, partitions: int) -> AsyncIterator[int]:
+async def aiokafka_bulk(bootstrap: str, topic: str, partitions: int) -> AsyncGenerator[int, None]:
     """``getmany()``."""
     async for consumer in _aiokafka(bootstrap, topic, partitions):
         found = await consumer.getmany(timeout_ms=1_000, max_records=_BULK)
         yield sum(map(len, found.values()))
 
 
-async def aiokafka_poll(bootstrap: str, topic: str, partitions: int) -> AsyncIterator[int]:
+async def aiokafka_poll(bootstrap: str, topic: str, partitions: int) -> AsyncGenerator[int, None]:
     """``getone()``."""
     async for consumer in _aiokafka(bootstrap, topic, partitions):
-        yield int(len((await consumer.getone()).value) > 0)
+        count = 0
+        ends = {
+            each: consumer.highwater(each) for each in consumer.assignment()
+        }  # None before the first fetch
+        left = sum([end - await consumer.position(each) if end else 1 for each, end in ends.items()])
+        for _ in range(min(_BURST, left)):
+            count += len((await consumer.getone()).value) > 0
+        yield count
 
 
 async def _aiokafka(bootstrap: str, topic: str, partitions: int) -> AsyncIterator[Any]:
@@ -147,12 +155,10 @@ async def _aiokafka(bootstrap: str, topic: str, partitions: int) -> AsyncIterato
     consumer.assign(assigned)
     await consumer.seek_to_beginning()
     ends = await consumer.end_offsets(assigned)
-    polls = 0
     try:
         while True:
             yield consumer
-            polls += 1
-            if polls % 64 == 0 and all([await consumer.position(each) >= ends[each] for each in assigned]):
+            if all([await consumer.position(each) >= ends[each] for each in assigned]):
                 await consumer.seek_to_beginning()
     finally:
         await consumer.stop()
@@ -173,58 +179,10 @@ WAYS: Final[dict[str, Callable[[str, str, int], Any]]] = {
 }
 
 
-class _Count:
-    """Counts for so many seconds from the first record on."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._latest = time.perf_counter() + FIRST_RECORD_S
-        self._begin = self._cpu = 0.0
-        self._records = 0
-
-    def add(self, records: int) -> bool:
-        """Take note of records; returns whether there is time for more."""
-        now = time.perf_counter()
-        if not self._begin:
-            if now > self._latest:
-                raise TimeoutError("no record came")
-            if records:
-                self._begin, self._cpu = now, time.process_time()
-                self._latest = now + self._seconds
-            return True
-        self._records += records
-        return now < self._latest
-
-    def line(self) -> str:
-        """What was counted, as JSON."""
-        return json.dumps(
-            {
-                "records": self._records,
-                "seconds": time.perf_counter() - self._begin,
-                "cpu_s": time.process_time() - self._cpu,
-            }
-        )
-
-
-async def _count_async(counts: AsyncIterator[int], count: _Count) -> None:
-    async for records in counts:
-        if not count.add(records):
-            return
-
-
 def main() -> None:
     """Run one of :data:`WAYS` in this process."""
     way, bootstrap, topic, partitions, seconds = sys.argv[1:]
-    count = _Count(float(seconds))
-    counts = WAYS[way](bootstrap, topic, int(partitions))
-    if isinstance(counts, AsyncIterator):
-        asyncio.run(_count_async(counts, count))
-    else:
-        for records in counts:
-            if not count.add(records):
-                break
-    print(count.line(), flush=True)
-    os._exit(0)  # the line is the result; how long a client takes to close is not measured
+    client_process.count(WAYS[way](bootstrap, topic, int(partitions)), float(seconds), finish=False)
 
 
 if __name__ == "__main__":

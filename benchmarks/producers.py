@@ -6,19 +6,17 @@ seconds of the process. Every client has its own defaults, but for what keeps it
 hand lists over, the others one record after the other.
 """
 
-import asyncio
-import json
-import os
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from typing import Any, Final
+
+from benchmarks import client_process
 
 _LIST: Final = 1_000
 _BURST: Final = 1_000
 _QUEUE: Final = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 512_000}
 
-Counts = Iterator[int]
+Counts = Generator[int, None, None]
 """How many more were handed over; the end of the iterator is the end of the sending."""
 
 
@@ -103,7 +101,7 @@ def kafka_python_send(bootstrap: str, topic: str, value: bytes) -> Counts:
         producer.flush()
 
 
-async def aiokafka_send(bootstrap: str, topic: str, value: bytes) -> AsyncIterator[int]:
+async def aiokafka_send(bootstrap: str, topic: str, value: bytes) -> AsyncGenerator[int, None]:
     """``send()``, record by record, with a wait for the last of a burst now and then."""
     from aiokafka import AIOKafkaProducer
 
@@ -117,7 +115,7 @@ async def aiokafka_send(bootstrap: str, topic: str, value: bytes) -> AsyncIterat
             await producer.flush()
 
 
-async def aiokafka_bulk(bootstrap: str, topic: str, value: bytes) -> AsyncIterator[int]:
+async def aiokafka_bulk(bootstrap: str, topic: str, value: bytes) -> AsyncGenerator[int, None]:
     """Batches filled by hand, sent as they are."""
     from aiokafka import AIOKafkaProducer
 
@@ -147,55 +145,10 @@ WAYS: Final[dict[str, Callable[[str, str, bytes], Any]]] = {
 }
 
 
-class _Count:
-    """Counts from the second step on: the first one finds the cluster."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._records = 0
-        self._begin = self._cpu = 0.0
-
-    def add(self, records: int) -> bool:
-        """Count what a step handed over; whether to go on."""
-        now = time.perf_counter()
-        if not self._begin:
-            self._begin, self._cpu = now, time.process_time()
-            return True
-        self._records += records
-        return now - self._begin < self._seconds
-
-    def line(self) -> str:
-        """What there is to tell once everything is acknowledged."""
-        return json.dumps(
-            {
-                "records": self._records,
-                "seconds": time.perf_counter() - self._begin,
-                "cpu_seconds": time.process_time() - self._cpu,
-            }
-        )
-
-
-async def _count_async(counts: AsyncIterator[int], count: _Count) -> None:
-    async for records in counts:
-        if not count.add(records):
-            break
-    await counts.aclose()  # type: ignore[attr-defined] # a generator: its end flushes
-
-
 def main() -> None:
     """Run one of :data:`WAYS` in this process."""
     way, bootstrap, topic, record_bytes, seconds = sys.argv[1:]
-    count = _Count(float(seconds))
-    counts = WAYS[way](bootstrap, topic, bytes(int(record_bytes)))
-    if isinstance(counts, AsyncIterator):
-        asyncio.run(_count_async(counts, count))
-    else:
-        for records in counts:
-            if not count.add(records):
-                break
-        counts.close()
-    print(count.line(), flush=True)
-    os._exit(0)  # the line is the result; how long a client takes to close is not measured
+    client_process.count(WAYS[way](bootstrap, topic, bytes(int(record_bytes))), float(seconds), finish=True)
 
 
 if __name__ == "__main__":
