@@ -88,6 +88,8 @@ def main(**flags: object) -> None:
         rebalances = None
         if consumer.config.group_id is None:
             _assign(consumer, str(flags["topic"]))
+        else:
+            consumer.partitions_for(str(flags["topic"]))  # names of columns are for rows that may come
         if is_text and not flags["hide_header"]:
             line(("time, threadId, " if is_detailed else "start.time, end.time, ") + _COLUMNS)
         if consumer.config.group_id is not None:

@@ -85,6 +85,16 @@ def test_a_port_where_nobody_listens_is_status_3_at_once(
     )
 
 
+@pytest.mark.parametrize("group", [[], ["--group", "g"]], ids=["alone", "group"])
+def test_nothing_is_measured_where_nobody_listens(
+    group: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    args = ["--topic", "t", "--messages", "1", *group, "--bootstrap-server", address]
+    assert consumer_perf_test.main.run(args) == ExitStatus.UNREACHABLE
+    assert capsys.readouterr().out == ""
+
+
 @each_command
 def test_compat_gives_kafkas_status(
     command: KafkaCommand, args: list[str], kafkas_status: int, monkeypatch: pytest.MonkeyPatch
