@@ -19,7 +19,7 @@ complete -c pk-console-consumer -l filter -x -d 'Only records with key=TEXT, val
 complete -c pk-console-consumer -l isolation-level -x -a 'read_uncommitted read_committed' -d 'Default read_uncommitted.'
 complete -c pk-console-consumer -l command-config -l consumer.config -r -F -d 'Properties file.'
 complete -c pk-console-consumer -l command-property -l consumer-property -x -d 'Wins over the file.'
-complete -c pk-console-consumer -l formatter -x -d 'Default, Logging or NoOp formatter; those of Kafka for its internal topics.'
+complete -c pk-console-consumer -l formatter -x -d 'Default, Logging or NoOp formatter; Kafka\'s for its internal topics; module.Class of Python.'
 complete -c pk-console-consumer -l formatter-config -r -F -d 'Properties file for the formatter.'
 complete -c pk-console-consumer -l property -l formatter-property -x -d 'For the formatter: print.key, print.timestamp, key.separator, ...'
 complete -c pk-console-consumer -l key-deserializer -x -d 'How to show keys.'

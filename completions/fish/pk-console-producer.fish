@@ -8,7 +8,7 @@ complete -c pk-console-producer -l command-config -l producer.config -r -F -d 'P
 complete -c pk-console-producer -l command-property -l producer-property -x -d 'Wins over the file.'
 complete -c pk-console-producer -l property -l reader-property -x -d 'For the reader: parse.key, key.separator, parse.headers, null.marker, ...'
 complete -c pk-console-producer -l reader-config -r -F -d 'Properties file for the reader.'
-complete -c pk-console-producer -l line-reader -x -d 'Only LineMessageReader.'
+complete -c pk-console-producer -l line-reader -x -d 'What reads standard input: LineMessageReader, or module.Class of Python.'
 complete -c pk-console-producer -l input -x -a 'text jsonl' -d 'What lines are: text for --line-reader, or what pk-console-consumer --output jsonl writes.'
 complete -c pk-console-producer -l sync -d 'Wait for every record.'
 complete -c pk-console-producer -l compression-codec -x -d 'none, gzip, snappy, lz4 or zstd; gzip without a value.'

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pkafka.clients.cluster import TopicView
     from pkafka.clients.consumer import Chunk, Consumer
     from pkafka.tools.console import ShownRecord
+    from pkafka.tools.console_plugins import UserFormatter
     from pkafka.tools.coordinator_records import Formatter
     from pkafka.tools.record_filter import Condition
 
@@ -96,7 +97,7 @@ _CREATION_POLL_S: Final = 0.05
     "--formatter",
     default="DefaultMessageFormatter",
     metavar="CLASS",
-    help="Default, Logging or NoOp formatter; those of Kafka for its internal topics.",
+    help="Default, Logging or NoOp formatter; Kafka's for its internal topics; module.Class of Python.",
 )
 @click.option("--formatter-config", metavar="FILE", help="Properties file for the formatter.")
 @click.option(
@@ -123,8 +124,9 @@ def main(**flags: object) -> int:
         stopper = _Stopper(consumer)
         try:
             _read(consumer, flags, printer, stopper)
-            printer.close()
+            printer.end()
         finally:
+            printer.close()
             sys.stdout.flush()
             output.note(f"Processed a total of {printer.count} messages")
     if flags["enable_systest_events"]:
@@ -276,7 +278,6 @@ class _Printer:
         """Where it is within the chunk that is being printed: what comes before this offset was shown."""
         self._form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
         self._skip_errors = bool(flags["skip_message_on_error"])
-        self._is_silent, self._special = _formatter(str(flags["formatter"]))
         properties = load_properties(str(flags["formatter_config"])) if flags["formatter_config"] else {}
         pairs = flags["formatter_property"]
         assert isinstance(pairs, tuple)
@@ -284,6 +285,9 @@ class _Printer:
         for part in ("key", "value"):
             if flags[f"{part}_deserializer"]:
                 properties[f"{part}.deserializer"] = str(flags[f"{part}_deserializer"])
+        named = str(flags["formatter"])
+        self._special = _formatter(named, properties)
+        self._is_silent = self._special is None and named.endswith(_SILENT_FORMATTER)
         self._formatter: RecordFormatter = RecordFormatter(properties)
         self._document = JsonList("records")
         self._wanted = _condition(flags["filters"])
@@ -292,6 +296,7 @@ class _Printer:
         """Print the records of a chunk, at most so many."""
         from pkafka.clients.serialization import SerializationError
         from pkafka.tools.console import ShownRecord
+        from pkafka.tools.console_plugins import PluginError
 
         self.position = (chunk.partition, chunk.offsets[0])
         if records_max is not None and records_max < len(chunk):
@@ -316,20 +321,26 @@ class _Printer:
             if self._is_silent:
                 continue
             try:
-                self._print(chunk.partition.topic, shown)
-            except SerializationError as error:
+                self._print(chunk, shown)
+            except (SerializationError, PluginError) as error:
                 if not self._skip_errors:
                     raise CommandError(
                         f"Error processing message, terminating consumer process: {error}", kafka_status=1
                     ) from error
                 output.note(f"Error processing message, skipping this message: {error}")
 
-    def _print(self, topic: str, record: "ShownRecord") -> None:
+    def _print(self, chunk: "Chunk", record: "ShownRecord") -> None:
+        topic = chunk.partition.topic
         if self._form is OutputFormat.TEXT:
-            if self._special is not None:
+            if self._special is None:
+                output.raw(self._formatter.format(record, topic))
+            elif callable(self._special):
                 output.raw(self._special(record.key, record.value))
             else:
-                output.raw(self._formatter.format(record, topic))
+                from pkafka.clients.consumer import ConsumerRecord
+
+                found = ConsumerRecord(topic, *record, leader_epoch=chunk.leader_epoch)
+                self._special.write(found, sys.stdout.buffer)
             return
         row = {
             "topic": topic,
@@ -346,10 +357,15 @@ class _Printer:
         else:
             output.raw(to_json(row).encode() + b"\n")
 
-    def close(self) -> None:
+    def end(self) -> None:
         """End the JSON document."""
         if self._form is OutputFormat.JSON:
             self._document.close({})
+
+    def close(self) -> None:
+        """Close a formatter of the user's."""
+        if self._special is not None and not callable(self._special):
+            self._special.close()
 
 
 def _condition(filters: object) -> "Condition | None":
@@ -369,25 +385,23 @@ def _condition(filters: object) -> "Condition | None":
         raise click.UsageError(f"--filter: {error}") from error
 
 
-def _formatter(name: str) -> "tuple[bool, Formatter | None]":
-    """Whether a formatter prints nothing, and what it is if it is one of the internal topics.
+def _formatter(name: str, properties: Mapping[str, str]) -> "Formatter | UserFormatter | None":
+    """What prints records, if it is neither the default nor the silent one: Kafka's for an internal topic, or a user's.
 
     Raises:
-        CommandError: there is none of that name.
+        ConfigError, PluginError: there is none of that name, or it cannot be made.
     """
     package, _, short = name.rpartition(".")
     if package in _PACKAGES and short in (*_PLAIN_FORMATTERS, _SILENT_FORMATTER):
-        return short == _SILENT_FORMATTER, None
+        return None
     from pkafka.tools.coordinator_records import formatter
 
     found = formatter(name)
-    if found is None:
-        known = ", ".join((*_PLAIN_FORMATTERS, _SILENT_FORMATTER))
-        raise CommandError(
-            f"--formatter {name}: only {known} and those of Kafka's internal topics exist here",
-            status=ExitStatus.USAGE,
-        )
-    return False, found
+    if found is not None:
+        return found
+    from pkafka.tools.console_plugins import UserFormatter
+
+    return UserFormatter(name, properties)
 
 
 def _json_bytes(data: bytes | None) -> object:

@@ -3,8 +3,9 @@
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
@@ -19,7 +20,11 @@ from pkafka.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from pkafka.clients.producer import Producer, RecordMetadata
+    from pkafka.clients.producer import ProducerRecord, RecordMetadata
+    from pkafka.tools.console import JsonReader, LineReader
+    from pkafka.tools.console_plugins import UserReader
+
+_T = TypeVar("_T")
 
 # Flag: (key of the producer, default), which counts only where neither a property nor the file has the key.
 _FLAGS: Final[dict[str, tuple[str, str]]] = {
@@ -65,7 +70,7 @@ _PROBE_MS: Final = 10_000
     "--line-reader",
     default="org.apache.kafka.tools.LineMessageReader",
     metavar="CLASS",
-    help="Only LineMessageReader.",
+    help="What reads standard input: LineMessageReader, or module.Class of Python.",
 )
 @click.option(
     "--input",
@@ -95,21 +100,9 @@ _PROBE_MS: Final = 10_000
 @click.option("--socket-buffer-size", metavar="N", help="Socket send buffer (102400).")
 def main(**flags: object) -> None:
     """Send lines of standard input as records."""
-    from pkafka.clients.properties import load_properties
-    from pkafka.tools.console import JsonReader, LineReader
-
-    if str(flags["line_reader"]).rpartition(".")[2] not in (
-        "LineMessageReader",
-        "ConsoleProducer$LineMessageReader",
-    ):
-        raise CommandError(f"--line-reader {flags['line_reader']}: only LineMessageReader exists here")
     topic = str(flags["topic"])
     properties = _producer_properties(flags)
-    reader_properties = load_properties(str(flags["reader_config"])) if flags["reader_config"] else {}
-    pairs = flags["reader_property"]
-    assert isinstance(pairs, tuple)
-    reader_properties.update(parse_assignments(pairs, option="--property"))
-    reader = JsonReader() if flags["input_format"] == "jsonl" else LineReader(reader_properties)
+    reader = _reader(flags)
     _check_reachable(properties)
 
     from pkafka.clients.producer import Producer
@@ -122,22 +115,53 @@ def main(**flags: object) -> None:
             output.note(f"Error when sending message to topic {topic}: {error}")
 
     with _Leaving() as leaving, Producer(properties) as producer:
-        for line in leaving.lines(sys.stdin.buffer):
-            record = reader.read(line)
-            sent = producer.send(
-                topic,
-                record.value,
-                record.key,
-                partition=record.partition,
-                timestamp_ms=record.timestamp_ms,
-                headers=record.headers,
-                callback=None if flags["sync"] else note_failure,
-            )
+        for record in _records(reader, topic, leaving):
+            sent = producer.send(record, callback=None if flags["sync"] else note_failure)
             if flags["sync"]:
                 sent.result()
-        _finish(producer)
+        producer.flush()
     if failures:
         raise CommandError(f"{len(failures)} record(s) could not be sent: {failures[0]}")
+
+
+def _reader(flags: Mapping[str, object]) -> "LineReader | JsonReader | UserReader":
+    """What makes records of standard input.
+
+    Raises:
+        ConfigError, PluginError, click.UsageError: it cannot be made.
+    """
+    from pkafka.clients.properties import load_properties
+    from pkafka.tools.console import JsonReader, LineReader
+    from pkafka.tools.console_plugins import UserReader, is_line_reader
+
+    name = str(flags["line_reader"])
+    properties = load_properties(str(flags["reader_config"])) if flags["reader_config"] else {}
+    pairs = flags["reader_property"]
+    assert isinstance(pairs, tuple)
+    properties.update(parse_assignments(pairs, option="--property"))
+    is_jsonl = flags["input_format"] == "jsonl"
+    if is_line_reader(name):
+        return JsonReader() if is_jsonl else LineReader(properties)
+    if is_jsonl:
+        raise click.UsageError("--input jsonl has a reader of its own, and needs no --line-reader")
+    return UserReader(name, {"topic": str(flags["topic"]), **properties})
+
+
+def _records(
+    reader: "LineReader | JsonReader | UserReader", topic: str, leaving: "_Leaving"
+) -> "Iterator[ProducerRecord]":
+    from pkafka.clients.producer import ProducerRecord
+    from pkafka.tools.console_plugins import UserReader
+
+    if isinstance(reader, UserReader):
+        with closing(reader):
+            yield from leaving.reading(reader.read(sys.stdin.buffer))
+        return
+    for line in _lines(leaving.reading(sys.stdin.buffer)):
+        key, value, headers, partition, timestamp_ms = reader.read(line)
+        yield ProducerRecord(
+            topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+        )
 
 
 class _Leaving:
@@ -160,30 +184,24 @@ class _Leaving:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def lines(self, source: Iterable[bytes]) -> Iterable[bytes]:
-        """The lines of standard input, until a signal comes."""
-        return _lines(self._read(source))
-
-    def _read(self, source: Iterable[bytes]) -> Iterator[bytes]:
-        lines = iter(source)
+    def reading(self, source: Iterable[_T]) -> Iterator[_T]:
+        """What a source gives, until a signal comes."""
+        items = iter(source)
         while True:
             self._is_reading = True
             if self._status is not None:
-                raise click.exceptions.Exit(self._status)
-            line = next(lines, None)
+                raise SystemExit(self._status)
+            item = next(items, None)
             self._is_reading = False
-            if line is None:
+            if item is None:
                 return
-            yield line
+            yield item
 
     def _obey(self, number: int, _frame: FrameType | None) -> None:
         again, self._status = self._status is not None, 128 + number
         if self._is_reading or again:
-            raise click.exceptions.Exit(self._status)
-
-
-def _finish(producer: "Producer") -> None:
-    producer.flush()
+            # No Exception, which a reader of the user's might take for its own.
+            raise SystemExit(self._status)
 
 
 def _producer_properties(flags: Mapping[str, object]) -> dict[str, object]:

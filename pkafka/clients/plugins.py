@@ -1,7 +1,7 @@
 """Objects of a user's own that a client works with: serializers, partitioners, assignors, interceptors, reporters.
 
-A configuration names them by class (``package.module.Class``, or Kafka's own name for what Kafka has built in), or
-holds the class or a ready object itself.
+A configuration names them by class (``package.module.Class`` or ``package.module:Class``, or Kafka's own name for what
+Kafka has built in), or holds the class or a ready object itself.
 """
 
 import importlib
@@ -95,16 +95,16 @@ def close_quietly(plugin: object) -> None:
 def _class_of(key: str, name: str, built_in: Mapping[str, type[Any]]) -> type[Any]:
     name = name.strip()
     simple = name.rpartition(".")[2].rpartition("$")[2]
-    if name.startswith(_JAVA) or "." not in name:
+    if name.startswith(_JAVA) or not ("." in name or ":" in name):
         found = built_in.get(simple)
         if found is None:
             known = f"; known by a Java name: {', '.join(built_in)}" if built_in else ""
             raise ConfigError(key, f"is not a class here, write package.module.Class{known}", name)
         return found
-    module, _, attribute = name.rpartition(".")
+    module, _, attribute = name.rpartition(":" if ":" in name else ".")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever the module does while it is imported
         raise ConfigError(key, f"cannot be found: {error}", name) from error
     if not isinstance(found, type):
         raise ConfigError(key, "is not a class", name)

@@ -180,7 +180,7 @@ def _offsets_partition(group: str) -> int:
         (("--group", "a", "--consumer-property", "group.id=b"), "do not match. Detected group ids: 'a', 'b'"),
         (("--group", "a", "--partition", "0"), "Options group and partition cannot be specified together."),
         (("--offset", "1"), "The partition is required when offset is specified."),
-        (("--formatter", "Nonsense"), "--formatter Nonsense: only"),
+        (("--formatter", "Nonsense"), "--formatter=Nonsense: is not a class here"),
     ],
 )
 def test_what_cannot_be_is_said(wrong: tuple[str, ...], message: str) -> None:
