@@ -8,8 +8,9 @@ import click
 
 from pkafka.cli import consumer_groups_changes as changes
 from pkafka.cli import consumer_groups_text as text
+from pkafka.cli.consumer_groups_gauges import group_gauges, lag_gauges
 from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
-from pkafka.cli.options import Common, command, connection_options, exclude, parse_duration_ms
+from pkafka.cli.options import Common, command, exclude, metered_connection_options, parse_duration_ms
 from pkafka.cli.output import OutputFormat, Table, choose_format, note
 from pkafka.errors import ApiError, ErrorCode
 
@@ -38,7 +39,7 @@ _OFFSET_COLUMNS: Final = (
 
 
 @command("pk-consumer-groups", error_text=f"\nError: {_FAILED}", kafka_failure=0)
-@connection_options
+@metered_connection_options
 @click.option("--list", is_flag=True, help="List all consumer groups.")
 @click.option("--describe", is_flag=True, help="Show offsets and lag, members or the state of groups.")
 @click.option("--delete", is_flag=True, help="Delete groups without members.")
@@ -104,6 +105,8 @@ def main(common: Common, **flags: object) -> int:
     """List, describe and delete consumer groups, and change their offsets."""
     given = Flags(**flags)  # type: ignore[arg-type]
     _check(given)
+    if common.output is OutputFormat.PROMETHEUS and (not given.describe or given.watch is not None):
+        raise click.UsageError("--output prometheus is for --describe, without --watch")
     if given.reset_offsets and not given.dry_run and not given.execute:
         note(_WITHOUT_EXECUTE)
     with common.admin() as admin:
@@ -253,8 +256,10 @@ def _describe(admin: "Admin", common: Common, flags: Flags) -> Report:
     group_ids = chosen_groups(admin, common, flags)
     report = Report("groups")
     if flags.members or flags.state is not None:
-        for group in describe(admin, group_ids, timeout_ms=common.timeout_ms).values():
+        groups = describe(admin, group_ids, timeout_ms=common.timeout_ms).values()
+        for group in groups:
             (_add_members if flags.members else _add_state)(report, group, flags)
+        report.gauges = group_gauges(groups)
         return report
     lags = measure_lag(
         admin,
@@ -262,16 +267,20 @@ def _describe(admin: "Admin", common: Common, flags: Flags) -> Report:
         read_committed=flags.isolation_level == "read_committed",
         timeout_ms=common.timeout_ms,
     )
+    if flags.only_lagging:
+        lags = {group_id: lag.lagging() for group_id, lag in lags.items()}
     for lag in lags.values():
         _add_offsets(report, lag, flags)
+    report.gauges = [
+        *lag_gauges(lags.values()),
+        *group_gauges([each.description for each in lags.values()]),
+    ]
     flat = [row for group in report.rows for row in _flat(group)]
     report.tables = [Table(flat, _OFFSET_COLUMNS)]
     return report
 
 
 def _add_offsets(report: Report, group: "GroupLag", flags: Flags) -> None:
-    if flags.only_lagging:
-        group = group._replace(partitions=tuple(each for each in group.partitions if each.lag != 0))
     if _exists(report, group.description) and group.partitions:
         report.table(text.offset_lines(group))
     report.rows.append(

@@ -7,7 +7,7 @@ import click
 
 from pkafka.cli.exit_status import ExitStatus, effective
 from pkafka.cli.options import Common
-from pkafka.cli.output import OutputFormat, Table, View, choose_format, note
+from pkafka.cli.output import Gauge, OutputFormat, Table, View, choose_format, note
 from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Report:
         self.rows: list[dict[str, object]] = []
         self.notes: list[str] = []
         self.tables: list[Table] = []
+        self.gauges: list[Gauge] = []
         self.extra: dict[str, object] = {}
         self.failures: list[str] = []
         self._is_line_open = False
@@ -77,7 +78,9 @@ class Report:
         """Print all of it, in the format asked for."""
         for each in self.notes:
             note(each)
-        common.show(View(self.name, self.lines, self.rows, self.extra, tables=self.tables))
+        common.show(
+            View(self.name, self.lines, self.rows, self.extra, tables=self.tables, gauges=self.gauges)
+        )
         if choose_format(common.output) is not OutputFormat.TEXT:
             for each in self.failures:
                 note(f"Error: {each}")

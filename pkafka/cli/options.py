@@ -25,6 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TIMEOUT_MS: Final = 10_000
 HELP_FLAGS: Final = ["--help", "-h"]
+_FORMS: Final = tuple(form for form in OutputFormat if form is not OutputFormat.PROMETHEUS)
+_OUTPUT_HELP: Final = "Format of the answer; default: Kafka's text in a pipe, a table on a terminal."
 _VERSION_HELP: Final = "Print the version of Kafka that this is compatible with."
 _AUTHORIZATION: Final = frozenset(
     {
@@ -306,23 +308,32 @@ def command(
 
 def connection_options(function: F) -> F:
     """Add the flags of every command that talks to a cluster; they arrive as one ``common: Common``."""
+    return _connection(function, output_option)
+
+
+def metered_connection_options(function: F) -> F:
+    """As :func:`connection_options`, of a command that has gauges for Prometheus."""
+    return _connection(
+        function, _output_option(OutputFormat, f"{_OUTPUT_HELP} Prometheus: only of --describe.")
+    )
+
+
+def _connection(function: F, output: Callable[[F], F]) -> F:
     return click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")(
         click.option("--command-config", metavar="FILE", help="Properties file for the client.")(
-            timeout_option(output_option(_gather(function)))
+            timeout_option(output(_gather(function)))
         )
     )
 
 
 def output_option(function: F) -> F:
     """Add ``--output`` of a command that shows tables."""
-    return _output_option(
-        OutputFormat, "Format of the answer; default: Kafka's text in a pipe, a table on a terminal."
-    )(function)
+    return _output_option(_FORMS, _OUTPUT_HELP)(function)
 
 
 def text_output_option(function: F) -> F:
     """Add ``--output`` of a command whose text is what a terminal gets too."""
-    return _output_option(OutputFormat, "Format of the answer; default: Kafka's text.")(function)
+    return _output_option(_FORMS, "Format of the answer; default: Kafka's text.")(function)
 
 
 def stream_output_option(function: F) -> F:

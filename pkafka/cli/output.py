@@ -1,4 +1,4 @@
-"""The one place that prints: a view becomes Kafka's own text, a table on a terminal, JSON, JSON lines or CSV.
+"""The one place that prints: a view becomes Kafka's own text, a table on a terminal, JSON, JSON lines, CSV or gauges.
 
 Text is what Kafka 3.9 prints and may gain columns with it; JSON and CSV are pkafka's own and frozen: exactly one
 JSON document per run, errors and dry runs included.
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pkafka.cli.exit_status import compat_39
 
@@ -25,6 +25,16 @@ class OutputFormat(Enum):
     JSON = "json"
     JSONL = "jsonl"
     CSV = "csv"
+    PROMETHEUS = "prometheus"
+    """Where there is something to measure: see :class:`View`."""
+
+
+class Gauge(NamedTuple):
+    """Something that is measured, as Prometheus wants to know it: samples are labels and a number."""
+
+    name: str
+    description: str
+    samples: Sequence[tuple[Mapping[str, str], int]]
 
 
 class Table(NamedTuple):
@@ -45,6 +55,7 @@ class View(NamedTuple):
         columns: for a table or CSV: which keys, in which order; all of the first row when left out.
         tables: where rows hold rows of their own: what a terminal shows in place of ``rows``, from coarse to fine;
             CSV has the finest, with all its keys.
+        gauges: for Prometheus.
     """
 
     name: str
@@ -53,6 +64,7 @@ class View(NamedTuple):
     extra: Mapping[str, object] = {}
     columns: Sequence[str] = ()
     tables: Sequence[Table] = ()
+    gauges: Sequence[Gauge] = ()
 
 
 def choose_format(asked: OutputFormat | None) -> OutputFormat:
@@ -93,6 +105,8 @@ def show(view: View, asked: OutputFormat | None = None) -> None:
             print(to_json(row))
     elif form is OutputFormat.CSV:
         _print_csv(Table(view.tables[-1].rows) if view.tables else Table(view.rows, view.columns))
+    elif form is OutputFormat.PROMETHEUS:
+        _print_gauges(view.gauges)
     else:
         for line in view.lines:
             print(line)
@@ -205,6 +219,19 @@ def _print_csv(table: Table) -> None:
     writer.writerow(columns)
     for row in table.rows:
         writer.writerow([_cell(row.get(column)) for column in columns])
+
+
+def _print_gauges(gauges: Iterable[Gauge]) -> None:
+    """Prometheus's text format, version 0.0.4."""
+    for gauge in gauges:
+        print(f"# HELP {gauge.name} {gauge.description}")
+        print(f"# TYPE {gauge.name} gauge")
+        for labels, value in gauge.samples:
+            pairs = ",".join(f'{name}="{text.translate(_IN_QUOTES)}"' for name, text in labels.items())
+            print(f"{gauge.name}{{{pairs}}} {value}")
+
+
+_IN_QUOTES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 @contextmanager

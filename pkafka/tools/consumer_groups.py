@@ -1,7 +1,7 @@
 """What an operator asks of consumer groups: where they are, how far behind, who reads what. Does not print."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from pkafka.clients.admin import Admin
 from pkafka.clients.admin.partitions import LATEST
@@ -44,6 +44,10 @@ class GroupLag(NamedTuple):
 
     description: GroupDescription
     partitions: tuple[PartitionLag, ...]
+
+    def lagging(self) -> Self:
+        """Without the partitions in which it has read everything."""
+        return self._replace(partitions=tuple(each for each in self.partitions if each.lag != 0))
 
 
 def list_consumer_groups(

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from pkafka.cli import (
     consumer_groups,
     consumer_perf_test,
     e2e_latency,
+    topics,
     verifiable_consumer,
     verifiable_producer,
 )
@@ -83,6 +85,49 @@ def test_waiting_for_a_group_to_catch_up(talk: Talk, topic: str, capsys: pytest.
         (document, _) = waiting.communicate(timeout=40)
     assert waiting.returncode == 0
     assert json.loads(document)["groups"][0]["partitions"][0]["lag"] == 0
+
+
+def measured(capsys: pytest.CaptureFixture[str], *args: str) -> dict[tuple[str, ...], float]:
+    """What Prometheus makes of a description: by name and values of labels, without the group."""
+    capsys.readouterr()
+    assert consumer_groups.main.run(["--describe", *args, "--output", "prometheus"]) == ExitStatus.OK
+    page = capsys.readouterr().out
+    found = {}
+    for family in text_string_to_metric_families(page):
+        assert family.type == "gauge"
+        assert family.documentation
+        for sample in family.samples:
+            group, *others = sample.labels.values()
+            assert group in args
+            found[sample.name.removeprefix("kafka_consumergroup_"), *others] = sample.value
+    return found
+
+
+def test_prometheus_reads_what_is_described(
+    talk: Talk, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk.send(topic, b"a", b"b", b"c")
+    group, other = f'say "g"\\n of {topic}', f"{topic}-2"
+    talk.create(other)
+    for name, offset in ((topic, "1"), (other, "0")):
+        args = ["--reset-offsets", "--group", group, "--topic", name, "--to-offset", offset, "--execute"]
+        said(capsys, *args)
+    states = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Assigning", "Reconciling")
+    of_group = {("members",): 0, ("state", "Empty"): 1} | {("state", each): 0 for each in states}
+    lagging = {
+        ("current_offset", topic, "0"): 1,
+        ("log_end_offset", topic, "0"): 3,
+        ("lag", topic, "0"): 2,
+    }
+    whole = {(name, other, "0"): 0 for name, *_ in lagging}
+    assert measured(capsys, "--group", group) == lagging | whole | of_group
+    assert measured(capsys, "--group", group, "--only-lagging") == lagging | of_group
+    assert measured(capsys, "--group", group, "--state") == of_group
+    assert measured(capsys, "--group", group, "--members") == of_group
+    for wrong in (["--list"], ["--describe", "--group", group, "--watch"]):
+        assert consumer_groups.main.run([*wrong, "--output", "prometheus"]) == ExitStatus.USAGE
+    said(capsys, "--describe", "--group", f"no-{group}", "--output", "prometheus", status=ExitStatus.FAILURE)
+    assert topics.main.run(["--list", "--output", "prometheus"]) == ExitStatus.USAGE
 
 
 def test_watching_outlives_the_broker(tmp_path: Path) -> None:
