@@ -35,10 +35,16 @@ cpdef list decode_records(
 )
 cpdef tuple columns_part(
     bytes data, Py_ssize_t position, long long index, long long stop, long long base_timestamp, long long[::1] times,
-    list keys, list values, list heads
+    long long at, list keys, list values, list heads
 )
 
 cpdef tuple decode_columns(bytes data, long long count, long long base_timestamp)
+
+@cython.locals(
+    view="long long[::1]", batch=Py_ssize_t, count=cython.longlong, at=cython.longlong, with_key=cython.longlong,
+    misplaced=cython.longlong,
+)
+cpdef tuple decode_batches(bytes data, list starts, list ends, list counts, list base_timestamps)
 
 @cython.locals(raw=cython.ulonglong, stop=Py_ssize_t, headers=list)
 cpdef tuple decode_headers(bytes data, Py_ssize_t position)

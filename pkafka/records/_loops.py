@@ -323,6 +323,7 @@ def columns_part(  # noqa: C901 - see the note on top
     stop: int,
     base_timestamp: int,
     times: Any,  # noqa: ANN401 - an array, or what stands for it in C
+    at: int,
     keys: list[bytes | None],
     values: list[bytes | None],
     heads: list[int],
@@ -332,7 +333,8 @@ def columns_part(  # noqa: C901 - see the note on top
     Args:
         data: the uncompressed records of a batch.
         base_timestamp: added to every timestamp delta, in ms.
-        times: where the timestamps go, by index.
+        times: where the timestamps go: that of record ``index`` to ``at + index``.
+        at: see ``times``.
         keys, values: appended to.
         heads: appended to, for every record: the position of its headers, 0 without any.
 
@@ -383,7 +385,7 @@ def columns_part(  # noqa: C901 - see the note on top
                 timestamp = base_timestamp + ((ts >> 1) ^ -(ts & 1))
                 if ts > ts_safe:
                     timestamp = wrap64(timestamp)
-            times[index] = timestamp
+            times[at + index] = timestamp
 
             raw = data[position]
             if raw < 0x80:
@@ -472,10 +474,46 @@ def decode_columns(
     values: list[bytes | None] = []
     heads: list[int] = []
     position, with_key, misplaced = columns_part(
-        data, 0, 0, count, base_timestamp, times, keys, values, heads
+        data, 0, 0, count, base_timestamp, times, 0, keys, values, heads
     )
     if position != len(data):
         raise invalid(f"{len(data) - position} bytes are left over behind the {count} records")
+    return (keys if with_key else None, values, times, heads if any(heads) else None, misplaced == 0)
+
+
+def decode_batches(
+    data: bytes, starts: list[int], ends: list[int], counts: list[int], base_timestamps: list[int]
+) -> tuple[list[bytes | None] | None, list[bytes | None], Any, list[int] | None, bool]:
+    """Decode the records of several batches into one set of columns.
+
+    Args:
+        data: what the batches stand in.
+        starts, ends: where the uncompressed records of each begin and end in ``data``.
+        counts: how many records each claims.
+        base_timestamps: added to every timestamp delta of each, in ms.
+
+    Returns:
+        As :func:`decode_columns`; whether every offset delta is the record's index in its own batch.
+
+    Raises:
+        RecordError: INVALID_RECORD, the framing of one is damaged or a count is wrong.
+    """
+    times = new_times(data, sum(counts))
+    view = times  # in C a view, which is made once and not for every batch
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    heads: list[int] = []
+    with_key = misplaced = at = 0
+    for batch in range(len(starts)):
+        count = counts[batch]
+        position, keyed, elsewhere = columns_part(
+            data, starts[batch], 0, count, base_timestamps[batch], view, at, keys, values, heads
+        )
+        if position != ends[batch]:
+            raise invalid("the records of a batch do not end where its length says")
+        with_key += keyed
+        misplaced += elsewhere
+        at += count
     return (keys if with_key else None, values, times, heads if any(heads) else None, misplaced == 0)
 
 

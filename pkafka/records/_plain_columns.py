@@ -23,6 +23,9 @@ from pkafka.records._plain import (
 from pkafka.records.errors import invalid
 
 ColumnsPart: TypeAlias = Callable[..., tuple[int, int, int]]
+Columns: TypeAlias = tuple[
+    list[bytes | None] | None, list[bytes | None], "array[int]", list[int] | None, bool
+]
 _TIME_SAFE = 1 << 62
 
 
@@ -49,7 +52,7 @@ def decode_columns(
         if found is None:
             stop = min(count, index + min(LOOP_START << misses, LOOP_MAX)) if count >= RECORDS_MIN else count
             position, keyed, elsewhere = columns_part(
-                data, position, index, stop, base_timestamp, times, keys, values, heads
+                data, position, index, stop, base_timestamp, times, 0, keys, values, heads
             )
             misplaced += elsewhere
             misses += 1
@@ -75,6 +78,34 @@ def decode_columns(
     if position != len(data):
         raise invalid(f"{len(data) - position} bytes are left over behind the {count} records")
     return (keys if with_key else None, values, times, heads if any(heads) else None, misplaced == 0)
+
+
+def decode_batches(
+    data: bytes,
+    starts: list[int],
+    ends: list[int],
+    counts: list[int],
+    base_timestamps: list[int],
+    *,
+    decode: Callable[[bytes, int, int], Columns],
+) -> Columns:
+    """As ``_loops.decode_batches``, with what decodes one batch."""
+    values: list[bytes | None] = []
+    keys: list[bytes | None] = []
+    times = array("q")
+    heads: list[int] = []
+    has_key = has_head = False
+    in_order = True
+    for start, end, count, base_timestamp in zip(starts, ends, counts, base_timestamps, strict=True):
+        keyed, found, stamps, places, ordered = decode(data[start:end], count, base_timestamp)
+        values += found
+        times += stamps
+        keys += [None] * count if keyed is None else keyed
+        heads += [0] * count if places is None else [place and place + start for place in places]
+        has_key |= keyed is not None
+        has_head |= places is not None
+        in_order &= ordered
+    return (keys if has_key else None, values, times, heads if has_head else None, in_order)
 
 
 def _next_is_as_long(data: bytes, position: int) -> bool:

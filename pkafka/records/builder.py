@@ -38,9 +38,14 @@ def encode_headers(headers: Headers) -> bytes:
     return b"".join(parts)
 
 
-def encode_records(records: Iterable[RecordFields]) -> tuple[bytearray, int, int, int]:
-    """The records of a batch, uncompressed: (bytes, count, base timestamp, largest timestamp)."""
-    body = bytearray()
+def encode_records(records: Iterable[RecordFields], room_bytes: int = 0) -> tuple[bytearray, int, int, int]:
+    """The records of a batch, uncompressed: (bytes, count, base timestamp, largest timestamp).
+
+    Args:
+        records: as for :func:`build_batch`.
+        room_bytes: so many zeros precede them, for what is written in front.
+    """
+    body = bytearray(room_bytes)
     count = 0
     base_timestamp = max_timestamp = NO_TIMESTAMP
     append = append_record
@@ -122,7 +127,7 @@ def finish_batch(
     attributes = _attributes(codec, timestamp_type, transactional=transactional, control=control)
     batch = bytearray(BATCH_OVERHEAD)
     batch += body if codec == Codec.NONE else compress(codec, body, level)
-    _write_header(
+    write_header(
         batch,
         (base_offset, leader_epoch, attributes, count, base_timestamp, max_timestamp),
         (producer_id, producer_epoch, base_sequence),
@@ -139,7 +144,7 @@ def _attributes(codec: Codec, timestamp_type: int, *, transactional: bool, contr
     return attributes
 
 
-def _write_header(
+def write_header(
     batch: bytearray, fields: tuple[int, int, int, int, int, int], producer: tuple[int, int, int]
 ) -> None:
     """Fill the 61 bytes in front of the records that are there, checksum included.
@@ -302,7 +307,7 @@ class BatchBuilder:
             self._body = bytearray()
             self.bytes_max = 0
         attributes = _attributes(self.codec, 0, transactional=transactional, control=False)
-        _write_header(
+        write_header(
             batch,
             (0, -1, attributes, self.count, self.base_timestamp, self.max_timestamp),
             (producer_id, producer_epoch, base_sequence),

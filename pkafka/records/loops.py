@@ -47,6 +47,9 @@ decode_columns = (
         _plain_columns.decode_columns, columns_part=_in_use.columns_part, new_times=_in_use.new_times
     )
 )
+decode_batches = (
+    _in_use.decode_batches if COMPILED else partial(_plain_columns.decode_batches, decode=decode_columns)
+)
 decode_headers = _in_use.decode_headers
 offset_deltas = _in_use.offset_deltas
 append_record = _in_use.append_record if COMPILED else _plain.append_record

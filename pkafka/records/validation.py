@@ -5,7 +5,7 @@ answers UNKNOWN_SERVER_ERROR to damaged bytes, this answers CORRUPT_MESSAGE. Off
 and nothing is known about a producer's earlier batches: both are storage's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from pkafka.errors import ErrorCode
@@ -15,6 +15,7 @@ from pkafka.records.batch import (
     BATCH_OVERHEAD,
     HEADER,
     LOG_OVERHEAD,
+    NO_SEQUENCE,
     NO_TIMESTAMP,
     BatchHeader,
     Buffer,
@@ -23,14 +24,22 @@ from pkafka.records.batch import (
     read_header,
     stamp_times,
 )
-from pkafka.records.builder import RecordFields, build_batch
+from pkafka.records.builder import RecordFields, build_batch, encode_records, write_header
 from pkafka.records.checksum import crc32c
 from pkafka.records.compression import Codec, codec_of, decompress
 from pkafka.records.errors import RecordError, corrupt, invalid
 from pkafka.records.loops import decode_records, walk
 from pkafka.records.reading import Record, iter_entries
 
-__all__ = ["ProduceRules", "RecordError", "ValidatedBatch", "ValidatedRecords", "trust", "validate"]
+__all__ = [
+    "ProduceRules",
+    "RecordError",
+    "ValidatedBatch",
+    "ValidatedRecords",
+    "build_validated",
+    "trust",
+    "validate",
+]
 
 LONG_MAX: Final = (1 << 63) - 1
 INFLATED_BYTES_MAX: Final = 64 << 20
@@ -134,6 +143,40 @@ def validate(data: Buffer, rules: ProduceRules, *, now_ms: int) -> ValidatedReco
     if len(entries) > 1 and (magic == 2 or source is not Codec.NONE):
         raise invalid("a compressed record set may hold only one batch")
     return _convert_legacy(view, entries, source, rules, now_ms)
+
+
+def build_validated(
+    records: Sequence[RecordFields], rules: ProduceRules, *, codec: Codec, now_ms: int
+) -> ValidatedRecords:
+    """One batch of records that this broker writes itself, as :func:`validate` would return it.
+
+    What such records nearly always are, of one time and not to be compressed, is not read again to be checked.
+
+    Args:
+        records: as for build_batch, at least one, each with a key.
+        rules: what the topic asks for.
+        codec: the compression where the topic keeps that of the producer.
+        now_ms: the wall clock.
+
+    Raises:
+        RecordError: as :func:`validate`.
+    """
+    if codec or rules.codec or rules.timestamp_type:
+        return validate(build_batch(records, codec=codec), rules, now_ms=now_ms)
+    data, count, base_timestamp, max_timestamp = encode_records(records, BATCH_OVERHEAD)
+    write_header(data, (0, -1, 0, count, base_timestamp, max_timestamp), (-1, -1, NO_SEQUENCE))
+    size = len(data)
+    if (
+        size > rules.message_bytes_max
+        or max_timestamp != base_timestamp
+        or now_ms - base_timestamp > rules.timestamp_before_max_ms
+        or base_timestamp - now_ms > rules.timestamp_after_max_ms
+    ):
+        return validate(data, rules, now_ms=now_ms)
+    batch = _new(
+        ValidatedBatch, (0, size, count - 1, count, max_timestamp, 0, -1, -1, NO_SEQUENCE, False, False)
+    )
+    return _new(ValidatedRecords, (data, [batch], Codec.NONE, NO_TIMESTAMP))
 
 
 def trust(data: bytearray | memoryview) -> ValidatedRecords:

@@ -1,4 +1,4 @@
-"""What a fetch brings of one partition, batch by batch: columns of records, for whoever looks at many of them."""
+"""What a fetch brings of one partition, piece by piece: columns of records, for whoever looks at many of them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ from pkafka.records.reading import Record
 
 
 class Chunk:
-    """Records of one partition that were written together, in order: a column for each of their parts.
+    """Records of one partition that follow each other, of one batch or of several: a column for each of their parts.
 
     The fast way to many records: nothing is made for a record but its key and its value, and those are bytes;
     deserializers are not applied. Headers are decoded when they are asked for.

@@ -10,7 +10,7 @@ from pkafka.model import TopicPartition
 from pkafka.protocol import Buffer
 from pkafka.protocol.messages.fetch import AbortedTransaction
 from pkafka.records.batch import BatchHeader, peek
-from pkafka.records.reading import decode_columns_at, scan
+from pkafka.records.reading import decode_columns_at, decode_run_at, scan
 
 Batches: TypeAlias = list[tuple[int, BatchHeader | None]]
 
@@ -95,9 +95,20 @@ class Fetched:
         start = self.next_offset
         filter_ = None if aborted is None else AbortedBatches(aborted)
         skip = None if filter_ is None else filter_.skip
-        for position, known in batches:
+        index = 0
+        while index < len(batches):
+            position, known = batches[index]
             if known is not None and known.last_offset < start:
+                index += 1
                 continue
+            if known is not None and known.base_offset >= start:
+                index, run = decode_run_at(view, batches, index, check_crc=check_crcs)
+                if run is not None:
+                    self.next_offset = known.base_offset
+                    yield Chunk(self.partition, run, 0, known.partition_leader_epoch)
+                    self.next_offset = run.offsets[-1] + 1
+                    continue
+            index += 1
             header, columns = decode_columns_at(
                 view, position, known, check_crc=check_crcs, from_offset=start, skip=skip
             )

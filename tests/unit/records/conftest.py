@@ -21,13 +21,15 @@ def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             "the compiled loops are not built: pip install -e . with Cython and a C compiler builds them"
         )
     columns: Callable[..., Any]
+    batches: Callable[..., Any]
     if name == "compiled":
-        columns = _loops.decode_columns
+        columns, batches = _loops.decode_columns, _loops.decode_batches
         walk, source, append = _loops.walk, _loops, _loops.append_record
     else:
         columns = partial(
             _plain_columns.decode_columns, columns_part=_source.columns_part, new_times=_source.new_times
         )
+        batches = partial(_plain_columns.decode_batches, decode=columns)
         walk, source, append = (
             partial(_plain.walk, walk_part=_source.walk_part),
             _source,
@@ -37,5 +39,6 @@ def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(validation, "decode_records", source.decode_records)
     monkeypatch.setattr(reading, "decode_records", source.decode_records)
     monkeypatch.setattr(reading, "decode_columns", columns)
+    monkeypatch.setattr(reading, "decode_batches", batches)
     monkeypatch.setattr(builder, "append_record", append)
     return name

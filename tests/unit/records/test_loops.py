@@ -21,6 +21,11 @@ COLUMNS = [
     partial(_plain_columns.decode_columns, columns_part=SOURCE.columns_part, new_times=SOURCE.new_times),
     _loops.decode_columns,
 ]
+BATCHES = [
+    SOURCE.decode_batches,
+    *(partial(_plain_columns.decode_batches, decode=decode) for decode in COLUMNS[:2]),
+    _loops.decode_batches,
+]
 WALKS = [SOURCE.walk, partial(_plain.walk, walk_part=SOURCE.walk_part), _loops.walk]
 
 
@@ -211,3 +216,46 @@ def test_encoders_write_the_same_bytes(
 def test_the_variable_forces_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PKAFKA_PURE", "1")
     assert str(loops._loops().__file__).endswith(".py")
+
+
+def side_by_side(parts: list[tuple[bytes, int]]) -> tuple[bytes, list[int], list[int], list[int], list[int]]:
+    """Records of several batches with something between them, and where they are."""
+    data = b""
+    starts, ends = [], []
+    for part, _ in parts:
+        data += b"between"
+        starts.append(len(data))
+        data += part
+        ends.append(len(data))
+    return data, starts, ends, [count for _, count in parts], [1000 * index for index in range(len(parts))]
+
+
+@pytest.mark.parametrize("decode", BATCHES)
+def test_several_batches_are_those_one_after_the_other(decode: Any) -> None:
+    chance = random.Random(7)
+    parts = [(shaped(chance, count), count) for count in (1, 40, 300, 2)]
+    data, starts, ends, counts, times = side_by_side(parts)
+    keys, values, stamps, heads, in_order = decode(data, starts, ends, counts, times)
+    wanted = [
+        (time + each.timestamp, each.key, each.value, each.headers)
+        for (part, count), time in zip(parts, times, strict=True)
+        for each in SOURCE.decode_records(part, count, 0, 0, None, Record)
+    ]
+    columns = RecordColumns(range(len(values)), stamps, keys, values, data=data, heads=heads)
+    assert [row[1:] for row in columns.rows()] == wanted
+    assert in_order
+
+
+@pytest.mark.parametrize("decode", BATCHES)
+def test_damage_in_any_of_several_batches_is_refused(decode: Any) -> None:
+    good = bytes(build_batch([(5, b"key", b"value", ())] * 3)[61:])
+    for index in range(3):
+        for bad, count in ((good[:-1], 3), (good + b"\0", 3), (good, 2), (good, 4), (good, 1 << 40)):
+            parts = [(good, 3)] * 3
+            parts[index] = (bad, count)
+            with pytest.raises(RecordError):
+                decode(*side_by_side(parts))
+    out_of_order = bytearray(good)
+    out_of_order[3] = 8
+    assert decode(*side_by_side([(good, 3), (bytes(out_of_order), 3)]))[4] is False
+    assert decode(*side_by_side([(good, 3), (good, 3)]))[:1] == ([b"key"] * 6,)

@@ -13,7 +13,14 @@ from pkafka.records.columns import RecordColumns
 from pkafka.records.compression import Codec
 from pkafka.records.control import build_end_marker
 from pkafka.records.errors import RecordError
-from pkafka.records.reading import Record, decode_columns_at, read_batches, read_records, scan
+from pkafka.records.reading import (
+    Record,
+    decode_columns_at,
+    decode_run_at,
+    read_batches,
+    read_records,
+    scan,
+)
 from tests.unit.records.golden import RECORDS, WRITTEN_BY_JAVA
 
 pytestmark = pytest.mark.usefixtures("variant")
@@ -254,3 +261,82 @@ def test_columns_of_a_damaged_batch_are_refused() -> None:
     data[57:61] = (1 << 30).to_bytes(4, "big")
     with pytest.raises(RecordError, match="cannot be"):
         columns_of(data, check_crc=False)
+
+
+def runs_of(data: Any, *, check_crc: bool = True) -> list[int]:
+    """How many batches go together, run by run; 1 for one that stands alone. What they hold is compared on the way."""
+    view = memoryview(data)
+    batches, _ = scan(view)
+    found: list[int] = []
+    index = 0
+    while index < len(batches):
+        behind, run = decode_run_at(view, batches, index, check_crc=check_crc)
+        if run is None:
+            assert behind == index
+            behind += 1
+        else:
+            size = batches[behind][0] if behind < len(batches) else len(view)
+            alone = columns_of(view[batches[index][0] : size], check_crc=check_crc)
+            assert list(run.rows()) == [row for columns in alone for row in columns.rows()]
+        found.append(behind - index)
+        index = behind
+    return found
+
+
+def batch_at(offset: int, count: int = 2, **keywords: Any) -> bytearray:
+    return build_batch([(offset, b"k", b"v", [("h", b"x")])] * count, base_offset=offset, **keywords)
+
+
+def test_plain_batches_in_a_row_make_one_run_up_to_one_that_differs() -> None:
+    plain = bytes(batch_at(0) + batch_at(2, 3) + batch_at(5))
+    assert runs_of(plain) == [3]
+    assert runs_of(plain + bytes(batch_at(8))) == [3, 1]  # one is missing between them
+    squeezed = bytes(batch_at(7, codec=Codec.GZIP))
+    assert runs_of(plain + squeezed + bytes(batch_at(9) + batch_at(11))) == [3, 1, 2]
+    stamped = batch_at(7)
+    stamp_times(stamped, 0, timestamp_type=1, max_timestamp=99)
+    assert runs_of(plain + bytes(stamped)) == [3, 1]
+    of_another_leader = batch_at(7)
+    of_another_leader[12:16] = (4).to_bytes(4, "big")
+    assert runs_of(plain + bytes(of_another_leader) * 2) == [3, 1, 1]
+    assert runs_of(bytes(legacy.build_message_set([(0, 5, None, b"old")], magic=1))) == [1]
+
+
+def test_a_run_ends_before_a_damaged_batch_and_at_a_size() -> None:
+    damaged = bytearray(batch_at(0) + batch_at(2) + batch_at(4))
+    damaged[-3] ^= 1
+    view = memoryview(damaged)
+    batches, _ = scan(view)
+    behind, run = decode_run_at(view, batches, 0)
+    assert behind == 2
+    assert run is not None
+    assert list(run.offsets) == [0, 1, 2, 3]
+    crc_is_right = bytearray(batch_at(4))
+    crc_is_right[61] ^= 2  # the length of the first record
+    write_crc(crc_is_right, 0, len(crc_is_right))
+    view = memoryview(bytes(batch_at(0) + batch_at(2)) + bytes(crc_is_right))
+    batches, _ = scan(view)
+    assert decode_run_at(view, batches, 0) == (0, None)  # one by one those before it are found
+    large = b"".join(
+        bytes(build_batch([(1, None, bytes(100_000), ())], base_offset=each)) for each in range(7)
+    )
+    assert runs_of(large) == [2, 2, 2, 1]
+
+
+def test_a_run_of_batches_with_holes_is_decoded_one_by_one() -> None:
+    holes = batch_at(4)
+    record_bytes = (len(holes) - 61) // 2
+    holes[61 + record_bytes + 3] = 9 << 1
+    write_crc(holes, 0, len(holes))  # it still says that its last offset is the second one
+    assert runs_of(bytes(batch_at(2)) + bytes(holes)) == [1, 1]
+
+
+@given(
+    st.lists(st.tuples(ROWS, st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4])), min_size=1, max_size=6)
+)
+def test_runs_hold_what_their_batches_hold(parts: Any) -> None:
+    data, offset = b"", 0
+    for rows, codec in parts:
+        data += bytes(build_batch(rows, codec=codec, base_offset=offset))
+        offset += len(rows)
+    assert sum(runs_of(data)) == len(parts)
