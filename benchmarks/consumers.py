@@ -15,7 +15,12 @@ _BULK: Final = 10_000
 _BURST: Final = (
     500  # what the others get of a poll; counting each record would be a good part of what is measured
 )
+# At the end of the topic all of them ask for what is not there yet, and nobody's answer to that is measured.
+_FETCH_WAIT_MS: Final = 1
 _CONFLUENT_BULK: Final = 1_000  # it is slower with more: they leave the cache
+_CONFLUENT_WAIT_S: Final = (
+    0.02  # it waits for as many as it was asked for, and at the end of the topic in vain
+)
 
 Counts = Generator[int, None, None]
 
@@ -39,7 +44,13 @@ def _pkafka(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
     from pkafka.clients.consumer import Consumer
     from pkafka.model import TopicPartition
 
-    with Consumer({"bootstrap.servers": bootstrap}) as consumer:
+    config = {
+        "bootstrap.servers": bootstrap,
+        "fetch.max.wait.ms": _FETCH_WAIT_MS,
+        # Kafka's default of 64 kB makes broker and consumer take turns; the others leave it to the system.
+        "receive.buffer.bytes": -1,
+    }
+    with Consumer(config) as consumer:
         consumer.assign([TopicPartition(topic, index) for index in range(partitions)])
         consumer.seek_to_beginning()
         while True:
@@ -51,7 +62,9 @@ def _pkafka(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
 def confluent_bulk(bootstrap: str, topic: str, partitions: int) -> Counts:
     """``consume(n)``, without a look at the messages."""
     for consumer in _confluent(bootstrap, topic, partitions):
-        yield len([each for each in consumer.consume(_CONFLUENT_BULK, 1.0) if each.error() is None])
+        yield len(
+            [each for each in consumer.consume(_CONFLUENT_BULK, _CONFLUENT_WAIT_S) if each.error() is None]
+        )
 
 
 def confluent_poll(bootstrap: str, topic: str, partitions: int) -> Counts:
@@ -59,7 +72,7 @@ def confluent_poll(bootstrap: str, topic: str, partitions: int) -> Counts:
     for consumer in _confluent(bootstrap, topic, partitions):
         count = 0
         for _ in range(_BURST):
-            message = consumer.poll(1.0)
+            message = consumer.poll(_CONFLUENT_WAIT_S)
             if message is None:
                 break  # the end of the topic
             count += message.error() is None and len(message.value()) > 0
@@ -74,6 +87,7 @@ def _confluent(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
         "group.id": "b",
         "enable.auto.commit": False,
         "log_level": 0,
+        "fetch.wait.max.ms": _FETCH_WAIT_MS,
         # By default it rests for a second whenever it has 100,000 records in hand, which would be all that is measured.
         "fetch.queue.backoff.ms": 1,
     }
@@ -88,7 +102,8 @@ def _confluent(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
         while True:
             yield consumer
             if all(at.offset >= end for at, end in zip(consumer.position(begin), ends, strict=True)):
-                consumer.assign(begin)
+                for each in begin:
+                    consumer.seek(each)
     finally:
         consumer.close()
 
@@ -112,7 +127,9 @@ def kafka_python_poll(bootstrap: str, topic: str, partitions: int) -> Counts:
 def _kafka_python(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
     import kafka
 
-    consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=bootstrap, enable_auto_commit=False, fetch_max_wait_ms=_FETCH_WAIT_MS
+    )
     assigned = [kafka.TopicPartition(topic, index) for index in range(partitions)]
     consumer.assign(assigned)
     consumer.seek_to_beginning()
@@ -149,7 +166,9 @@ async def aiokafka_poll(bootstrap: str, topic: str, partitions: int) -> AsyncGen
 async def _aiokafka(bootstrap: str, topic: str, partitions: int) -> AsyncIterator[Any]:
     import aiokafka
 
-    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+    consumer = aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, enable_auto_commit=False, fetch_max_wait_ms=_FETCH_WAIT_MS
+    )
     await consumer.start()
     assigned = [aiokafka.TopicPartition(topic, index) for index in range(partitions)]
     consumer.assign(assigned)
