@@ -408,14 +408,18 @@ class Cluster:
         return errors[-1]
 
     def _addresses_by_preference(self) -> list[Address]:
-        """Brokers with an open connection first, then the other known ones, then the bootstrap servers."""
+        """Brokers that take a request now first, then the other known ones, then the bootstrap servers."""
         known = _shuffled([broker.address for broker in self.view.brokers.values()])
         addresses = dict.fromkeys(known + _shuffled(self._bootstrap))
         return sorted(addresses, key=self._preference)
 
     def _preference(self, address: Address) -> tuple[bool, int, int]:
         connection = self.network.connection(address)
-        ready = connection is not None and connection.state is ConnectionState.READY
+        ready = (
+            connection is not None
+            and connection.state is ConnectionState.READY
+            and not self.network.throttle_ms(address)
+        )
         load = connection.in_flight_count if connection is not None else 0
         return (not ready, self.network.backoff_ms(address), load)
 

@@ -1,8 +1,9 @@
 """One connection to one broker, as a state machine around a non-blocking socket.
 
-CONNECTING -> NEGOTIATING (ApiVersions) -> READY -> CLOSED. Requests given before READY wait in line. Knows no
-thread and no selector: its owner (``network.Network``) tells it when the socket can be read or written and when
-time has passed. Answers come in the order of the requests; a wrong correlation id closes the connection.
+CONNECTING -> NEGOTIATING (ApiVersions) -> READY -> CLOSED. Requests given before READY, or while the broker throttles
+this client, wait in line. Knows no thread and no selector: its owner (``network.Network``) tells it when the socket can
+be read or written and when time has passed. Answers come in the order of the requests; a wrong correlation id closes
+the connection.
 """
 
 import errno
@@ -23,6 +24,7 @@ from pkafka.clients.errors import (
     Stage,
     UnsupportedApiError,
 )
+from pkafka.clients.throttling import is_kept
 from pkafka.errors import ErrorCode, ProtocolError
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
@@ -79,6 +81,7 @@ class Pending:
         "on_done",
         "response",
         "sent_ns",
+        "timeout_ms",
         "version",
     )
 
@@ -89,6 +92,7 @@ class Pending:
         *,
         address: Address,
         deadline_ms: int,
+        timeout_ms: int = 0,
         on_done: Callable[["Pending"], None] | None = None,
         max_version: int | None = None,
         expects_answer: bool = True,
@@ -97,6 +101,8 @@ class Pending:
         self.message: Message | None = message
         self.address = address
         self.deadline_ms = deadline_ms
+        self.timeout_ms = timeout_ms
+        """What the deadline is made of; begins again when the request is sent at last to a broker that throttles."""
         self.on_done = on_done
         self.max_version = max_version
         self.expects_answer = expects_answer
@@ -124,6 +130,7 @@ class Meter(Protocol):
 
     def sent(self, pending: Pending, size_bytes: int) -> None: ...
     def received(self, pending: Pending, size_bytes: int) -> None: ...
+    def throttled(self, throttle_ms: int) -> None: ...
 
 
 class Connection:
@@ -154,6 +161,10 @@ class Connection:
         self.failure: ConnectError | DisconnectedError | ClientTimeoutError | None = None
         self.idle_since_ms = 0
         self.meter: Meter | None = None
+        self.on_throttled: Callable[[Address, int], None] | None = None
+        """Told of the milliseconds for which this client is to send nothing, before the answer that says so is."""
+        self.is_held = False
+        """Whether requests wait until :meth:`release`."""
         self._client_id = client_id
         self._setup_deadline_ms = setup_deadline_ms
         self._buffer_bytes = (send_buffer_bytes, receive_buffer_bytes)
@@ -198,14 +209,22 @@ class Connection:
         return min(deadlines, default=None)
 
     def send(self, pending: Pending) -> None:
-        """Send a request, or keep it until the connection is ready; its outcome arrives in ``pending``."""
+        """Send a request, or keep it until the connection takes it; its outcome arrives in ``pending``."""
         if self.state is ConnectionState.CLOSED:
             pending.finish(None, self._lost())
-        elif self.state is not ConnectionState.READY:
+        elif self.state is not ConnectionState.READY or self.is_held:
             self._waiting.append(pending)
         else:
             self._encode(pending)
             self._flush()
+
+    def release(self, now_ms: int) -> None:
+        """The time of the throttle is over: send what waits, which has its whole time to be answered, as in Kafka."""
+        self.is_held = False
+        for pending in self._waiting:
+            pending.deadline_ms = max(pending.deadline_ms, now_ms + pending.timeout_ms)
+        if self.state is ConnectionState.READY:
+            self._send_waiting()
 
     def on_writable(self) -> None:
         """The socket can be written: finish connecting, or send what waits."""
@@ -250,6 +269,8 @@ class Connection:
         for pending in [each for each in self._waiting if now_ms >= each.deadline_ms]:
             self._waiting.remove(pending)
             text = f"the connection to {self.address} was not ready in time"
+            if self.is_held and self.state is ConnectionState.READY:
+                text = f"{self.address} throttles this client: the request could not be sent in time"
             pending.finish(None, ClientTimeoutError(_STAGE_OF[self.state], text))
 
     def close(self, failure: ConnectError | DisconnectedError | ClientTimeoutError | None = None) -> None:
@@ -347,9 +368,8 @@ class Connection:
             return
         self.api_versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         self.state = ConnectionState.READY
-        while self._waiting:
-            self._encode(self._waiting.popleft())
-        self._flush()
+        if not self.is_held:
+            self._send_waiting()
 
     def _give_up_setup(self) -> None:
         if self.state is ConnectionState.CONNECTING:
@@ -362,6 +382,11 @@ class Connection:
         self.close(ConnectError(Stage.HANDSHAKE, str(self.address), text, hint=hint))
 
     # -- sending ------------------------------------------------------------------------------------------
+
+    def _send_waiting(self) -> None:
+        while self._waiting:
+            self._encode(self._waiting.popleft())
+        self._flush()
 
     def _encode(self, pending: Pending) -> None:
         try:
@@ -470,10 +495,18 @@ class Connection:
             self._in_flight.appendleft(pending)
             self.close(self._broken(f"sent an answer that cannot be read: {error}"))
             return
+        self._note_throttle(pending.api_key, version, response)
         if is_handshake:
             self._negotiated(pending, response)
         else:
             pending.finish(response, None)
+
+    def _note_throttle(self, api_key: ApiKey, version: int, response: Message) -> None:
+        throttle_ms: int = getattr(response, "throttle_time_ms", 0)
+        if self.meter is not None:
+            self.meter.throttled(throttle_ms)
+        if throttle_ms > 0 and self.on_throttled is not None and is_kept(api_key, version):
+            self.on_throttled(self.address, throttle_ms)
 
     def _broken(self, what: str) -> ConnectError:
         return ConnectError(Stage.HANDSHAKE, str(self.address), f"{self.address} {what}")

@@ -8,13 +8,15 @@ computed when somebody reads it. Windowed figures look at the last ``metrics.num
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+import pkafka
 from pkafka.clients.plugins import close_quietly
 from pkafka.clock import Clock
 
 # Kafka's default reporter registers with the JVM; here whoever wants the figures reads them or names a reporter.
 IGNORED_REPORTERS: Final = frozenset({"JmxReporter", "org.apache.kafka.common.metrics.JmxReporter"})
+_NO_COMMIT: Final = "unknown"
 
 
 class MetricName(NamedTuple):
@@ -34,14 +36,14 @@ class Metric:
 
     __slots__ = ("_read", "description", "name")
 
-    def __init__(self, name: MetricName, description: str, read: Callable[[], float]) -> None:
+    def __init__(self, name: MetricName, description: str, read: Callable[[], float | str]) -> None:
         self.name = name
         self.description = description
         self._read = read
 
     @property
-    def value(self) -> float:
-        """What it says now; nan where nothing was measured that could say it."""
+    def value(self) -> Any:  # noqa: ANN401 - as in Kafka: a number, but for what app-info says of versions
+        """What it says now; nan where nothing was measured that could say it. Text for a version."""
         return self._read()
 
 
@@ -54,6 +56,8 @@ class Stat(Enum):
     """How many there were since the client began."""
     RATE = "rate"
     """Their sum per second, in the window."""
+    SHARE_OF_TIME = "share-of-time"
+    """Their sum, of nanoseconds, as a part of the time of the window."""
     OCCURRENCE_RATE = "occurrence-rate"
     """How many there were per second, in the window."""
     AVG = "avg"
@@ -123,7 +127,7 @@ class Sensor:
             each for each in self._samples if now_ms - each.start_ms < self._window_ms * self._samples_max
         ]
         count = sum(each.count for each in samples)
-        if stat in (Stat.RATE, Stat.OCCURRENCE_RATE):
+        if stat in (Stat.RATE, Stat.OCCURRENCE_RATE, Stat.SHARE_OF_TIME):
             if not count:
                 return 0.0
             elapsed_ms = now_ms - samples[0].start_ms
@@ -131,7 +135,7 @@ class Sensor:
             missing = self._samples_max - 1 - elapsed_ms // self._window_ms
             elapsed_ms = max(1, elapsed_ms + max(0, missing) * self._window_ms)
             amount = count if stat is Stat.OCCURRENCE_RATE else sum(each.total for each in samples)
-            return amount * 1000 / elapsed_ms
+            return amount / elapsed_ms * (1e-6 if stat is Stat.SHARE_OF_TIME else 1000)
         if not count:
             return float("nan")
         if stat is Stat.AVG:
@@ -181,6 +185,7 @@ class Metrics:
         self._lock = threading.Lock()
         for reporter in self._reporters:
             reporter.init([])
+        self._add_own()
 
     def sensor(
         self,
@@ -215,7 +220,7 @@ class Metrics:
         self,
         name: str,
         group: str,
-        read: Callable[[], float],
+        read: Callable[[], float | str],
         description: str = "",
         *,
         tags: Mapping[str, str] | None = None,
@@ -240,7 +245,7 @@ class Metrics:
         with self._lock:
             return dict(self._metrics)
 
-    def snapshot(self) -> dict[MetricName, float]:
+    def snapshot(self) -> dict[MetricName, Any]:
         """What every metric says now."""
         return {name: metric.value for name, metric in self.metrics().items()}
 
@@ -249,11 +254,12 @@ class Metrics:
 
         Raises:
             KeyError: there is none.
+            ValueError: it says no number.
         """
         wanted = {(key.replace("_", "-"), text) for key, text in tags.items()}
         for each, metric in self.metrics().items():
             if each.name == name and group in (None, each.group) and wanted <= set(each.tags):
-                return metric.value
+                return float(metric.value)
         raise KeyError(name)
 
     def close(self) -> None:
@@ -265,7 +271,17 @@ class Metrics:
     def _name(self, name: str, group: str, tags: Mapping[str, str] | None) -> MetricName:
         return MetricName(name, group, tuple({**self._tags, **(tags or {})}.items()))
 
-    def _add(self, name: MetricName, description: str, read: Callable[[], float]) -> None:
+    def _add_own(self) -> None:
+        """What every client has: how many metrics there are, and which program this is."""
+        start_ms = self._clock.now_ms()
+        self.gauge("count", "kafka-metrics-count", lambda: len(self._metrics), "How many metrics there are")
+        self.gauge("version", "app-info", lambda: pkafka.__version__, "The version of pkafka")
+        self.gauge(
+            "commit-id", "app-info", lambda: _NO_COMMIT, "Not known, as in a Kafka built outside of git"
+        )
+        self.gauge("start-time-ms", "app-info", lambda: start_ms, "When the client was made")
+
+    def _add(self, name: MetricName, description: str, read: Callable[[], float | str]) -> None:
         metric = self._metrics[name] = Metric(name, description, read)
         for reporter in self._reporters:
             reporter.metric_change(metric)

@@ -1,7 +1,8 @@
 """All connections of one client behind one selector, driven by whichever thread waits for an answer.
 
 No thread of its own: the admin client polls on the caller's thread, the producer on its sender thread. Keeps
-the reconnect back-off (exponential with jitter, as KIP-144). Not thread-safe except :meth:`wakeup`.
+the reconnect back-off (exponential with jitter, as KIP-144), and the time for which a broker that throttles this client
+wants to hear nothing (KIP-219). Not thread-safe except :meth:`wakeup`.
 """
 
 import selectors
@@ -38,6 +39,8 @@ class Network:
         self._connections: dict[Address, Connection] = {}
         self._registered: dict[Connection, tuple[int, int]] = {}
         self._failures: dict[Address, tuple[int, int]] = {}
+        self._throttled: dict[Address, int] = {}
+        """Until when nothing is sent to a broker; stays when the connection goes."""
         self._wakeup_pair: tuple[socket.socket, socket.socket] | None = None
         self._closed = False
         self._metrics: NetworkMetrics | None = None
@@ -61,7 +64,7 @@ class Network:
         max_version: int | None = None,
         expects_answer: bool = True,
     ) -> Pending:
-        """Send a request, connecting first where needed; never waits.
+        """Send a request, connecting first where needed; never waits. One to a broker that throttles goes out later.
 
         Args:
             address: the broker.
@@ -81,6 +84,7 @@ class Network:
             message,
             address=address,
             deadline_ms=self._clock.monotonic_ms() + wait_ms,
+            timeout_ms=wait_ms,
             on_done=on_done,
             max_version=max_version,
             expects_answer=expects_answer,
@@ -100,10 +104,9 @@ class Network:
         """Wait for something to happen on any connection, at most ``timeout_ms``, and deal with all of it."""
         if self.before_poll is not None:
             timeout_ms = min(timeout_ms, self.before_poll())
-        begun_ns = 0 if self._metrics is None else time.perf_counter_ns()
+        begun_ns = time.perf_counter_ns()
         events = self._selector.select(max(0, self._wait_ms(timeout_ms)) / 1000)
-        if self._metrics is not None:
-            self._metrics.waited(begun_ns)
+        waited_ns = time.perf_counter_ns()
         for key, mask in events:
             connection = key.data
             if connection is None:
@@ -115,7 +118,10 @@ class Network:
                 connection.on_readable()
                 connection.idle_since_ms = self._clock.monotonic_ms()
             self._watch(connection)
+        self._release()
         self._expire()
+        if self._metrics is not None:
+            self._metrics.polled(begun_ns, waited_ns)
 
     def wait(self, pendings: Iterable[Pending], *, deadline_ms: int) -> bool:
         """Poll until all of ``pendings`` are done or the deadline passes; returns whether they are."""
@@ -129,7 +135,9 @@ class Network:
         return True
 
     def can_send(self, address: Address, *, in_flight_max: int) -> bool:
-        """Whether a request to this broker would go out now, not wait behind others or a back-off."""
+        """Whether a request to this broker would go out now, not wait behind others, a back-off or a throttle."""
+        if self.throttle_ms(address):
+            return False
         connection = self._connections.get(address)
         if connection is None:
             return self.backoff_ms(address) == 0
@@ -147,12 +155,18 @@ class Network:
                 self._note_failure(address)
                 return False
             self._watch(connection)
-        return connection.state is ConnectionState.READY
+        return connection.state is ConnectionState.READY and not self.throttle_ms(address)
 
     def backoff_ms(self, address: Address) -> int:
         """How long to wait before connecting to this broker again."""
         _, not_before = self._failures.get(address, (0, 0))
         return max(0, not_before - self._clock.monotonic_ms())
+
+    def throttle_ms(self, address: Address) -> int:
+        """For how long nothing is sent to this broker, because its last answers asked for that."""
+        if not self._throttled:
+            return 0
+        return max(0, self._throttled.get(address, 0) - self._clock.monotonic_ms())
 
     def in_flight_count(self, address: Address) -> int:
         """Requests to this broker that are not answered."""
@@ -219,6 +233,8 @@ class Network:
         )
         self._connections[address] = connection
         connection.meter = self._metrics
+        connection.on_throttled = self._throttle
+        connection.is_held = address in self._throttled
         if self._metrics is not None:
             self._metrics.opened()
         return connection
@@ -268,7 +284,25 @@ class Network:
             deadline_ms = connection.deadline_ms
             if deadline_ms is not None:
                 wait_ms = min(wait_ms, deadline_ms - now_ms)
+        for until_ms in self._throttled.values():
+            wait_ms = min(wait_ms, until_ms - now_ms)
         return wait_ms
+
+    def _throttle(self, address: Address, throttle_ms: int) -> None:
+        until_ms = self._clock.monotonic_ms() + throttle_ms
+        self._throttled[address] = max(until_ms, self._throttled.get(address, 0))
+        connection = self._connections.get(address)
+        if connection is not None:
+            connection.is_held = True
+
+    def _release(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for address in [each for each, until_ms in self._throttled.items() if until_ms <= now_ms]:
+            del self._throttled[address]
+            connection = self._connections.get(address)
+            if connection is not None:
+                connection.release(now_ms)
+                self._watch(connection)
 
     def _expire(self) -> None:
         now_ms = self._clock.monotonic_ms()

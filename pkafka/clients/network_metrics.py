@@ -1,6 +1,8 @@
 """What a client's connections carry, under Kafka's names: ``<client>-metrics`` and ``<client>-node-metrics`` (OBS-6).
 
 A node is called ``node-N`` by its broker id, and ``node--1``, ``node--2``... while it is known as a bootstrap server.
+How long brokers throttle the client is counted here too, at every answer, as in Kafka; how it is kept to, see
+``throttling.py``.
 """
 
 import time
@@ -28,6 +30,10 @@ _LATENCY: Final = {
     "request-latency-avg": (Stat.AVG, "The average request latency in ms"),
     "request-latency-max": (Stat.MAX, "The maximum request latency in ms"),
 }
+_THROTTLE: Final = {
+    "producer": ("producer-metrics", "produce-throttle-time"),
+    "consumer": ("consumer-fetch-manager-metrics", "fetch-throttle-time"),
+}
 
 
 class NetworkMetrics:
@@ -35,7 +41,7 @@ class NetworkMetrics:
 
     Args:
         metrics: where they are registered.
-        client: ``producer`` or ``consumer``.
+        client: ``producer``, ``consumer`` or ``admin-client``.
         node_of: the id that a broker is called by.
     """
 
@@ -57,10 +63,18 @@ class NetworkMetrics:
             {
                 "select-rate": (Stat.OCCURRENCE_RATE, "The number of times the I/O layer waited per second"),
                 "select-total": (Stat.COUNT, "The total number of times the I/O layer waited"),
-                "io-wait-time-ns-avg": (Stat.AVG, "The average time in ns that the I/O thread waited"),
-                "io-wait-time-ns-total": (Stat.TOTAL, "The total time in ns that the I/O thread waited"),
+                **_times("io-wait", "waited", legacy="io-waittime-total"),
             },
         )
+        self._work = metrics.sensor("io", self._group, _times("io", "worked", legacy="iotime-total"))
+        self._throttle: Sensor | None = None
+        if client in _THROTTLE:
+            group, name = _THROTTLE[client]
+            stats = {
+                f"{name}-avg": (Stat.AVG, "The average throttle time in ms"),
+                f"{name}-max": (Stat.MAX, "The maximum throttle time in ms"),
+            }
+            self._throttle = metrics.sensor(name, group, stats)
         metrics.gauge(
             "connection-count",
             self._group,
@@ -93,9 +107,15 @@ class NetworkMetrics:
         received.record(size_bytes)
         latency.record((time.perf_counter_ns() - pending.sent_ns) / 1e6)
 
-    def waited(self, begun_ns: int) -> None:
-        """A wait that began then (perf_counter_ns) is over."""
-        self._waits.record(time.perf_counter_ns() - begun_ns)
+    def throttled(self, throttle_ms: int) -> None:
+        """An answer came, with the time for which its broker throttles this client; mostly 0."""
+        if self._throttle is not None:
+            self._throttle.record(throttle_ms)
+
+    def polled(self, begun_ns: int, waited_ns: int) -> None:
+        """What there was to do is done; the wait for it began, and was over, then (perf_counter_ns)."""
+        self._waits.record(waited_ns - begun_ns)
+        self._work.record(time.perf_counter_ns() - waited_ns)
 
     def _node(self, address: Address) -> tuple[Sensor, Sensor, Sensor]:
         node = self._node_of(address)
@@ -115,3 +135,13 @@ class NetworkMetrics:
             f"{name}-total": (Stat.TOTAL, f"The total number of {what}"),
         }
         return self._metrics.sensor(name, self._group, stats)
+
+
+def _times(name: str, what: str, *, legacy: str) -> dict[str, tuple[Stat, str]]:
+    total = f"The total time in ns that the I/O thread {what}"
+    return {
+        f"{name}-time-ns-avg": (Stat.AVG, f"The average time in ns that the I/O thread {what}"),
+        f"{name}-time-ns-total": (Stat.TOTAL, total),
+        f"{name}-ratio": (Stat.SHARE_OF_TIME, f"The fraction of time that the I/O thread {what}"),
+        legacy: (Stat.TOTAL, f"*Deprecated* {total}"),
+    }

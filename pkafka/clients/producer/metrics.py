@@ -6,6 +6,13 @@ from pkafka.clients.metrics import Metrics, Sensor, Stat
 
 _GROUP: Final = "producer-metrics"
 _TOPIC_GROUP: Final = "producer-topic-metrics"
+_TRANSACTION_CALLS: Final = {
+    "init": "init_transactions",
+    "begin": "begin_transaction",
+    "send-offsets": "send_offsets_to_transaction",
+    "commit": "commit_transaction",
+    "abort": "abort_transaction",
+}
 
 
 class TopicMetrics:
@@ -50,9 +57,6 @@ class ProducerMetrics:
             "record-queue-time", "time in ms record batches spent in the send buffer."
         )
         self.latency = self._average_and_max("request-latency", "request latency in ms")
-        self.throttle = self._average_and_max(
-            "produce-throttle-time", "time in ms a request was throttled by a broker"
-        )
         self.records = self._rate_and_total("record-send", "records sent")
         self.retries = self._rate_and_total("record-retry", "retried record sends")
         self.errors = self._rate_and_total("record-error", "record sends that resulted in errors")
@@ -66,10 +70,20 @@ class ProducerMetrics:
         self.record_size = self._average_and_max("record-size", "record size")
         self.buffer_wait = self._sensor(
             (
+                "bufferpool-wait-ratio",
+                Stat.SHARE_OF_TIME,
+                "The fraction of time an appender waits for space allocation.",
+            ),
+            (
                 "bufferpool-wait-time-ns-total",
                 Stat.TOTAL,
                 "The total time in nanoseconds an appender waits for space allocation.",
-            )
+            ),
+            (
+                "bufferpool-wait-time-total",
+                Stat.TOTAL,
+                "*Deprecated* The total time an appender waits for space allocation.",
+            ),
         )
         self.flush_time = self._sensor(
             ("flush-time-ns-total", Stat.TOTAL, "Total time producer has spent in flush in nanoseconds.")
@@ -81,6 +95,17 @@ class ProducerMetrics:
                 "Total time producer has spent waiting on topic metadata in nanoseconds.",
             )
         )
+
+        self.transaction_times = {
+            step: self._sensor(
+                (
+                    f"txn-{step}-time-ns-total",
+                    Stat.TOTAL,
+                    f"Total time producer has spent in {call} in nanoseconds.",
+                )
+            )
+            for step, call in _TRANSACTION_CALLS.items()
+        }
 
     def topic(self, name: str) -> TopicMetrics:
         """The sensors of a topic; of the sender thread alone."""

@@ -72,7 +72,6 @@ class Sender:
         self._id_failures = 0
         self._in_flight: dict[ProducerBatch, None] = {}
         self._requests: Counter[Address] = Counter()
-        self._throttled_until_ms: dict[Address, int] = {}
         self._refusing_since_ms: dict[int, int] = {}
         self._next_expiry_ms = 0
         self._wanted = False
@@ -243,12 +242,12 @@ class Sender:
 
     def _ready_ms(self, leader: Broker, now_ms: int) -> int | None:
         """None when a broker can be sent to; else when to look again at the latest."""
-        throttled_until_ms = self._throttled_until_ms.get(leader.address, 0)
-        if throttled_until_ms > now_ms:
-            return throttled_until_ms
         network = self._cluster.network
         if network.is_ready(leader.address):
             return None
+        throttle_ms = network.throttle_ms(leader.address)
+        if throttle_ms:
+            return now_ms + throttle_ms
         backoff_ms = network.backoff_ms(leader.address)
         if backoff_ms:
             self._cluster.want_refresh()
@@ -347,9 +346,6 @@ class Sender:
         answers: dict[TopicPartition, PartitionProduceResponse] = {}
         if isinstance(response, ProduceResponse):
             self._metrics.latency.record(now_ms - sent_ms)
-            self._metrics.throttle.record(response.throttle_time_ms)
-            if response.throttle_time_ms:
-                self._throttled_until_ms[pending.address] = now_ms + response.throttle_time_ms
             for topic in response.responses:
                 for each in topic.partition_responses:
                     partition = TopicPartition(topic.name, each.index)
