@@ -55,10 +55,9 @@ class GroupCoordinator:
 
     def join(self, group_id: str, request: JoinRequest) -> "JoinResult | asyncio.Future[JoinResult]":
         """JoinGroup."""
-        error = self.hosted.refusal(group_id)
+        error, entry = self.hosted.look_up(group_id)
         if error is not ErrorCode.NONE:
             return JoinResult(error=error, member_id=request.member_id)
-        entry = self.hosted.find(group_id)
         refused = join_refusal(self.hosted.settings.group, request, group_exists=entry is not None)
         if refused is not None:
             return refused
@@ -70,12 +69,11 @@ class GroupCoordinator:
 
     def sync(self, group_id: str, request: SyncRequest) -> "SyncResult | asyncio.Future[SyncResult]":
         """SyncGroup."""
-        error = self.hosted.refusal(group_id)
+        error, entry = self.hosted.look_up(group_id)
         if error is not ErrorCode.NONE:
             # While it loads, the state of an unfinished rebalance is lost: the member is to join again.
             is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return SyncResult(error=ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error)
-        entry = self.hosted.find(group_id)
         if entry is None:
             return SyncResult(error=ErrorCode.UNKNOWN_MEMBER_ID)
         waiter: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
@@ -85,12 +83,11 @@ class GroupCoordinator:
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Heartbeat."""
-        error = self.hosted.refusal(group_id)
+        error, entry = self.hosted.look_up(group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return ErrorCode.NONE
         if error is not ErrorCode.NONE:
             return error
-        entry = self.hosted.find(group_id)
         if entry is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         error = entry.group.heartbeat(member_id, instance_id, generation, self.hosted.timer.now_ms())
@@ -99,10 +96,9 @@ class GroupCoordinator:
 
     def leave(self, group_id: str, leaving: Sequence[Leaving]) -> LeaveResult:
         """LeaveGroup."""
-        error = self.hosted.refusal(group_id)
+        error, entry = self.hosted.look_up(group_id)
         if error is not ErrorCode.NONE:
             return LeaveResult(error, [])
-        entry = self.hosted.find(group_id)
         if entry is None:
             unknown = [
                 LeftMember(one.member_id, one.instance_id, ErrorCode.UNKNOWN_MEMBER_ID) for one in leaving
@@ -116,10 +112,9 @@ class GroupCoordinator:
 
     def describe(self, group_id: str) -> GroupDescription | ErrorCode:
         """DescribeGroups; a group that does not exist is Dead."""
-        error = self.hosted.refusal(group_id, is_empty_id_allowed=True)
+        error, entry = self.hosted.look_up(group_id, is_empty_id_allowed=True)
         if error is not ErrorCode.NONE:
             return error
-        entry = self.hosted.find(group_id)
         if entry is None:
             return GroupDescription(GroupState.DEAD, "", "", [])
         return entry.group.describe()
@@ -133,10 +128,9 @@ class GroupCoordinator:
 
     def delete(self, group_id: str) -> ErrorCode:
         """DeleteGroups, one group."""
-        error = self.hosted.refusal(group_id, is_empty_id_allowed=True)
+        error, entry = self.hosted.look_up(group_id, is_empty_id_allowed=True)
         if error is not ErrorCode.NONE:
             return error
-        entry = self.hosted.find(group_id)
         if entry is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if entry.group.state is not GroupState.EMPTY:

@@ -155,20 +155,19 @@ class HostedGroups:
         """The partition of __consumer_offsets that a group belongs to."""
         return _partition_of(group_id, self._partitions())
 
-    def refusal(self, group_id: str, *, is_empty_id_allowed: bool = False) -> ErrorCode:
-        """NONE when the group is coordinated here; else why requests about it cannot be served."""
+    def look_up(self, group_id: str, *, is_empty_id_allowed: bool = False) -> tuple[ErrorCode, Entry | None]:
+        """NONE when the group is coordinated here, and the group when there is one; else why it cannot be served."""
         if not group_id and not is_empty_id_allowed:
-            return ErrorCode.INVALID_GROUP_ID
-        if self._resigned:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return ErrorCode.INVALID_GROUP_ID, None
         partition = self.partition_of(group_id)
+        groups = self._owned.get(partition)
+        if groups is not None:
+            return ErrorCode.NONE, groups.get(group_id)
+        if self._resigned:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, None
         if partition in self._loading:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return ErrorCode.NONE if partition in self._owned else ErrorCode.NOT_COORDINATOR
-
-    def find(self, group_id: str) -> Entry | None:
-        """A group that is there."""
-        return self._owned.get(self.partition_of(group_id), {}).get(group_id)
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None
+        return ErrorCode.NOT_COORDINATOR, None
 
     @property
     def is_loading(self) -> bool:

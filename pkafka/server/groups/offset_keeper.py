@@ -60,10 +60,9 @@ class OffsetKeeper:
         commits: Mapping[PartitionKey, CommittedOffset],
     ) -> "Outcomes | asyncio.Future[Outcomes]":
         """OffsetCommit: the outcome of each partition."""
-        error = self._hosted.refusal(group_id, is_empty_id_allowed=True)
+        error, entry = self._hosted.look_up(group_id, is_empty_id_allowed=True)
         if error is not ErrorCode.NONE:
             return dict.fromkeys(commits, error)
-        entry = self._hosted.find(group_id)
         if entry is None:
             if generation >= 0:
                 return dict.fromkeys(commits, ErrorCode.ILLEGAL_GENERATION)
@@ -88,9 +87,12 @@ class OffsetKeeper:
             (now_ms, encode_offset_key(group_id, *key), encode_offset_value(one), ())
             for key, one in accepted.items()
         ]
-        answered: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
+        is_over = False
+        waiter: asyncio.Future[Outcomes] | None = None
 
         def committed(error: ErrorCode, batch_offset: int) -> None:
+            nonlocal is_over
+            is_over = True
             if error is ErrorCode.NONE:
                 entry.offsets.stored(accepted, batch_offset)
                 self._hosted.counters.offset_commits += len(accepted)
@@ -98,12 +100,15 @@ class OffsetKeeper:
                 log.error("Offsets of group %s could not be written: %s", group_id, error.name)
                 entry.offsets.failed(accepted)
             outcomes.update(dict.fromkeys(accepted, _commit_error(error)))
-            if not answered.done():
-                answered.set_result(outcomes)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(outcomes)
 
         entry.offsets.stage(accepted)
         self._hosted.log.append(entry.partition, records, committed)
-        return answered.result() if answered.done() else answered
+        if is_over:
+            return outcomes
+        waiter = asyncio.get_running_loop().create_future()
+        return waiter
 
     def committed(
         self, group_id: str, keys: Iterable[PartitionKey] | None, *, require_stable: bool
@@ -113,10 +118,9 @@ class OffsetKeeper:
         Args:
             keys: None for all that have an offset.
         """
-        error = self._hosted.refusal(group_id, is_empty_id_allowed=True)
+        error, entry = self._hosted.look_up(group_id, is_empty_id_allowed=True)
         if error is not ErrorCode.NONE:
             return error, {}
-        entry = self._hosted.find(group_id)
         if entry is None:
             return ErrorCode.NONE, dict.fromkeys(keys or ())
         offsets = entry.offsets
@@ -128,10 +132,9 @@ class OffsetKeeper:
 
     def delete(self, group_id: str, keys: Sequence[PartitionKey]) -> tuple[ErrorCode, Outcomes]:
         """OffsetDelete: the error of the group, or the outcome of each partition."""
-        error = self._hosted.refusal(group_id)
+        error, entry = self._hosted.look_up(group_id)
         if error is not ErrorCode.NONE:
             return error, {}
-        entry = self._hosted.find(group_id)
         if entry is None:
             return ErrorCode.GROUP_ID_NOT_FOUND, {}
         group = entry.group
@@ -238,7 +241,9 @@ def java_length(text: str) -> int:
 
 
 def _commit_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when its commit could not be appended."""
+    """What a client is told when its commit could not be appended, or NONE."""
+    if error is ErrorCode.NONE:
+        return error
     if error in _COORDINATOR_MOVED:
         return ErrorCode.NOT_COORDINATOR
     if error in _COORDINATOR_NOT_AVAILABLE:

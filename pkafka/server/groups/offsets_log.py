@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from pkafka.records.batch import BatchHeader, peek, read_header
-from pkafka.records.builder import RecordFields, build_batch
+from pkafka.records.builder import RecordFields
 from pkafka.records.compression import Codec
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record, iter_entries, read_batches
-from pkafka.records.validation import validate
+from pkafka.records.validation import build_validated
 from pkafka.server.turns import Turns
 from pkafka.storage.log import Log
 
@@ -39,6 +39,8 @@ class OffsetsLog:
 
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
+        self._acks = worker.config.offsets_commit_required_acks
+        self._codec = Codec(worker.config.offsets_topic_compression_codec)
 
     # -- writing --
 
@@ -55,22 +57,29 @@ class OffsetsLog:
         Args:
             acks: like a producer's; ``offsets.commit.required.acks`` when left out.
         """
-        acks = self._worker.config.offsets_commit_required_acks if acks is None else acks
+        worker = self._worker
         try:
-            found = self._worker.partitions.led.get((CONSUMER_OFFSETS_TOPIC, partition))
+            found = worker.partitions.led.get((CONSUMER_OFFSETS_TOPIC, partition))
             if found is None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            base_offset = self._append(found, records, acks)
+            base_offset = self._append(found, records, self._acks if acks is None else acks)
         except RecordError as error:
             committed(error.code, -1)
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                self._worker.log_failed(CONSUMER_OFFSETS_TOPIC, partition)
+                worker.log_failed(CONSUMER_OFFSETS_TOPIC, partition)
             committed(error.code, -1)
         except (StorageError, OSError) as error:
-            committed(self._worker.disk_refused(CONSUMER_OFFSETS_TOPIC, partition, error), -1)
+            committed(worker.disk_refused(CONSUMER_OFFSETS_TOPIC, partition, error), -1)
         else:
-            self._when_committed(found, lambda code: committed(code, base_offset))
+            # It is committed when the high watermark has passed it: at once without other replicas, unless it has to be
+            # flushed first.
+            if found.log.flush_is_due:
+                worker.spawn(self._flush(found, found.log.log_end_offset, committed, base_offset))
+            else:
+                found.advance_high_watermark()
+                worker.fetches.check(found.key)
+                committed(ErrorCode.NONE, base_offset)
 
     def _append(self, found: "Partition", records: Sequence[RecordFields], acks: int) -> int:
         worker = self._worker
@@ -78,27 +87,16 @@ class OffsetsLog:
         if acks == _ACKS_ALL and len(found.isr) < min_isr:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         now_ms = worker.clock.now_ms()
-        batch = build_batch(records, codec=Codec(worker.config.offsets_topic_compression_codec))
-        validated = validate(batch, found.rules(_PRODUCE_VERSION), now_ms=now_ms)
+        validated = build_validated(records, found.rules(_PRODUCE_VERSION), codec=self._codec, now_ms=now_ms)
         result = found.log.append_as_leader(
             validated, leader_epoch=found.leader_epoch, now_ms=now_ms, flush_later=True
         )
         worker.metrics.appended(CONSUMER_OFFSETS_TOPIC, validated)
         return result.base_offset
 
-    def _when_committed(self, partition: "Partition", call: Callable[[ErrorCode], None]) -> None:
-        """What was just appended is committed when the high watermark has passed it: at once without other replicas,
-        unless it has to be flushed first."""
-        if partition.log.flush_is_due:
-            self._worker.spawn(self._flush(partition, partition.log.log_end_offset, call))
-        else:
-            partition.advance_high_watermark()
-            self._worker.fetches.check(partition.key)
-            call(ErrorCode.NONE)
-
-    async def _flush(self, partition: "Partition", end: int, call: Callable[[ErrorCode], None]) -> None:
+    async def _flush(self, partition: "Partition", end: int, committed: Committed, base_offset: int) -> None:
         failed = await self._worker.logs.flush_appended([(partition, end)])
-        call(ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE)
+        committed(ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE, base_offset)
 
     # -- reading --
 

@@ -26,6 +26,15 @@ _EXPIRING_OFFSET_VALUE_VERSION: Final = 1
 """The only one that has a time of expiry, and it has no leader epoch."""
 _GROUP_VALUE_VERSION: Final = 3
 
+# What is written for every commit is packed here, several times as fast as by the codec; a test compares both.
+# Key: version | group (i16 size, bytes) | topic (likewise) | partition i32
+# Value: version | offset i64 | leader epoch i32 | metadata (i16 size, bytes) | commit timestamp i64
+_VERSION_AND_SIZE: Final = Struct(">hh")
+_SIZE: Final = Struct(">h")
+_PARTITION: Final = Struct(">i")
+_OFFSET_VALUE_START: Final = Struct(">hqih")
+_TIMESTAMP: Final = Struct(">q")
+
 NO_EXPIRY: Final = -1
 
 
@@ -77,21 +86,32 @@ def partition_of(group_id: str, partitions: int) -> int:
 
 def encode_offset_key(group: str, topic: str, partition: int) -> bytes:
     """The key of a committed offset."""
-    message = OffsetCommitKey(group=group, topic=topic, partition=partition)
-    return _VERSION.pack(_OFFSET_KEY_VERSION) + encode(message, _OFFSET_KEY_VERSION)
+    group_bytes, topic_bytes = group.encode(), topic.encode()
+    return b"".join(
+        (
+            _VERSION_AND_SIZE.pack(_OFFSET_KEY_VERSION, len(group_bytes)),
+            group_bytes,
+            _SIZE.pack(len(topic_bytes)),
+            topic_bytes,
+            _PARTITION.pack(partition),
+        )
+    )
 
 
 def encode_offset_value(committed: CommittedOffset) -> bytes:
     """The value of a committed offset."""
+    offset, commit_timestamp, leader_epoch, text, expire_timestamp = committed
+    if expire_timestamp == NO_EXPIRY:
+        metadata = text.encode()
+        start = _OFFSET_VALUE_START.pack(_OFFSET_VALUE_VERSION, offset, leader_epoch, len(metadata))
+        return start + metadata + _TIMESTAMP.pack(commit_timestamp)
     message = OffsetCommitValue(
-        offset=committed.offset,
-        leader_epoch=committed.leader_epoch,
-        metadata=committed.metadata,
-        commit_timestamp=committed.commit_timestamp,
-        expire_timestamp=committed.expire_timestamp,
+        offset=offset,
+        metadata=text,
+        commit_timestamp=commit_timestamp,
+        expire_timestamp=expire_timestamp,
     )
-    expires = committed.expire_timestamp != NO_EXPIRY
-    version = _EXPIRING_OFFSET_VALUE_VERSION if expires else _OFFSET_VALUE_VERSION
+    version = _EXPIRING_OFFSET_VALUE_VERSION
     return _VERSION.pack(version) + encode(message, version)
 
 

@@ -6,7 +6,7 @@ v6 leader epochs (KIP-320) · v7 static members (KIP-345) · v8 flexible · v9 n
 Version 0 goes to the coordination store, as on every Kafka in ZooKeeper mode (OLDC-15), and from any broker.
 """
 
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.errors import ErrorCode
@@ -42,23 +42,22 @@ def serve(
     worker: "Worker", _caller: Caller, request: OffsetCommitRequest, _version: int
 ) -> Message | Awaitable[Message]:
     """Store offsets of a group of this worker."""
-    known = _known_partitions(worker, request)
-    if not known:
-        return _response(request, {})
     now_ms = worker.clock.now_ms()
     expires_ms = (
         NO_EXPIRY if request.retention_time_ms == _NO_RETENTION else now_ms + request.retention_time_ms
     )
     commits = {
         key: CommittedOffset(
-            offset=one.committed_offset,
-            commit_timestamp=now_ms if one.commit_timestamp == _NO_TIMESTAMP else one.commit_timestamp,
-            leader_epoch=one.committed_leader_epoch,
-            metadata=one.committed_metadata or "",
-            expire_timestamp=expires_ms,
+            one.committed_offset,
+            now_ms if one.commit_timestamp == _NO_TIMESTAMP else one.commit_timestamp,
+            one.committed_leader_epoch,
+            one.committed_metadata or "",
+            expires_ms,
         )
-        for key, one in known.items()
+        for key, one in _known_partitions(worker, request).items()
     }
+    if not commits:
+        return _response(request, {})
     outcomes = worker.groups.offsets.commit(
         request.group_id,
         request.member_id,
@@ -90,18 +89,25 @@ def _known_partitions(
 def _response(
     request: OffsetCommitRequest, outcomes: Mapping[PartitionKey, ErrorCode]
 ) -> OffsetCommitResponse:
-    topics: dict[str, OffsetCommitResponseTopic] = {}
-    for name, index in dict.fromkeys(_named(request)):
-        code = outcomes.get((name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        answered = OffsetCommitResponsePartition(partition_index=index, error_code=code)
-        topics.setdefault(name, OffsetCommitResponseTopic(name=name)).partitions.append(answered)
-    return OffsetCommitResponse(topics=list(topics.values()))
-
-
-def _named(request: OffsetCommitRequest) -> Iterator[PartitionKey]:
+    codes: dict[str, dict[int, ErrorCode]] = {}
     for topic in request.topics:
+        name = topic.name
+        of_topic = codes.setdefault(name, {}) if topic.partitions else {}
         for one in topic.partitions:
-            yield topic.name, one.partition_index
+            index = one.partition_index
+            of_topic[index] = outcomes.get((name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=name,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=index, error_code=code)
+                    for index, code in of_topic.items()
+                ],
+            )
+            for name, of_topic in codes.items()
+        ]
+    )
 
 
 async def _to_store(worker: "Worker", request: OffsetCommitRequest) -> OffsetCommitResponse:
@@ -122,4 +128,5 @@ async def _to_store(worker: "Worker", request: OffsetCommitRequest) -> OffsetCom
 
 def refused(request: OffsetCommitRequest, _version: int, error: ErrorCode) -> OffsetCommitResponse:
     """The answer when the coordinator is out of reach."""
-    return _response(request, dict.fromkeys(_named(request), error))
+    named = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    return _response(request, dict.fromkeys(named, error))

@@ -12,7 +12,7 @@ from pkafka.records.compression import Codec
 from pkafka.records.control import build_end_marker
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import read_records
-from pkafka.records.validation import ProduceRules, ValidatedRecords, trust, validate
+from pkafka.records.validation import ProduceRules, ValidatedRecords, build_validated, trust, validate
 
 pytestmark = pytest.mark.usefixtures("variant")
 
@@ -286,6 +286,43 @@ def test_own_batches_are_taken_without_the_rules_for_clients() -> None:
     assert result.batches[1].position == len(marker)
     with pytest.raises(RecordError):
         trust(marker + b"x")
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ProduceRules(),
+        ProduceRules(compacted=True),
+        ProduceRules(codec=Codec.NONE),
+        ProduceRules(codec=Codec.LZ4),
+        ProduceRules(timestamp_type=1),
+        ProduceRules(message_bytes_max=80),
+        ProduceRules(timestamp_before_max_ms=3),
+        ProduceRules(timestamp_after_max_ms=3),
+    ],
+)
+@pytest.mark.parametrize(
+    "records",
+    [
+        [(NOW, b"k", b"v", ())],
+        [(NOW, b"k", b"v", ()), (NOW, b"l", None, [("h", b"x")])],
+        [(NOW, b"k", b"v", ()), (NOW + 1, b"l", None, ())],
+        [(NOW - 5, b"k", b"v", ())],
+        [(NOW + 5, b"k", b"v", ())],
+    ],
+)
+def test_own_records_are_built_as_they_would_be_validated(
+    records: list[RecordFields], rules: ProduceRules, codec: Codec
+) -> None:
+    batch = build_batch(records, codec=codec)
+    built: object
+    try:
+        result = build_validated(records, rules, codec=codec, now_ms=NOW)
+        built = bytes(result.data), result[1:]
+    except RecordError as error:
+        built = error.code, error.message, error.record_errors
+    assert built == outcome(batch, rules)
 
 
 @pytest.mark.parametrize(

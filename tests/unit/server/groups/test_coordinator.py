@@ -69,7 +69,7 @@ class Bench:
         return self
 
     def refusal(self, group: str) -> ErrorCode:
-        return self.groups.hosted.refusal(group)
+        return self.groups.hosted.look_up(group)[0]
 
     def commit(
         self, group: str, *, generation: int = -1, member: str = "", **offsets: CommittedOffset
@@ -166,8 +166,8 @@ def test_a_group_is_found_by_whoever_loads_its_partition_next(tmp_path: Path) ->
 def test_a_worker_that_leads_nothing_coordinates_nothing(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         groups = Bench(bench.worker).groups
-        assert groups.hosted.refusal("g") is ErrorCode.NOT_COORDINATOR
-        assert groups.hosted.refusal("") is ErrorCode.INVALID_GROUP_ID
+        assert groups.hosted.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
+        assert groups.hosted.look_up("")[0] is ErrorCode.INVALID_GROUP_ID
         assert groups.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NOT_COORDINATOR}
         assert groups.offsets.committed("g", None, require_stable=False) == (ErrorCode.NOT_COORDINATOR, {})
         assert groups.describe("g") is ErrorCode.NOT_COORDINATOR
@@ -184,7 +184,7 @@ def test_while_a_partition_loads_its_members_go_on(tmp_path: Path) -> None:
         groups = Bench(bench.worker).groups
         partition = groups.hosted.partition_of("g")
         groups.hosted.begin(partition)
-        assert groups.hosted.refusal("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert groups.hosted.look_up("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert groups.heartbeat("g", "m", None, 1) is ErrorCode.NONE
         synced = groups.sync("g", SyncRequest(member_id="m", generation=1))
         assert isinstance(synced, SyncResult)
@@ -193,7 +193,7 @@ def test_while_a_partition_loads_its_members_go_on(tmp_path: Path) -> None:
         assert isinstance(joined, JoinResult)
         assert joined.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert groups.overview()[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        await until(lambda: groups.hosted.refusal("g") is ErrorCode.NONE)
+        await until(lambda: groups.hosted.look_up("g")[0] is ErrorCode.NONE)
         assert groups.heartbeat("g", "m", None, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
     on_bench(tmp_path, body)
@@ -206,9 +206,9 @@ def test_who_waits_is_told_when_the_coordinator_moves(tmp_path: Path) -> None:
         assert isinstance(waiting, asyncio.Future)
         bench.groups.hosted.end(bench.groups.hosted.partition_of("g"))
         assert (await waiting).error is ErrorCode.NOT_COORDINATOR
-        assert bench.groups.hosted.refusal("g") is ErrorCode.NOT_COORDINATOR
+        assert bench.groups.hosted.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
         bench.groups.hosted.begin(bench.groups.hosted.partition_of("g"))
-        await until(lambda: bench.groups.hosted.refusal("g") is ErrorCode.NONE)
+        await until(lambda: bench.groups.hosted.look_up("g")[0] is ErrorCode.NONE)
         described = bench.groups.describe("g")
         assert not isinstance(described, ErrorCode)
         assert described.state is GroupState.STABLE
@@ -223,9 +223,9 @@ def test_a_loading_that_is_overtaken_leaves_nothing(tmp_path: Path) -> None:
         partition = groups.hosted.partition_of("g")
         groups.hosted.begin(partition)
         groups.hosted.end(partition)
-        assert groups.hosted.refusal("g") is ErrorCode.NOT_COORDINATOR
+        assert groups.hosted.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
         groups.hosted.begin(partition)
-        await until(lambda: groups.hosted.refusal("g") is ErrorCode.NONE)
+        await until(lambda: groups.hosted.look_up("g")[0] is ErrorCode.NONE)
         await asyncio.sleep(0.01)
         assert groups.offsets.committed("g", None, require_stable=False)[1] == {A: ONE}
 
@@ -240,7 +240,7 @@ def test_resigning_tells_everybody_and_takes_nothing_new(tmp_path: Path) -> None
         assert isinstance(waiting, asyncio.Future)
         assert (await waiting).error is ErrorCode.NOT_COORDINATOR
         bench.groups.hosted.begin(0)
-        assert bench.groups.hosted.refusal("g") is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert bench.groups.hosted.look_up("g")[0] is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert bench.groups.overview() == (ErrorCode.COORDINATOR_NOT_AVAILABLE, [])
 
     on_bench(tmp_path, body)
@@ -578,13 +578,13 @@ def test_a_failed_disk_ends_the_coordination_of_its_groups(tmp_path: Path) -> No
         [worker] = family.workers
         await family.lead(CONSUMER_OFFSETS_TOPIC, range(50))
         hosted = worker.groups.hosted
-        await until(lambda: hosted.refusal("g") is ErrorCode.NONE)
+        await until(lambda: hosted.look_up("g")[0] is ErrorCode.NONE)
         assert worker.groups.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NONE}
         waiting = worker.groups.join("g", joining(session_timeout_ms=60_000))
         worker.logs.directory_failed(tmp_path)
         if isinstance(waiting, asyncio.Future):
             assert (await waiting).error is ErrorCode.NOT_COORDINATOR
-        assert hosted.refusal("g") is ErrorCode.NOT_COORDINATOR
+        assert hosted.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
 
     with_family(tmp_path, run, workers=1)
 
@@ -614,7 +614,7 @@ def test_only_a_deletion_by_the_controller_takes_offsets_along(tmp_path: Path) -
     async def run(family: Family) -> None:
         [worker] = family.workers
         await family.lead(CONSUMER_OFFSETS_TOPIC, range(50))
-        await until(lambda: worker.groups.hosted.refusal("g") is ErrorCode.NONE)
+        await until(lambda: worker.groups.hosted.look_up("g")[0] is ErrorCode.NONE)
         tell(worker, "a", 0)
         assert worker.groups.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NONE}
         tell(worker, "a", type=FULL_UPDATE)

@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkafka.errors import ProtocolError
-from pkafka.protocol.messages.records.group_metadata import GroupMetadataValue, MemberMetadata
+from pkafka.protocol.codec import encode
+from pkafka.protocol.messages.records.group_metadata import (
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from pkafka.server.groups.records import (
     CommittedOffset,
     GroupKey,
@@ -69,6 +75,19 @@ def test_reading_inverts_writing_an_offset(committed: CommittedOffset) -> None:
 def test_reading_inverts_writing_a_key(group: str, topic: str, partition: int) -> None:
     assert decode_key(encode_offset_key(group, topic, partition)) == OffsetKey(group, topic, partition)
     assert decode_key(encode_group_key(group)) == GroupKey(group)
+
+
+@given(TEXT, TEXT, st.integers(0, 2**31 - 1), INT64, INT64, st.integers(-1, 2**31 - 1), TEXT)
+def test_what_is_packed_here_is_what_the_declarations_say(
+    group: str, topic: str, partition: int, offset: int, timestamp: int, epoch: int, metadata: str
+) -> None:
+    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    assert encode_offset_key(group, topic, partition) == b"\x00\x01" + encode(key, 1)
+    value = OffsetCommitValue(
+        offset=offset, leader_epoch=epoch, metadata=metadata, commit_timestamp=timestamp
+    )
+    committed = CommittedOffset(offset, timestamp, epoch, metadata)
+    assert encode_offset_value(committed) == b"\x00\x03" + encode(value, 3)
 
 
 def test_old_keys_and_values_are_read() -> None:
