@@ -25,7 +25,9 @@ DeadlineKey: TypeAlias = tuple[DeadlineKind, str]
 
 
 class Deadlines:
-    """At most one deadline per key."""
+    """At most one deadline per key. Without any it holds no memory: there may be many groups that nobody is in."""
+
+    __slots__ = ("_due", "_heap", "_queued")
 
     def __init__(self) -> None:
         self._due: dict[DeadlineKey, Millis] = {}
@@ -46,6 +48,8 @@ class Deadlines:
     def cancel(self, key: DeadlineKey) -> None:
         """Nothing is due for ``key``, if anything was."""
         self._due.pop(key, None)
+        if not self._due:
+            self.clear()
 
     def clear(self) -> None:
         """Nothing is due at all."""
@@ -77,6 +81,8 @@ class Deadlines:
                 continue
             if due_ms <= now_ms:
                 del self._due[key]
+                if not self._due:
+                    self.clear()
                 return key
             self.set(key, due_ms)
         return None

@@ -45,6 +45,16 @@ class Members:
         pending_sync: ids that have not sent SyncGroup in this generation.
     """
 
+    __slots__ = (
+        "_by_id",
+        "_static",
+        "_supporters",
+        "awaiting_join",
+        "leader",
+        "pending",
+        "pending_sync",
+    )
+
     def __init__(self) -> None:
         self.leader: str | None = None
         self.pending: set[str] = set()

@@ -1,5 +1,8 @@
 """A heap that is put right late says the same as one that is always right."""
 
+import sys
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +53,26 @@ STEPS = st.lists(
     ),
     max_size=40,
 )
+
+
+def memory_bytes(deadlines: Deadlines) -> int:
+    """Of what it holds them in."""
+    return sum(sys.getsizeof(getattr(deadlines, name)) for name in Deadlines.__slots__)
+
+
+@pytest.mark.parametrize("ends", ["expire", "cancel"])
+def test_nothing_is_held_for_deadlines_that_are_over(ends: str) -> None:
+    deadlines = Deadlines()
+    keys = [(DeadlineKind.PENDING, str(number)) for number in range(1_000)]
+    for key in keys:
+        deadlines.set(key, 10)
+    assert memory_bytes(deadlines) > memory_bytes(Deadlines())
+    for key in keys:
+        if ends == "cancel":
+            deadlines.cancel(key)
+        else:
+            deadlines.pop(10)
+    assert memory_bytes(deadlines) == memory_bytes(Deadlines())
 
 
 @given(steps=STEPS)
