@@ -1,14 +1,24 @@
 """Brokers of their own for tests that kill, stop and starve."""
 
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, TypeAlias
 
+import psutil
 import pytest
 
 from pkafka.testing import Broker
+from tests.interop import kafka as oracle
 
 SOON_IN_STARTS = 5
+SYSTEMS: Final = tuple(os.environ.get("PKAFKA_INTEROP_SYSTEMS", "kafka pkafka").split())
+# Kafka shows that what is demanded holds where nothing is wrong: at night that is often enough.
+EITHER_KIND: Final = tuple(
+    pytest.param(name, marks=[pytest.mark.nightly] if name == "kafka" else []) for name in SYSTEMS
+)
 
 
 class MeasuredBroker(Broker):
@@ -24,6 +34,7 @@ class MeasuredBroker(Broker):
 
 
 MakeBroker = Callable[..., MeasuredBroker]
+AnyBroker: TypeAlias = MeasuredBroker | oracle.KafkaBroker
 
 
 @pytest.fixture
@@ -49,3 +60,26 @@ def broker(make_broker: MakeBroker) -> MeasuredBroker:
     broker = make_broker()
     broker.start()
     return broker
+
+
+@contextmanager
+def broker_of_kind(
+    kind: str, make_broker: MakeBroker, directory: Path, settings: Mapping[str, object]
+) -> Iterator[AnyBroker]:
+    """A started broker of its own, of a kind out of :data:`EITHER_KIND`."""
+    if kind == "kafka":
+        try:
+            with oracle.running_kafka(directory / "kafka", overrides=settings) as theirs:
+                yield theirs
+        except oracle.OracleUnavailableError as missing:
+            pytest.skip(str(missing))
+    else:
+        ours = make_broker(**settings)
+        ours.start()
+        yield ours
+
+
+def memory_bytes(broker: AnyBroker) -> int:
+    """What its processes have to themselves, and their share of what they share."""
+    process = psutil.Process(broker.pid)
+    return sum(each.memory_full_info().pss for each in (process, *process.children(recursive=True)))

@@ -5,10 +5,11 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pkafka.errors import ErrorCode
+from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest
 from pkafka.protocol.messages.join_group import (
@@ -44,25 +45,51 @@ class Answer(NamedTuple):
 
 
 class Crowd:
-    """All connections behind one selector; each has at most one request under way."""
+    """All connections behind one selector, by number from 0 on; each has at most one request under way."""
 
-    def __init__(self, bootstrap: str, count: int) -> None:
+    def __init__(self, bootstrap: str, count: int = 0) -> None:
         host, _, port = bootstrap.rpartition(":")
+        self._address = host, int(port)
         self._selector = selectors.DefaultSelector()
         self._correlation = itertools.count()
-        self._sockets: list[socket.socket] = []
-        self._data = [bytearray() for _ in range(count)]
+        self._numbers = itertools.count()
+        self._sockets: dict[int, socket.socket] = {}
+        self._data: dict[int, bytearray] = {}
         self._asked: dict[int, tuple[float, int, int]] = {}
-        for number in range(count):
-            connection = socket.create_connection((host, int(port)), timeout=30)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._sockets.append(connection)
-            self._selector.register(connection, selectors.EVENT_READ, number)
+        for _ in range(count):
+            self.connect()
 
     def close(self) -> None:
         self._selector.close()
-        for each in self._sockets:
+        for each in self._sockets.values():
             each.close()
+
+    def connect(self) -> int:
+        """One more; its number."""
+        number = next(self._numbers)
+        connection = socket.create_connection(self._address, timeout=30)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sockets[number] = connection
+        self._data[number] = bytearray()
+        self._selector.register(connection, selectors.EVENT_READ, number)
+        return number
+
+    def drop(self, number: int) -> None:
+        """Close a connection, whatever is under way on it."""
+        connection = self._sockets.pop(number)
+        self._selector.unregister(connection)
+        connection.close()
+        del self._data[number]
+        self._asked.pop(number, None)
+
+    def waits(self, number: int) -> bool:
+        """Whether a request is under way."""
+        return number in self._asked
+
+    def waiting(self) -> list[tuple[int, ApiKey, float]]:
+        """Which requests are under way, and for how many seconds."""
+        now_s = time.monotonic()
+        return [(number, ApiKey(key), now_s - asked_s) for number, (asked_s, key, _) in self._asked.items()]
 
     def send(self, number: int, request: Message, version: int) -> None:
         assert request.__api_key__ is not None
@@ -133,22 +160,33 @@ class Crowd:
         return answers
 
 
-def join_request(group: str, member_id: str, topic: str) -> JoinGroupRequest:
+def join_request(
+    group: str,
+    member_id: str,
+    topic: str,
+    *,
+    session_timeout_ms: int = SESSION_MS,
+    rebalance_timeout_ms: int = 60_000,
+) -> JoinGroupRequest:
     request = JoinGroupRequest(group_id=group, member_id=member_id, protocol_type="consumer")
-    request.session_timeout_ms = SESSION_MS
-    request.rebalance_timeout_ms = 60_000
+    request.session_timeout_ms = session_timeout_ms
+    request.rebalance_timeout_ms = rebalance_timeout_ms
     name = topic.encode()
     subscription = struct.pack(f">hih{len(name)}si", 0, 1, len(name), name, -1)
     request.protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription)]
     return request
 
 
-def sync_request(group: str, joined: JoinGroupResponse) -> SyncGroupRequest:
-    """The leader gives every member its own id as its assignment."""
+def sync_request(
+    group: str, joined: JoinGroupResponse, shares: Mapping[str, bytes] | None = None
+) -> SyncGroupRequest:
+    """The leader gives every member its share, or its own id as its assignment."""
     request = SyncGroupRequest(group_id=group, generation_id=joined.generation_id, member_id=joined.member_id)
+    if shares is None:
+        shares = {each.member_id: each.member_id.encode() for each in joined.members}
     request.assignments = [
-        SyncGroupRequestAssignment(member_id=each.member_id, assignment=each.member_id.encode())
-        for each in joined.members
+        SyncGroupRequestAssignment(member_id=member_id, assignment=share)
+        for member_id, share in shares.items()
     ]
     return request
 

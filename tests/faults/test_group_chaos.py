@@ -14,7 +14,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-import psutil
 import pytest
 
 from pkafka.clients.admin.client import Admin
@@ -23,8 +22,7 @@ from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.join_group import JoinGroupResponse
-from pkafka.testing import Broker
-from tests.faults.conftest import MakeBroker
+from tests.faults.conftest import EITHER_KIND, AnyBroker, MakeBroker, broker_of_kind, memory_bytes
 from tests.faults.crowd import (
     COMMIT_VERSION,
     HEARTBEAT_VERSION,
@@ -42,7 +40,6 @@ from tests.faults.members import JAVA_CLIENTS, Chaos, Setting, now_ms
 from tests.interop import kafka as oracle
 from tests.talk import good, talking, wait_for
 
-SYSTEMS: Final = tuple(os.environ.get("PKAFKA_INTEROP_SYSTEMS", "kafka pkafka").split())
 # In the four steps of either group that this one makes, members leave, are killed and join.
 SEED: Final = int(os.environ.get("PKAFKA_CHAOS_SEED", "432"))
 STEPS: Final = int(os.environ.get("PKAFKA_CHAOS_STEPS", "4"))
@@ -81,24 +78,11 @@ def java_members(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         pytest.skip(str(missing))
 
 
-@pytest.fixture(
-    # Kafka shows that the laws hold where nothing is wrong: at night that is often enough.
-    params=[pytest.param(name, marks=[pytest.mark.nightly] if name == "kafka" else []) for name in SYSTEMS]
-)
-def broker(
-    request: pytest.FixtureRequest, make_broker: MakeBroker, tmp_path: Path
-) -> Iterator[Broker | oracle.KafkaBroker]:
+@pytest.fixture(params=EITHER_KIND)
+def broker(request: pytest.FixtureRequest, make_broker: MakeBroker, tmp_path: Path) -> Iterator[AnyBroker]:
     """A broker of its own, Apache Kafka and pkafka in turn."""
-    if request.param == "kafka":
-        try:
-            with oracle.running_kafka(tmp_path / "kafka", overrides=SETTINGS) as theirs:
-                yield theirs
-        except oracle.OracleUnavailableError as missing:
-            pytest.skip(str(missing))
-    else:
-        ours = make_broker(**SETTINGS)
-        ours.start()
-        yield ours
+    with broker_of_kind(request.param, make_broker, tmp_path, SETTINGS) as broker:
+        yield broker
 
 
 @contextmanager
@@ -117,7 +101,7 @@ def chaos_of(bootstrap: str, assignor: str, java: dict[str, str]) -> Iterator[Ch
         chaos.close()
 
 
-def kill_and_start(broker: Broker | oracle.KafkaBroker) -> None:
+def kill_and_start(broker: AnyBroker) -> None:
     """kill -9, and a start on the same directory."""
     broker.kill()
     if isinstance(broker, oracle.KafkaBroker):
@@ -156,13 +140,13 @@ def play(chaos: Chaos, clients: tuple[str, ...], steps: int) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_all_clients_in_one_group(broker: Broker | oracle.KafkaBroker, java_members: dict[str, str]) -> None:
+def test_all_clients_in_one_group(broker: AnyBroker, java_members: dict[str, str]) -> None:
     with chaos_of(broker.bootstrap, "range", java_members) as chaos:
         play(chaos, EAGER_CLIENTS, STEPS)
 
 
 @pytest.mark.timeout(600)
-def test_a_cooperative_group(broker: Broker | oracle.KafkaBroker, java_members: dict[str, str]) -> None:
+def test_a_cooperative_group(broker: AnyBroker, java_members: dict[str, str]) -> None:
     with chaos_of(broker.bootstrap, "cooperative-sticky", java_members) as chaos:
         play(chaos, COOPERATIVE_CLIENTS, STEPS)
 
@@ -170,14 +154,14 @@ def test_a_cooperative_group(broker: Broker | oracle.KafkaBroker, java_members: 
 @pytest.mark.nightly
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-def test_for_long(broker: Broker | oracle.KafkaBroker, java_members: dict[str, str], assignor: str) -> None:
+def test_for_long(broker: AnyBroker, java_members: dict[str, str], assignor: str) -> None:
     with chaos_of(broker.bootstrap, assignor, java_members) as chaos:
         play(chaos, EAGER_CLIENTS if assignor == "range" else COOPERATIVE_CLIENTS, NIGHTLY_STEPS)
 
 
 @pytest.mark.timeout(600)
 def test_all_clients_and_a_broker_that_is_killed_while_they_rebalance(
-    broker: Broker | oracle.KafkaBroker, java_members: dict[str, str]
+    broker: AnyBroker, java_members: dict[str, str]
 ) -> None:
     hurt_while_rebalancing(broker, java_members, lambda _: kill_and_start(broker))
 
@@ -197,7 +181,7 @@ def test_all_clients_and_workers_that_are_killed_while_they_rebalance(
 
 
 def hurt_while_rebalancing(
-    broker: Broker | oracle.KafkaBroker, java_members: dict[str, str], hurt: Callable[[int], None]
+    broker: AnyBroker, java_members: dict[str, str], hurt: Callable[[int], None]
 ) -> None:
     with chaos_of(broker.bootstrap, "range", java_members) as chaos:
         for client in EAGER_CLIENTS:
@@ -305,7 +289,7 @@ class Pair:
                 left -= 1
 
 
-def kill_under(broker: Broker | oracle.KafkaBroker, pair: Pair, delay_s: float) -> None:
+def kill_under(broker: AnyBroker, pair: Pair, delay_s: float) -> None:
     """kill -9 at any moment of the pair's rounds."""
     before = pair.synced
     wait_for(lambda: pair.synced > before, what="a rebalance")
@@ -315,7 +299,7 @@ def kill_under(broker: Broker | oracle.KafkaBroker, pair: Pair, delay_s: float) 
 
 @pytest.mark.timeout(400)
 def test_offsets_and_generations_survive_kills_in_the_midst_of_rebalances_and_commits(
-    broker: Broker | oracle.KafkaBroker,
+    broker: AnyBroker,
 ) -> None:
     choice = random.Random(SEED)
     pair = Pair()
@@ -372,14 +356,8 @@ def join_all(crowd: Crowd, groups: Sequence[str]) -> dict[int, JoinGroupResponse
         again = set() if answers else {number for number in joined if groups[number] not in complete}
 
 
-def memory_bytes(broker: Broker | oracle.KafkaBroker) -> int:
-    """What its processes have to themselves, and their share of what they share."""
-    process = psutil.Process(broker.pid)
-    return sum(each.memory_full_info().pss for each in (process, *process.children(recursive=True)))
-
-
 @pytest.mark.timeout(300)
-def test_two_thousand_members(broker: Broker | oracle.KafkaBroker) -> None:
+def test_two_thousand_members(broker: AnyBroker) -> None:
     """In 200 groups, each with a connection: everybody joins, is given an assignment, commits, and keeps its place."""
     count = GROUPS * MEMBERS_PER_GROUP
     with talking(broker.bootstrap) as talk:
