@@ -43,10 +43,12 @@ from tests.interop.kafka import (
     jars,
     java_program,
 )
+from tests.sockets import free_port
 from tests.talk import Talk, good, talking, wait_for
 from tests.zookeeper import ZooKeeper
 
 SESSION_MS = 2_000
+_OLD_PROGRAMS = ("OldMember", "OldSender")
 Message = tuple[int, int, bytes]
 """Partition, offset, value."""
 
@@ -192,13 +194,13 @@ class ProcessReader:
 
 @pytest.fixture(scope="session")
 def old_java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command of OldMember with Kafka 0.8.2.2."""
+    """The command that OldMember and OldSender are run with, on Kafka 0.8.2.2."""
     try:
         java_program("javac")
-        class_path = compile_java(jars("old-clients"), tmp_path_factory.mktemp("old-clients"), "OldMember")
+        class_path = compile_java(jars("old-clients"), tmp_path_factory.mktemp("old-clients"), *_OLD_PROGRAMS)
         log = f"-Dlog4j.configuration=file:{JAVA_SOURCES / 'log4j.properties'}"
         flags = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", log]
-        return [java_program("java"), *flags, "-cp", class_path, "OldMember"]
+        return [java_program("java"), *flags, "-cp", class_path]
     except OracleUnavailableError as missing:
         pytest.skip(str(missing))
 
@@ -359,7 +361,9 @@ def test_one_group_with_the_consumer_of_kafka_0_8(
     config = settings(cluster, group, partition_assignment_strategy=strategy)
 
     def java(threads: int) -> ProcessReader:
-        return ProcessReader(old_java, tmp_path, {**config, "consumer.timeout.ms": -1}, topic, threads)
+        return ProcessReader(
+            [*old_java, "OldMember"], tmp_path, {**config, "consumer.timeout.ms": -1}, topic, threads
+        )
 
     def all_owned(members: int) -> bool:
         names = {owner.rpartition("-")[0] for owner in owners(cluster, group, topic).values()}
@@ -670,6 +674,25 @@ def test_old_producer(cluster: Cluster, topic: str, kind: str) -> None:
     assert values == Counter([*(b"value-%d" % each for each in range(50)), None, b"by part key"])
     by_key = [record.value for record in found[hashes["key-3"] % 4] if record.key == b"key-3"]
     assert by_key == [b"value-%d" % each for each in range(3, 50, 5)]
+
+
+def test_old_producers_give_up_alike_where_nobody_listens(old_java: list[str], tmp_path: Path) -> None:
+    from pkafka.clients.legacy import FailedToSendMessageError
+
+    keys = {"metadata.broker.list": f"127.0.0.1:{free_port()}", "request.required.acks": 1}
+    properties = tmp_path / "producer.properties"
+    properties.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+    command = [*old_java, "OldSender", str(properties), "t"]
+    done = subprocess.run(command, input="a\nb\n", capture_output=True, text=True, timeout=60, check=True)
+    theirs = [line.partition(" ") for line in done.stdout.splitlines()]
+    assert len(theirs) == 2
+    with OldProducer(keys) as producer:
+        for took_ms, _, outcome in theirs:
+            began = time.monotonic()
+            with pytest.raises(FailedToSendMessageError, match=re.escape(outcome)):
+                producer.send(KeyedMessage("t", b"a"))
+            # Four pauses of retry.backoff.ms, and no time-out of 10 s.
+            assert all(400 <= each < 5_000 for each in (int(took_ms), (time.monotonic() - began) * 1_000))
 
 
 def test_old_producer_to_a_topic_that_cannot_be(cluster: Cluster) -> None:

@@ -141,34 +141,22 @@ class OldProducerConfig(_OldOptions):
                 "client.id", "may contain ASCII alphanumerics, '.', '_' and '-' only", self.client_id
             )
 
-    def new_producer_keys(self, topic: str) -> dict[str, object]:
-        """The keys of today's producer that make it do the same for ``topic``.
+    def is_compressed(self, topic: str) -> bool:
+        """Whether ``compression.codec`` is for this topic."""
+        return not self.compressed_topics or topic in self.compressed_topics
 
-        What has no counterpart there (the queue, the count of messages in a batch) is the facade's own work.
-        """
-        retries = self.message_send_max_retries
-        compressed = not self.compressed_topics or topic in self.compressed_topics
-        refresh_ms = self.topic_metadata_refresh_interval_ms
+    def client_keys(self) -> dict[str, object]:
+        """The keys of today's clients for connections that do the same; who tries again is the producer."""
         return {
             "bootstrap.servers": ",".join(self.metadata_broker_list),
             "client.id": self.client_id,
-            "acks": self.request_required_acks,
             "request.timeout.ms": self.request_timeout_ms,
-            "retries": retries,
-            "retry.backoff.ms": self.retry_backoff_ms,
-            "retry.backoff.max.ms": max(self.retry_backoff_ms, 1_000),
-            "compression.type": self.compression_codec if compressed else "none",
+            "socket.connection.setup.timeout.ms": self.request_timeout_ms,
+            "socket.connection.setup.timeout.max.ms": self.request_timeout_ms,
             "send.buffer.bytes": self.send_buffer_bytes,
-            # -1 meant: only after failures.
-            "metadata.max.age.ms": refresh_ms if refresh_ms >= 0 else INT_MAX,
-            "delivery.timeout.ms": min(
-                INT_MAX, (retries + 1) * (self.request_timeout_ms + self.retry_backoff_ms)
-            ),
-            "max.block.ms": min(INT_MAX, (retries + 1) * (self.request_timeout_ms + self.retry_backoff_ms)),
-            "linger.ms": 0,
-            # 0.8 had one request at a time under way to a broker, and no idempotence.
-            "max.in.flight.requests.per.connection": 1,
-            "enable.idempotence": "false",
+            "retries": 0,
+            "reconnect.backoff.ms": 0,
+            "reconnect.backoff.max.ms": 0,
         }
 
 

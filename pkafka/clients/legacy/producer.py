@@ -1,4 +1,4 @@
-"""The producer of Kafka 0.8 as a facade: its keys, defaults and semantics over today's producer (PROD-26, PROD-27).
+"""The producer of Kafka 0.8: its keys, defaults and semantics over today's protocol (PROD-26, PROD-27).
 
 ``sync`` sends what one call is given and waits; ``async`` puts messages into a bounded queue from which one thread
 sends batches. Defaults are 0.8's, so ``request.required.acks`` is 0: nobody says whether a message arrived.
@@ -6,26 +6,21 @@ sends batches. Defaults are 0.8's, so ``request.required.acks`` is 0: nobody say
 
 import logging
 import queue
-import random
 import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from pkafka.clients.errors import ClientError, ClosedError
+from pkafka.clients.errors import ClosedError
 from pkafka.clients.legacy.config import OldProducerConfig
 from pkafka.clients.legacy.errors import FailedToSendMessageError, QueueFullError
+from pkafka.clients.legacy.event_handler import Encoded, EventHandler, Partitioner
 from pkafka.clock import Clock, SystemClock
 from pkafka.coordination.znode_json import string_hash
-from pkafka.errors import ApiError, ConfigError
-from pkafka.model import NO_LEADER
-
-if TYPE_CHECKING:
-    from pkafka.clients.producer import Producer
+from pkafka.errors import ConfigError
 
 Encoder: TypeAlias = Callable[[Any], bytes | None]
-Partitioner: TypeAlias = Callable[[Any, int], int]
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +41,6 @@ class KeyedMessage(NamedTuple):
     def partition_key(self) -> object:
         """What the partitioner is given; None for any partition."""
         return self.key if self.part_key is None else self.part_key
-
-
-class _Encoded(NamedTuple):
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    partition_key: object
 
 
 class OldProducer:
@@ -86,13 +74,11 @@ class OldProducer:
         self._encode_key = key_encoder or _named(
             "key.serializer.class", names.key_serializer_class or names.serializer_class, _ENCODERS
         )
-        self._partition = partitioner or _named("partitioner.class", names.partitioner_class, _PARTITIONERS)
-        self._clock = clock or SystemClock()
+        partition = partitioner or _named("partitioner.class", names.partitioner_class, _PARTITIONERS)
+        self._handler = EventHandler(self.config, partition, clock or SystemClock())
         self._lock = threading.Lock()
-        self._producers: dict[object, Producer] = {}
-        self._sticky = _StickyPartitions(self.config.topic_metadata_refresh_interval_ms, self._clock)
         self._closed = False
-        self._queue: queue.Queue[_Encoded | None] | None = None
+        self._queue: queue.Queue[Encoded | None] | None = None
         if self.config.producer_type == "async":
             self._queue = queue.Queue(self.config.queue_buffering_max_messages)
             self._thread = threading.Thread(target=self._run, name="old-producer", daemon=True)
@@ -110,7 +96,7 @@ class OldProducer:
         if self._closed:
             raise ClosedError("producer already closed")
         encoded = [
-            _Encoded(
+            Encoded(
                 each.topic,
                 None if each.key is None else self._encode_key(each.key),
                 None if each.message is None else self._encode(each.message),
@@ -119,7 +105,7 @@ class OldProducer:
             for each in messages
         ]
         if self._queue is None:
-            self._deliver(encoded)
+            self._handler.handle(encoded)
             return
         for each in encoded:
             self._enqueue(self._queue, each)
@@ -133,8 +119,7 @@ class OldProducer:
         if self._queue is not None:
             self._queue.put(None)
             self._thread.join()
-        for producer in self._producers.values():
-            producer.close()
+        self._handler.close()
 
     def __enter__(self) -> Self:
         return self
@@ -142,46 +127,9 @@ class OldProducer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- sending ------------------------------------------------------------------------------------------
-
-    def _deliver(self, messages: Sequence[_Encoded]) -> None:
-        failure: Exception | None = None
-        outcomes = []
-        for each in messages:
-            producer = self._producer(each.topic)
-            try:
-                partition = self._choose(producer, each)
-                outcomes.append(producer.send(each.topic, each.value, each.key, partition=partition))
-            except (ClientError, ApiError) as error:
-                failure = error
-        for outcome in outcomes:
-            failure = outcome.exception() or failure
-        if failure is not None:
-            self._sticky.forget()
-            text = f"Failed to send messages after {self.config.message_send_max_retries} tries."
-            raise FailedToSendMessageError(text) from failure
-
-    def _choose(self, producer: "Producer", message: _Encoded) -> int:
-        partitions = producer.partitions_for(message.topic)
-        if message.partition_key is None:
-            led = [each.partition for each in partitions if each.leader != NO_LEADER]
-            return self._sticky.choose(message.topic, led or [each.partition for each in partitions])
-        return self._partition(message.partition_key, len(partitions))
-
-    def _producer(self, topic: str) -> "Producer":
-        from pkafka.clients.producer import Producer
-
-        keys = self.config.new_producer_keys(topic)
-        with self._lock:
-            # One for compressed topics and one for the others, where only some are compressed.
-            producer = self._producers.get(keys["compression.type"])
-            if producer is None:
-                producer = self._producers[keys["compression.type"]] = Producer(keys, clock=self._clock)
-            return producer
-
     # -- async --------------------------------------------------------------------------------------------
 
-    def _enqueue(self, waiting: "queue.Queue[_Encoded | None]", message: _Encoded) -> None:
+    def _enqueue(self, waiting: "queue.Queue[Encoded | None]", message: Encoded) -> None:
         timeout_ms = self.config.queue_enqueue_timeout_ms
         try:
             if timeout_ms < 0:
@@ -195,7 +143,7 @@ class OldProducer:
 
     def _run(self) -> None:
         assert self._queue is not None
-        batch: list[_Encoded] = []
+        batch: list[Encoded] = []
         due = 0.0
         while True:
             wait_s = max(0.0, due - time.monotonic()) if batch else None
@@ -216,36 +164,14 @@ class OldProducer:
                 self._deliver_or_drop(batch)
                 batch = []
 
-    def _deliver_or_drop(self, batch: Sequence[_Encoded]) -> None:
+    def _deliver_or_drop(self, batch: Sequence[Encoded]) -> None:
         if not batch:
             return
         try:
-            self._deliver(batch)
+            self._handler.handle(batch)
         except FailedToSendMessageError as error:
             # Nobody waits for the outcome: the log is all there is, as in 0.8.
             logger.error("Error in handling batch of %d events: %s", len(batch), error.__cause__ or error)
-
-
-class _StickyPartitions:
-    """For messages without a key: one random partition of a topic, until metadata is refreshed or a send failed."""
-
-    def __init__(self, turn_ms: int, clock: Clock) -> None:
-        self._turn_ms = turn_ms
-        self._clock = clock
-        self._chosen: dict[str, int] = {}
-        self._since_ms = clock.monotonic_ms()
-
-    def choose(self, topic: str, available: Sequence[int]) -> int:
-        now_ms = self._clock.monotonic_ms()
-        if 0 <= self._turn_ms <= now_ms - self._since_ms:
-            self._chosen = {}
-            self._since_ms = now_ms
-        if topic not in self._chosen:
-            self._chosen[topic] = random.choice(available)  # noqa: S311 - spreads load, guards nothing
-        return self._chosen[topic]
-
-    def forget(self) -> None:
-        self._chosen = {}
 
 
 # -- what 0.8's class names stand for ---------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pkafka.clients.config import ProducerConfig
+from pkafka.clients.config import ClientConfig
 from pkafka.clients.legacy import Blacklist, OldConsumerConfig, OldProducerConfig, Whitelist
 from pkafka.errors import ConfigError
 
@@ -80,22 +80,22 @@ def test_the_producers_defaults() -> None:
     )
 
 
-def test_what_the_new_producer_is_told() -> None:
+def test_what_the_clients_connections_are_told() -> None:
     config = OldProducerConfig.from_properties(
-        {
-            **PRODUCER,
-            "compression.codec": "1",
-            "compressed.topics": "a",
-            "topic.metadata.refresh.interval.ms": -1,
-        }
+        {**PRODUCER, "compression.codec": "1", "compressed.topics": "a", "request.timeout.ms": 500}
     )
-    keys = config.new_producer_keys("a")
-    assert keys["compression.type"] == "gzip"
-    assert config.new_producer_keys("b")["compression.type"] == "none"
-    typed = ProducerConfig.from_properties(keys)
-    assert (typed.acks, typed.retries, typed.request_timeout_ms) == (0, 3, 10_000)
-    assert typed.metadata_max_age_ms == 2**31 - 1
-    assert typed.max_in_flight_requests_per_connection == 1
+    assert (config.compression_codec, config.is_compressed("a"), config.is_compressed("b")) == (
+        "gzip",
+        True,
+        False,
+    )
+    typed = ClientConfig.from_properties(config.client_keys())
+    assert typed.bootstrap_servers == ("a:1", "b:2")
+    assert (typed.retries, typed.request_timeout_ms, typed.socket_connection_setup_timeout_ms) == (
+        0,
+        500,
+        500,
+    )
 
 
 @pytest.mark.parametrize(
