@@ -7,6 +7,7 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
+from pkafka.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from pkafka.server.groups.records import partition_of
 from pkafka.server.partitions import owner_of
 from pkafka.testing import Broker
@@ -73,6 +74,21 @@ def test_a_connection_for_the_coordinator_moves_to_it(broker: Broker) -> None:
         client.commit(there, {(TOPIC, 0): 2}, generation=generation, member=member)
         assert client.offsets(here) == {(TOPIC, 0): (1, "")}
         assert client.offsets(there) == {(TOPIC, 0): (2, "")}
+
+
+def test_a_connection_that_reads_one_group_moves_too(broker: Broker) -> None:
+    """Also where it could ask for several: of OffsetFetch v8 on nearly every client asks for its own."""
+    with client_of(broker, "worker-0", stays=False) as client:
+        here, there = (
+            OffsetFetchRequestGroup(group_id=coordinated_by(worker), topics=None) for worker in range(2)
+        )
+        port = client.client.port
+        both = client.client.call(OffsetFetchRequest(groups=[here, there]), 8)
+        assert [group.error_code for group in both.groups] == [0, 0]
+        assert holder(broker, port) == "worker-0"
+        one = client.client.call(OffsetFetchRequest(groups=[there]), 8)
+        assert [(group.group_id, group.error_code) for group in one.groups] == [(there.group_id, 0)]
+        assert holder(broker, port) == "worker-1"
 
 
 def parked(broker: Broker, waiting: GroupClient, group: str) -> tuple[str, int]:

@@ -6,9 +6,9 @@ v7 stable offsets only (KIP-447) · v8 several groups (KIP-709) · v9 member epo
 Version 0 reads the coordination store, as OffsetCommit v0 writes it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_EPOCH
@@ -21,6 +21,7 @@ from pkafka.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from pkafka.protocol.schema import Message
 from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import CommittedOffset
@@ -33,6 +34,8 @@ _GROUP_ERROR_VERSION: Final = 2
 _BATCHED_VERSION: Final = 8
 _NO_OFFSET: Final = -1
 
+_Topic = TypeVar("_Topic", OffsetFetchResponseTopic, OffsetFetchResponseTopics)
+
 Found: TypeAlias = Mapping[PartitionKey, CommittedOffset | ErrorCode | None]
 
 
@@ -42,6 +45,8 @@ def handle(context: RequestContext, request: OffsetFetchRequest, version: int) -
         return _from_store(context.worker, request)
     if version < _BATCHED_VERSION:
         return to_owner(context, request.group_id, request, serve, refused)
+    if len(request.groups) == 1:
+        return to_owner(context, request.groups[0].group_id, request, serve, refused)
     places = by_owner(context.worker, [group.group_id for group in request.groups])
     parts = {
         owner: OffsetFetchRequest(
@@ -70,7 +75,7 @@ def serve(
         )
         if error is not ErrorCode.NONE:
             return refused(request, version, error)
-        return OffsetFetchResponse(topics=_topics(found))
+        return _response(found)
     groups = []
     for group in request.groups:
         wanted = (
@@ -83,7 +88,9 @@ def serve(
         )
         groups.append(
             OffsetFetchResponseGroup(
-                group_id=group.group_id, error_code=error, topics=_topics_of_group(found)
+                group_id=group.group_id,
+                error_code=error,
+                topics=_topics(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions),
             )
         )
     return OffsetFetchResponse(groups=groups)
@@ -101,42 +108,35 @@ def _by_topic(found: Found) -> Iterable[tuple[str, list[tuple[int, CommittedOffs
         yield topic, [(key[1], one) for key, one in items]
 
 
-def _topics(found: Found) -> list[OffsetFetchResponseTopic]:
+def _topics(found: Found, topic: Callable[..., _Topic], partition: Callable[..., Message]) -> list[_Topic]:
+    """What was found, in the structures that a version has for it."""
     return [
-        OffsetFetchResponseTopic(
-            name=topic,
-            partitions=[
-                OffsetFetchResponsePartition(
-                    partition_index=index,
-                    committed_offset=one.offset if isinstance(one, CommittedOffset) else _NO_OFFSET,
-                    committed_leader_epoch=one.leader_epoch if isinstance(one, CommittedOffset) else NO_EPOCH,
-                    metadata=one.metadata if isinstance(one, CommittedOffset) else "",
-                    error_code=one if isinstance(one, ErrorCode) else ErrorCode.NONE,
-                )
-                for index, one in partitions
-            ],
-        )
-        for topic, partitions in _by_topic(found)
+        topic(name=name, partitions=[_answered(partition, index, one) for index, one in of_topic])
+        for name, of_topic in _by_topic(found)
     ]
 
 
-def _topics_of_group(found: Found) -> list[OffsetFetchResponseTopics]:
-    return [
-        OffsetFetchResponseTopics(
-            name=topic.name,
-            partitions=[
-                OffsetFetchResponsePartitions(
-                    partition_index=one.partition_index,
-                    committed_offset=one.committed_offset,
-                    committed_leader_epoch=one.committed_leader_epoch,
-                    metadata=one.metadata,
-                    error_code=one.error_code,
-                )
-                for one in topic.partitions
-            ],
+def _answered(
+    partition: Callable[..., Message], index: int, one: CommittedOffset | ErrorCode | None
+) -> Message:
+    if isinstance(one, CommittedOffset):
+        return partition(
+            partition_index=index,
+            committed_offset=one.offset,
+            committed_leader_epoch=one.leader_epoch,
+            metadata=one.metadata,
         )
-        for topic in _topics(found)
-    ]
+    return partition(
+        partition_index=index,
+        committed_offset=_NO_OFFSET,
+        committed_leader_epoch=NO_EPOCH,
+        metadata="",
+        error_code=one or ErrorCode.NONE,
+    )
+
+
+def _response(found: Found) -> OffsetFetchResponse:
+    return OffsetFetchResponse(topics=_topics(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition))
 
 
 async def _from_store(worker: "Worker", request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -150,7 +150,7 @@ async def _from_store(worker: "Worker", request: OffsetFetchRequest) -> OffsetFe
         rows = await worker.ask_control("fetch_from_store", [request.group_id, known])
         for key, (code, offset) in zip(known, rows, strict=True):
             found[key] = ErrorCode(code) if code else CommittedOffset(offset, commit_timestamp=0)
-    return OffsetFetchResponse(topics=_topics(found))
+    return _response(found)
 
 
 def refused(request: OffsetFetchRequest, version: int, error: ErrorCode) -> OffsetFetchResponse:
@@ -163,4 +163,4 @@ def refused(request: OffsetFetchRequest, version: int, error: ErrorCode) -> Offs
         )
     if version >= _GROUP_ERROR_VERSION:
         return OffsetFetchResponse(error_code=error)
-    return OffsetFetchResponse(topics=_topics(dict.fromkeys(_keys(request) or (), error)))
+    return _response(dict.fromkeys(_keys(request) or (), error))
