@@ -22,7 +22,7 @@ from pkafka.net.connection import (
 )
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.codec import decode_request, encode
-from pkafka.protocol.headers import RequestHeader, decode_request_header
+from pkafka.protocol.headers import RequestHeader, decode_request_header, encode_response
 from pkafka.protocol.registry import request_class, response_header_version, versions
 from pkafka.protocol.schema import Message
 from pkafka.server.ipc import PeerGone
@@ -176,22 +176,18 @@ class Dispatcher:
             outcome = self._message_apis[header.api_key](context, request, header.api_version)
         except ApiError as error:
             raise ProtocolError(f"{ApiKey(header.api_key).name}: {error}") from error
+        if isinstance(outcome, (Message, bytes)):
+            return (_encoded(header, outcome),)
         if isinstance(outcome, Detach):
             return outcome
-        if isinstance(outcome, Awaitable):
-            self._worker.spawn(self._finish_later(connection, header, outcome), connection)
-            return None
-        return (self._encoded(header, outcome),)
-
-    def _encoded(self, header: RequestHeader, outcome: Message | bytes) -> bytes:
-        body = outcome if isinstance(outcome, bytes) else encode(outcome, header.api_version)
-        return frame(header, body)
+        self._worker.spawn(self._finish_later(connection, header, outcome), connection)
+        return None
 
     async def _finish_later(
         self, connection: ServerConnection, header: RequestHeader, outcome: Awaitable[Message | bytes]
     ) -> None:
         try:
-            answer = self._encoded(header, await outcome)
+            answer = _encoded(header, await outcome)
         except ApiError as error:
             # No place in this response for an error of the whole request: closing is what Kafka does too.
             log.info("Closing the connection of %s: %s: %s", connection.peer_host, _name(header), error)
@@ -226,6 +222,12 @@ class Dispatcher:
         log.warning("Closing the connection of %s: %s: %s", connection.peer_host, _described(data), error)
         self._worker.metrics.refused()
         connection.close()
+
+
+def _encoded(header: RequestHeader, response: Message | bytes) -> bytes:
+    if isinstance(response, bytes):
+        return frame(header, response)
+    return encode_response(header.api_key, header.api_version, header.correlation_id, response)
 
 
 def _name(header: RequestHeader) -> str:
