@@ -11,11 +11,12 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
 import pkafka
-from pkafka.clients.plugins import close_quietly
+from pkafka.clients.config import ClientConfig
+from pkafka.clients.plugins import close_quietly, load_all
 from pkafka.clock import Clock
 
 # Kafka's default reporter registers with the JVM; here whoever wants the figures reads them or names a reporter.
-IGNORED_REPORTERS: Final = frozenset({"JmxReporter", "org.apache.kafka.common.metrics.JmxReporter"})
+_IGNORED_REPORTERS: Final = frozenset({"JmxReporter", "org.apache.kafka.common.metrics.JmxReporter"})
 _NO_COMMIT: Final = "unknown"
 
 
@@ -289,3 +290,28 @@ class Metrics:
 
 def _reading(sensor: Sensor, stat: Stat) -> Callable[[], float]:
     return lambda: sensor.read(stat)
+
+
+def metrics_of(config: ClientConfig, clock: Clock, originals: Mapping[str, object] | None = None) -> Metrics:
+    """The metrics of a client, tagged with its ``client.id`` and told to its ``metric.reporters``.
+
+    Args:
+        originals: handed to reporters that want to be configured; those of ``config`` when left out.
+
+    Raises:
+        ConfigError: a reporter is not one.
+    """
+    named = config.metric_reporters
+    if isinstance(named, str):
+        named = named.split(",")
+    if isinstance(named, (list, tuple)):
+        texts = (each.strip() if isinstance(each, str) else each for each in named)
+        named = [each for each in texts if each != "" and each not in _IGNORED_REPORTERS]
+    methods = ("init", "metric_change", "metric_removal")
+    return Metrics(
+        clock,
+        tags={"client-id": config.client_id},
+        samples_max=config.metrics_num_samples,
+        window_ms=config.metrics_sample_window_ms,
+        reporters=load_all("metric.reporters", named, originals or config.originals, methods=methods),
+    )

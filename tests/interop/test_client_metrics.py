@@ -1,22 +1,36 @@
 """What clients measure and how they let themselves be throttled, beside Apache Kafka's own clients."""
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pytest
 
+from pkafka.clients.admin import Admin
+from pkafka.clients.admin.results import NewTopic
+from pkafka.clients.consumer import Consumer
+from pkafka.clients.metrics import MetricName
+from pkafka.clients.producer import Producer
 from pkafka.clients.throttling import is_kept
+from pkafka.model import TopicPartition
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
+from tests.interop.conftest import JavaTool, System
 from tests.interop.kafka import ToolServer, compile_java
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+
+# The clients of pkafka speak PLAINTEXT alone: nobody logs in.
+NOT_HERE: Final = re.compile(r"(re)?authentication-(no-reauth-)?(rate|total|latency-\w+)$")
+RECORDS: Final = 3
 
 
 @pytest.fixture(scope="module")
 def java(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolServer]:
     """Runs the programs of tests/interop/java that this module needs."""
     classes = tmp_path_factory.mktemp("metrics-java")
-    server = ToolServer(compile_java(kafka_classpath, classes, "ToolServer", "ThrottledApis"))
+    server = ToolServer(compile_java(kafka_classpath, classes, "ToolServer", "MetricNames", "ThrottledApis"))
     yield server
     server.close()
 
@@ -27,3 +41,91 @@ def test_throttles_are_kept_to_for_the_same_versions(java: ToolServer) -> None:
     ours = {key: {version for version in registry.versions(key) if is_kept(key, version)} for key in theirs}
     assert ours == {key: versions & set(registry.versions(key)) for key, versions in theirs.items()}
     assert sum(map(bool, ours.values())) > 40
+
+
+def test_what_clients_measure_is_named_as_kafkas_do(java: ToolServer, system: System, topic: str) -> None:
+    done = java.run("MetricNames", system.bootstrap, f"java.{topic}", f"java-{topic}")
+    assert done.returncode == 0, done
+    theirs = {line.replace(f"java.{topic}", "TOPIC") for line in done.stdout.splitlines()}
+    theirs = {line.replace(f"java_{topic}", "TO_PIC") for line in theirs}
+    missing = {line for line in theirs if NOT_HERE.search(line.split()[2])}
+    assert len(missing) == 3 * 11
+
+    config = {"bootstrap.servers": system.bootstrap, "client.id": "me", "auto.offset.reset": "earliest"}
+    with (
+        Admin(config) as admin,
+        Producer(config) as producer,
+        Consumer({**config, "group.id": topic}) as consumer,
+    ):
+        name = f"our.{topic}"
+        assert not isinstance(admin.create_topics([NewTopic(name, 1, 1)])[name], Exception)
+        for _ in range(RECORDS):
+            producer.send(name, bytes(10)).result(30)
+        consumer.subscribe([name])
+        count = 0
+        while count < RECORDS:
+            count += len(consumer.poll(10_000))
+        consumer.commit_sync()
+        ours = {
+            *described("admin", admin.metrics()),
+            *described("producer", producer.metrics()),
+            *described("consumer", consumer.metrics()),
+        }
+        counted = {
+            key.name: metric.value for key, metric in consumer.metrics().items() if not key.tag("topic")
+        }
+    ours = {line.replace(name, "TOPIC").replace(name.replace(".", "_"), "TO_PIC") for line in ours}
+    assert ours == theirs - missing
+    assert counted["records-per-request-avg"] <= RECORDS
+    assert counted["records-consumed-total"] == RECORDS
+    assert counted["count"] == sum(line.startswith("consumer ") for line in ours)
+    assert 0 < counted["io-ratio"] + counted["io-wait-ratio"] <= 1
+
+
+def described(client: str, names: Iterable[MetricName]) -> set[str]:
+    """The lines that the program of the same purpose prints."""
+    return {
+        " ".join([client, name.group, name.name, *(f"{key}={value}" for key, value in sorted(name.tags))])
+        for name in names
+    }
+
+
+def test_a_consumer_keeps_to_its_quota_without_losing_its_connection(
+    java_tool: JavaTool, kafka: System | None, topic: str
+) -> None:
+    if kafka is None:
+        pytest.skip("Apache Kafka is left out by PKAFKA_INTEROP_SYSTEMS")
+    quota, size = 50_000, 100_000
+    done = java_tool(
+        "kafka.admin.ConfigCommand",
+        *("--bootstrap-server", kafka.bootstrap, "--alter", "--add-config", f"consumer_byte_rate={quota}"),
+        *("--entity-type", "clients", "--entity-name", topic),
+    )
+    assert done.returncode == 0, done
+    with Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
+        # What a quota allows in ten windows of a second comes at once, the rest when its time has come.
+        for _ in range(7):
+            producer.send(topic, bytes(size - 100)).result(30)
+    config = {
+        "bootstrap.servers": kafka.bootstrap,
+        "client.id": topic,
+        "auto.offset.reset": "earliest",
+        "max.partition.fetch.bytes": size,
+        "request.timeout.ms": 1_000,
+        "fetch.max.wait.ms": 100,
+    }
+    with Consumer(config) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        begun_s = time.monotonic()
+        count = 0
+        while count < 7:
+            count += len(consumer.poll(10_000))
+        took_s = time.monotonic() - begun_s
+        metrics = {
+            key.name: metric.value for key, metric in consumer.metrics().items() if not key.tag("node-id")
+        }
+        longest_ms = metrics["fetch-throttle-time-max"]
+        assert longest_ms > 1_000, "more than the time of a request"
+        assert took_s > 1, "the last record had to wait"
+        assert metrics["connection-creation-total"] == 1
+        assert metrics["connection-close-total"] == 0

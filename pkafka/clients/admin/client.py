@@ -4,8 +4,9 @@ Calls answer per item, with the error of an item in its place (``results.Outcome
 (no broker, time-out) is raised as a ``ClientError``.
 """
 
+import itertools
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, Self
 
 from pkafka.clients.admin.cluster_info import ClusterInfoAdmin
 from pkafka.clients.admin.configs import ConfigsAdmin
@@ -14,7 +15,11 @@ from pkafka.clients.admin.partitions import PartitionsAdmin
 from pkafka.clients.admin.topics import TopicsAdmin
 from pkafka.clients.cluster import Cluster
 from pkafka.clients.config import ClientConfig
-from pkafka.clock import Clock
+from pkafka.clients.metrics import Metric, MetricName, metrics_of
+from pkafka.clients.network_metrics import NetworkMetrics
+from pkafka.clock import Clock, SystemClock
+
+_numbers: Final = itertools.count(1)
 
 
 class Admin(TopicsAdmin, ConfigsAdmin, PartitionsAdmin, GroupsAdmin, ClusterInfoAdmin):
@@ -26,7 +31,7 @@ class Admin(TopicsAdmin, ConfigsAdmin, PartitionsAdmin, GroupsAdmin, ClusterInfo
         fail_fast: raise at once when no bootstrap server can be reached.
 
     Raises:
-        ConfigError: a key has a bad value.
+        ConfigError: a key has a bad value, or a reporter of ``metric.reporters`` is not one.
     """
 
     def __init__(
@@ -37,11 +42,20 @@ class Admin(TopicsAdmin, ConfigsAdmin, PartitionsAdmin, GroupsAdmin, ClusterInfo
         fail_fast: bool = False,
     ) -> None:
         typed = config if isinstance(config, ClientConfig) else ClientConfig.from_properties(config)
+        typed = typed.but(client_id=typed.client_id or f"adminclient-{next(_numbers)}")
+        clock = clock or SystemClock()
+        self._metrics = metrics_of(typed, clock)
         self.cluster = Cluster(typed, clock=clock, fail_fast=fail_fast)
+        self.cluster.network.measure(NetworkMetrics(self._metrics, "admin-client", self.cluster.node_of))
+
+    def metrics(self) -> dict[MetricName, Metric]:
+        """What the client counts, under the names of Kafka's AdminClient."""
+        return self._metrics.metrics()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and the reporters."""
         self.cluster.close()
+        self._metrics.close()
 
     def __enter__(self) -> Self:
         return self

@@ -699,9 +699,14 @@ class Consumer:
         return state is not None and state.position == offset
 
     def _count(self, chunks: list[Chunk]) -> None:
-        self._metrics.consumed(sum(map(len, chunks)))
-        for partition in {chunk.partition for chunk in chunks}:
+        counts: dict[TopicPartition, int] = {}
+        for chunk in chunks:
+            counts[chunk.partition] = counts.get(chunk.partition, 0) + len(chunk)
+        topics: dict[str, int] = {}
+        for partition, count in counts.items():
+            topics[partition.topic] = topics.get(partition.topic, 0) + count
             self._distances.record(partition)
+        self._metrics.consumed(topics)
 
     # -- inside -------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pkafka.clients.consumer.metrics import FETCH, ConsumerMetrics
+from pkafka.clients.consumer.metrics import ConsumerMetrics
 from pkafka.clients.consumer.subscription import Subscription
 from pkafka.model import TopicPartition
 
@@ -45,7 +45,7 @@ class Distances:
 
     def record(self, partition: TopicPartition) -> None:
         """Records of a partition are handed out."""
-        self._metrics.distances(self.lag(partition), self.lead(partition))
+        self._metrics.distances(partition, self.lag(partition), self.lead(partition))
 
     def watch(self) -> None:
         """Show the lag and lead of every partition that is assigned now, and of no other."""
@@ -53,12 +53,12 @@ class Distances:
             return
         self._changes = self._subscription.changes
         assigned = set(self._subscription.partitions)
-        registry = self._metrics.registry
         for partition in self._watched - assigned:
-            registry.remove(tags=_tags(partition))
+            self._metrics.forget_distances(partition)
         for partition in assigned - self._watched:
-            for name, distance in (("records-lag", self.lag), ("records-lead", self.lead)):
-                registry.gauge(name, FETCH, self._gauge(partition, distance), tags=_tags(partition))
+            self._metrics.watch_distances(
+                partition, self._gauge(partition, self.lag), self._gauge(partition, self.lead)
+            )
         self._watched = assigned
 
     def _gauge(
@@ -69,8 +69,3 @@ class Distances:
             return float("nan") if found is None else found
 
         return read
-
-
-def _tags(partition: TopicPartition) -> dict[str, str]:
-    # Kafka's tags have '_' where a topic's name has '.'.
-    return {"topic": partition.topic.replace(".", "_"), "partition": str(partition.partition)}

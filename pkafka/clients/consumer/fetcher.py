@@ -6,7 +6,9 @@ kept, and nothing is fetched ahead while more than ``fetch.max.bytes`` are. What
 Driven by the consumer's thread.
 """
 
+import itertools
 from collections import deque
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from pkafka.clients.cluster import Broker, Cluster
@@ -57,6 +59,21 @@ class _Preferred(NamedTuple):
     until_ms: int
 
 
+class _Answer:
+    """What is left to take of one answer, and what was taken.
+
+    Args:
+        records: by topic, the records taken; has every topic that the answer says something of.
+        parts: how many partitions of it are kept.
+    """
+
+    __slots__ = ("parts", "records")
+
+    def __init__(self, records: dict[str, int], parts: int) -> None:
+        self.records = records
+        self.parts = parts
+
+
 class Fetcher:
     """See the module.
 
@@ -82,8 +99,12 @@ class Fetcher:
         self._kept: dict[TopicPartition, deque[Fetched]] = {}
         """What is ready, by partition."""
         self._kept_bytes = 0
+        self._answers: dict[Fetched, _Answer] = {}
+        """Which answer that came of is a part of; counted when all of it is taken."""
         self._preferred: dict[TopicPartition, _Preferred] = {}
         self._errors: deque[Exception] = deque()
+        if metrics is not None:
+            metrics.preferred_replica = self._preferred_replica
 
     @property
     def has_data(self) -> bool:
@@ -161,6 +182,9 @@ class Fetcher:
                     break
                 finally:
                     epoch = chunks[-1].leader_epoch if len(chunks) > before else state.position_epoch
+                    if fetched in self._answers:
+                        count = sum(map(len, chunks[before:]))
+                        self._answers[fetched].records[partition.topic] += count
                     self._subscription.advance(partition, fetched.next_offset, epoch)
                 if is_empty:
                     self._drop_first()
@@ -186,7 +210,8 @@ class Fetcher:
         self._preferred.pop(partition, None)
         dropped = self._kept.pop(partition, None)
         if dropped is not None:
-            self._kept_bytes -= sum(each.size for each in dropped)
+            for each in dropped:
+                self._let_go(each)
             self._ready = deque(each for each in self._ready if each.partition != partition)
 
     def close(self, timeout_ms: int) -> None:
@@ -270,18 +295,30 @@ class Fetcher:
             # The session is gone or out of step, and begins anew; other codes come again per partition.
             self._cluster.want_refresh()
             return
-        size = 0
+        sizes: dict[str, int] = {}
+        known = len(self._ready)
         for topic in response.responses:
             name = session.topic_name(topic.topic, topic.topic_id)
+            if name is None:
+                continue
+            sizes[name] = sum(len(data.records or b"") for data in topic.partitions)
             for data in topic.partitions:
-                if name is not None:
-                    size += len(data.records or b"")
-                    partition = TopicPartition(name, data.partition_index)
-                    self._settle(partition, data, wanted, broker)
-                    if data.current_leader.leader_id != NO_LEADER:
-                        self._note_leader(partition, data, response)
+                partition = TopicPartition(name, data.partition_index)
+                self._settle(partition, data, wanted, broker)
+                if data.current_leader.leader_id != NO_LEADER:
+                    self._note_leader(partition, data, response)
         if self._metrics is not None:
-            self._metrics.fetched(self._cluster.clock.monotonic_ms() - sent_ms, size)
+            self._metrics.fetched(self._cluster.clock.monotonic_ms() - sent_ms, sizes)
+            if sizes:
+                self._begin_count(sizes, len(self._ready) - known)
+
+    def _begin_count(self, topics: Iterable[str], parts: int) -> None:
+        """Count what will be taken of an answer, whose last parts were put to what is ready just now."""
+        answer = _Answer(dict.fromkeys(topics, 0), parts)
+        for fetched in itertools.islice(reversed(self._ready), parts):
+            self._answers[fetched] = answer
+        if not parts and self._metrics is not None:
+            self._metrics.taken(answer.records)
 
     def _settle(
         self,
@@ -375,9 +412,22 @@ class Fetcher:
         for partition in partitions:
             self._preferred.pop(partition, None)
 
+    def _preferred_replica(self, partition: TopicPartition) -> int:
+        preferred = self._preferred.get(partition)
+        return _NO_REPLICA if preferred is None else preferred.node
+
+    def _let_go(self, fetched: Fetched) -> None:
+        """Nothing more is taken of it."""
+        self._kept_bytes -= fetched.size
+        answer = self._answers.pop(fetched, None)
+        if answer is not None:
+            answer.parts -= 1
+            if not answer.parts and self._metrics is not None:
+                self._metrics.taken(answer.records)
+
     def _drop_first(self) -> None:
         fetched = self._ready.popleft()
-        self._kept_bytes -= fetched.size
+        self._let_go(fetched)
         kept = self._kept[fetched.partition]
         assert kept[0] is fetched, fetched.partition
         kept.popleft()

@@ -1,16 +1,81 @@
 """What a consumer counts, under Kafka's names (OBS-6): once a request, poll or rebalance, never once a record."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pkafka.clients.config import ConsumerConfig
-from pkafka.clients.metrics import IGNORED_REPORTERS, Metrics, Sensor, Stat
-from pkafka.clients.plugins import load_all
+from pkafka.clients.metrics import Metrics, Sensor, Stat, metrics_of
 from pkafka.clock import Clock
+from pkafka.model import TopicPartition
 
 COORDINATOR: Final = "consumer-coordinator-metrics"
 FETCH: Final = "consumer-fetch-manager-metrics"
 CONSUMER: Final = "consumer-metrics"
+
+
+class _Traffic:
+    """What is fetched in all, or of one topic."""
+
+    __slots__ = ("bytes", "per_request", "records")
+
+    def __init__(self, metrics: Metrics, topic: str | None) -> None:
+        tags = {} if topic is None else {"topic": _tagged(topic)}
+        of = "" if topic is None else " for a topic"
+        self.bytes = metrics.sensor(
+            "bytes",
+            FETCH,
+            {
+                "fetch-size-avg": (Stat.AVG, f"The average number of bytes fetched per request{of}"),
+                "fetch-size-max": (Stat.MAX, f"The maximum number of bytes fetched per request{of}"),
+                "bytes-consumed-rate": (Stat.RATE, f"The average number of bytes consumed per second{of}"),
+                "bytes-consumed-total": (Stat.TOTAL, f"The total number of bytes consumed{of}"),
+            },
+            tags=tags,
+        )
+        self.records = metrics.sensor(
+            "records",
+            FETCH,
+            {
+                "records-consumed-rate": (
+                    Stat.RATE,
+                    f"The average number of records consumed per second{of}",
+                ),
+                "records-consumed-total": (Stat.TOTAL, f"The total number of records consumed{of}"),
+            },
+            tags=tags,
+        )
+        self.per_request = metrics.sensor(
+            "records-per-request",
+            FETCH,
+            {"records-per-request-avg": (Stat.AVG, f"The average number of records in each request{of}")},
+            tags=tags,
+        )
+
+
+class _Distances:
+    """The lag and lead of one partition."""
+
+    __slots__ = ("lag", "lead")
+
+    def __init__(self, metrics: Metrics, tags: Mapping[str, str]) -> None:
+        self.lag = metrics.sensor(
+            "partition-lag",
+            FETCH,
+            {
+                "records-lag-avg": (Stat.AVG, "The average lag of the partition"),
+                "records-lag-max": (Stat.MAX, "The max lag of the partition"),
+            },
+            tags=tags,
+        )
+        self.lead = metrics.sensor(
+            "partition-lead",
+            FETCH,
+            {
+                "records-lead-avg": (Stat.AVG, "The average lead of the partition"),
+                "records-lead-min": (Stat.MIN, "The min lead of the partition"),
+            },
+            tags=tags,
+        )
 
 
 class ConsumerMetrics:
@@ -76,30 +141,17 @@ class ConsumerMetrics:
             FETCH,
             {**_times("fetch-latency", "a fetch request"), **_counts("fetch", "fetch requests")},
         )
-        self._fetched_bytes = metrics.sensor(
-            "bytes",
-            FETCH,
-            {
-                "fetch-size-avg": (Stat.AVG, "The average number of bytes fetched per request"),
-                "fetch-size-max": (Stat.MAX, "The maximum number of bytes fetched per request"),
-                "bytes-consumed-rate": (Stat.RATE, "The average number of bytes consumed per second"),
-                "bytes-consumed-total": (Stat.TOTAL, "The total number of bytes consumed"),
-            },
-        )
-        self._consumed = metrics.sensor(
-            "records",
-            FETCH,
-            {
-                "records-consumed-rate": (Stat.RATE, "The average number of records consumed per second"),
-                "records-consumed-total": (Stat.TOTAL, "The total number of records consumed"),
-            },
-        )
+        self._all = _Traffic(metrics, None)
+        self._topics: dict[str, _Traffic] = {}
         self._lag = metrics.sensor(
             "lag", FETCH, {"records-lag-max": (Stat.MAX, "The maximum lag of any partition in the window")}
         )
         self._lead = metrics.sensor(
             "lead", FETCH, {"records-lead-min": (Stat.MIN, "The minimum lead of any partition in the window")}
         )
+        self._distances: dict[TopicPartition, _Distances] = {}
+        self.preferred_replica: Callable[[TopicPartition], int] = lambda _: -1
+        """The node that a partition is fetched from instead of its leader; -1 for none. Set by the fetcher."""
         self._polls = metrics.sensor(
             "poll",
             CONSUMER,
@@ -173,21 +225,59 @@ class ConsumerMetrics:
         """``committed`` returned."""
         self._committed_ns.record(nanoseconds)
 
-    def fetched(self, latency_ms: int, size: int) -> None:
-        """A fetch was answered, with so many bytes of records."""
+    def fetched(self, latency_ms: int, sizes: Mapping[str, int]) -> None:
+        """A fetch was answered, with so many bytes of records of each topic that it says something of."""
         self._fetches.record(latency_ms)
-        self._fetched_bytes.record(size)
+        if sizes:
+            self._all.bytes.record(sum(sizes.values()))
+            for topic, size in sizes.items():
+                self._topic(topic).bytes.record(size)
 
-    def consumed(self, records: int) -> None:
-        """Poll hands records out."""
-        self._consumed.record(records)
+    def taken(self, records: Mapping[str, int]) -> None:
+        """The last of what a fetch brought is handed out: so many records of each topic in all."""
+        self._all.per_request.record(sum(records.values()))
+        for topic, count in records.items():
+            self._topic(topic).per_request.record(count)
 
-    def distances(self, lag: int | None, lead: int | None) -> None:
+    def consumed(self, records: Mapping[str, int]) -> None:
+        """Poll hands out so many records of each topic."""
+        self._all.records.record(sum(records.values()))
+        for topic, count in records.items():
+            self._topic(topic).records.record(count)
+
+    def watch_distances(
+        self, partition: TopicPartition, lag: Callable[[], float], lead: Callable[[], float]
+    ) -> None:
+        """Show what is known of a partition that is assigned from now on."""
+        tags = _partition_tags(partition)
+        gauge = self.registry.gauge
+        gauge("records-lag", FETCH, lag, "The latest lag of the partition", tags=tags)
+        gauge("records-lead", FETCH, lead, "The latest lead of the partition", tags=tags)
+        gauge(
+            "preferred-read-replica",
+            FETCH,
+            lambda: self.preferred_replica(partition),
+            "The current read replica for the partition, or -1 if reading from leader",
+            tags=tags,
+        )
+        self._distances[partition] = _Distances(self.registry, tags)
+
+    def forget_distances(self, partition: TopicPartition) -> None:
+        """Show nothing more of a partition."""
+        self._distances.pop(partition, None)
+        self.registry.remove(tags=_partition_tags(partition))
+
+    def distances(self, partition: TopicPartition, lag: int | None, lead: int | None) -> None:
         """How far a partition's position is from the end and from the beginning of its log."""
+        own = self._distances.get(partition)
         if lag is not None:
             self._lag.record(lag)
+            if own is not None:
+                own.lag.record(lag)
         if lead is not None:
             self._lead.record(lead)
+            if own is not None:
+                own.lead.record(lead)
 
     def poll_begins(self, now_ms: int) -> None:
         """The application called poll."""
@@ -206,6 +296,12 @@ class ConsumerMetrics:
         """Close the reporters."""
         self.registry.close()
 
+    def _topic(self, name: str) -> "_Traffic":
+        found = self._topics.get(name)
+        if found is None:
+            found = self._topics[name] = _Traffic(self.registry, name)
+        return found
+
     def _ago(self, then_ms: int | None) -> float:
         return -1.0 if then_ms is None else (self._clock.monotonic_ms() - then_ms) // 1000
 
@@ -216,20 +312,16 @@ def make_metrics(config: ConsumerConfig, clock: Clock) -> ConsumerMetrics:
     Raises:
         ConfigError: a reporter is not one.
     """
-    named = config.metric_reporters
-    if isinstance(named, str):
-        named = [each.strip() for each in named.split(",")]
-    if isinstance(named, (list, tuple)):
-        named = [each for each in named if each not in IGNORED_REPORTERS and each != ""]
-    reporters = load_all("metric.reporters", named, config.originals) if named else []
-    registry = Metrics(
-        clock,
-        tags={"client-id": config.client_id},
-        samples_max=config.metrics_num_samples,
-        window_ms=config.metrics_sample_window_ms,
-        reporters=reporters,
-    )
-    return ConsumerMetrics(registry, clock)
+    return ConsumerMetrics(metrics_of(config, clock), clock)
+
+
+def _partition_tags(partition: TopicPartition) -> dict[str, str]:
+    return {"topic": _tagged(partition.topic), "partition": str(partition.partition)}
+
+
+def _tagged(topic: str) -> str:
+    # Kafka's tags have '_' where a topic's name has '.'.
+    return topic.replace(".", "_")
 
 
 def _times(name: str, what: str) -> dict[str, tuple[Stat, str]]:

@@ -1,11 +1,10 @@
-"""What a configuration names for a producer: serializers, partitioner, reporters; and the bytes that those make."""
+"""What a configuration names for a producer: serializers, partitioner; and the bytes that those make."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pkafka.clients import plugins
-from pkafka.clients.metrics import IGNORED_REPORTERS
 from pkafka.clients.producer.partitioner import PARTITIONERS, Partitioner
 from pkafka.clients.serialization import (
     ByteArraySerializer,
@@ -38,14 +37,6 @@ def partitioner_of(named: object, configs: Mapping[str, object]) -> tuple[Partit
     )
     plugins.configure(made, configs)
     return made, False
-
-
-def reporters_of(named: object, configs: Mapping[str, object]) -> list[Any]:
-    """The metrics reporters of a configuration, but for Kafka's own, which needs a JVM."""
-    if isinstance(named, str):
-        named = [text for part in named.split(",") if (text := part.strip()) not in ("", *IGNORED_REPORTERS)]
-    methods = ("init", "metric_change", "metric_removal")
-    return plugins.load_all("metric.reporters", named, configs, methods=methods)
 
 
 def serialized(

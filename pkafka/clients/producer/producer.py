@@ -17,7 +17,7 @@ from pkafka.clients import plugins
 from pkafka.clients.cluster import Cluster, PartitionView
 from pkafka.clients.config import ProducerConfig
 from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, Stage
-from pkafka.clients.metrics import Metric, MetricName, Metrics
+from pkafka.clients.metrics import Metric, MetricName, metrics_of
 from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.producer.accumulator import record_bytes_max
 from pkafka.clients.producer.batch import Callback
@@ -25,7 +25,6 @@ from pkafka.clients.producer.configured import (
     all_bytes,
     as_bytes,
     partitioner_of,
-    reporters_of,
     serialized,
     serializer_of,
 )
@@ -83,13 +82,7 @@ class Producer:
         self._partitioner, ignores_keys = partitioner_of(config.partitioner_class, originals)
         self._keys_count = not (config.partitioner_ignore_keys or ignores_keys)
         self._interceptors = Interceptors(config.interceptor_classes, originals)
-        self._metrics = Metrics(
-            self._clock,
-            tags={"client-id": self._client_id},
-            samples_max=config.metrics_num_samples,
-            window_ms=config.metrics_sample_window_ms,
-            reporters=reporters_of(config.metric_reporters, originals),
-        )
+        self._metrics = metrics_of(config, self._clock, originals)
         self._sensors = ProducerMetrics(self._metrics)
         self._cluster = Cluster(config, clock=self._clock)
         self._cluster.network.measure(NetworkMetrics(self._metrics, "producer", self._cluster.node_of))

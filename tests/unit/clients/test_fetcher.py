@@ -1,5 +1,6 @@
 """What the consumer fetches, from whom, and what it keeps, against scripted brokers."""
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -339,6 +340,7 @@ def test_a_nearer_replica_is_read_when_the_leader_names_it() -> None:
         assert leader.asked == [{0: 0}]
         assert leader.racks == ["near"]
         assert follower.asked[0] == {0: 0}
+        assert consumer._metrics.registry.value("preferred-read-replica", topic="t", partition="0") == 2
 
 
 @pytest.mark.parametrize("code", [ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
@@ -458,3 +460,38 @@ def test_a_batch_that_begins_before_the_position_is_cut() -> None:
         [7, 8, 9],
     ]
     assert fetched.next_offset == 10
+
+
+# -- figures ------------------------------------------------------------------------------------------------------
+
+
+def test_records_are_counted_by_answer_and_topic_and_distances_by_partition() -> None:
+    logs = Logs(2, 1)
+    with consuming(logs, max_poll_records=4) as (consumer, _):
+        value = consumer._metrics.registry.value
+        assert len(consumer.poll(1_000)) == 4
+        assert math.isnan(value("records-per-request-avg")), "not all of the answer is taken"
+        polled(consumer, 26)
+        size = sum(len(batch) for batches in logs.batches for batch in batches)
+        for tags in ({}, {"topic": "t"}):
+            assert value("records-consumed-total", **tags) == 30
+            assert value("bytes-consumed-total", **tags) == size
+            # Both partitions came in the first answer.
+            assert value("records-per-request-avg", **tags) == 15
+            assert value("fetch-size-max", **tags) == len(logs.batches[0][0]) + len(logs.batches[1][0])
+        assert value("records-lag", topic="t", partition="0") == 0
+        assert value("records-lag-max", topic="t", partition="0") == 16
+        assert 0 < value("records-lag-avg", topic="t", partition="0") < 16
+        assert value("records-lag-max", topic="t", partition="1") < 10
+        assert value("preferred-read-replica", topic="t", partition="0") == -1
+        consumer.assign([T1])
+        consumer.poll(0)
+        assert {name.tag("partition") for name in consumer.metrics()} == {None, "1"}
+
+
+def test_what_a_seek_drops_is_no_record_of_its_answer() -> None:
+    logs = Logs(1)
+    with consuming(logs, max_poll_records=4) as (consumer, _):
+        polled(consumer, 4)
+        consumer.seek(T0, 10)
+        assert consumer._metrics.registry.value("records-per-request-avg") == 4

@@ -1,8 +1,9 @@
 """What is counted of a client's connections."""
 
+from pkafka.clients.admin import Admin
 from pkafka.clients.connection import Address, Pending
 from pkafka.clients.consumer import Consumer
-from pkafka.clients.metrics import Metrics
+from pkafka.clients.metrics import Metric, Metrics
 from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clock import ManualClock
 from pkafka.protocol.api import ApiKey
@@ -41,3 +42,35 @@ def test_a_consumer_counts_under_its_own_name() -> None:
     assert found["consumer-metrics", "request-total"] >= 2
     assert found["consumer-metrics", "select-total"] >= 1
     assert ("consumer-node-metrics", "outgoing-byte-total") in found
+
+
+def test_an_admin_client_counts_and_tells_its_reporters() -> None:
+    told: list[str] = []
+
+    class Reporter:
+        def init(self, metrics: list[Metric]) -> None:
+            told.append(f"init {len(metrics)}")
+
+        def metric_change(self, metric: Metric) -> None:
+            told.append(metric.name.name)
+
+        def metric_removal(self, metric: Metric) -> None:
+            raise AssertionError
+
+        def close(self) -> None:
+            told.append("closed")
+
+    with FakeBroker({"t": 1}) as broker:
+        config = {"bootstrap.servers": broker.bootstrap, "metric.reporters": [Reporter(), "JmxReporter"]}
+        with Admin(config) as admin:
+            admin.cluster.refresh()
+            found = {(name.group, name.name): each.value for name, each in admin.metrics().items()}
+            tags = {name.tag("client-id") for name in admin.metrics()}
+    assert found["admin-client-metrics", "response-total"] >= 2
+    assert found["admin-client-metrics", "iotime-total"] > 0
+    assert 0 < found["admin-client-metrics", "io-ratio"] < 1
+    (tag,) = tags
+    assert tag is not None
+    assert tag.startswith("adminclient-")
+    assert {"init 0", "io-ratio"} <= set(told)
+    assert told[-1] == "closed"
