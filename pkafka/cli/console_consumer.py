@@ -5,24 +5,27 @@ the coordinator and is left behind. Topics of ``--include`` come and go, so such
 """
 
 import base64
-import signal
 import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from types import FrameType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
 from pkafka.cli import output
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.client_options import (
+    ConsumerStop,
+    config_option,
+    plugin_properties,
+    property_option,
+)
 from pkafka.cli.options import (
     CommandError,
+    bootstrap_option,
     client_properties,
     command,
-    parse_assignments,
     parse_duration_ms,
     require_brokers,
     stream_output_option,
@@ -54,7 +57,7 @@ _CREATION_POLL_S: Final = 0.05
 
 
 @command("pk-console-consumer", kafka_failure=0)
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
+@bootstrap_option
 @click.option("--topic", metavar="NAME", help="The topic to read.")
 @click.option("--include", "--whitelist", "include", metavar="REGEX", help="Read all topics that match.")
 @click.option("--partition", type=int, metavar="N", help="Read only this partition.")
@@ -83,16 +86,8 @@ _CREATION_POLL_S: Final = 0.05
     type=click.Choice(["read_uncommitted", "read_committed"]),
     help="Default read_uncommitted.",
 )
-@click.option(
-    "--consumer.config", "--command-config", "consumer_config", metavar="FILE", help="Properties file."
-)
-@click.option(
-    "--consumer-property",
-    "--command-property",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Wins over the file.",
-)
+@config_option("consumer")
+@property_option("consumer")
 @click.option(
     "--formatter",
     default="DefaultMessageFormatter",
@@ -121,7 +116,7 @@ def main(**flags: object) -> int:
 
     properties = _consumer_properties(flags)
     with Consumer(properties, fail_fast=True) as consumer:
-        stopper = _Stopper(consumer)
+        stopper = ConsumerStop(consumer)
         try:
             _read(consumer, flags, printer, stopper)
             printer.end()
@@ -252,25 +247,10 @@ def _groups_named(flags: Mapping[str, object]) -> set[str]:
     return groups
 
 
-class _Stopper:
-    """Lets SIGINT and SIGTERM end the reading cleanly, with the status that shells expect."""
-
-    def __init__(self, consumer: "Consumer") -> None:
-        self.status = 0
-        self._consumer = consumer
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._stop)
-
-    def _stop(self, number: int, _: FrameType | None) -> None:
-        self.status = ExitStatus.INTERRUPTED if number == signal.SIGINT else ExitStatus.TERMINATED
-        self._consumer.wakeup()
-
-
 class _Printer:
     """Counts and prints records in the format asked for."""
 
     def __init__(self, flags: Mapping[str, object]) -> None:
-        from pkafka.clients.properties import load_properties
         from pkafka.tools.console import RecordFormatter
 
         self.count = 0
@@ -278,10 +258,7 @@ class _Printer:
         """Where it is within the chunk that is being printed: what comes before this offset was shown."""
         self._form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
         self._skip_errors = bool(flags["skip_message_on_error"])
-        properties = load_properties(str(flags["formatter_config"])) if flags["formatter_config"] else {}
-        pairs = flags["formatter_property"]
-        assert isinstance(pairs, tuple)
-        properties.update(parse_assignments(pairs, option="--property"))
+        properties = plugin_properties(flags["formatter_config"], flags["formatter_property"])
         for part in ("key", "value"):
             if flags[f"{part}_deserializer"]:
                 properties[f"{part}.deserializer"] = str(flags[f"{part}_deserializer"])
@@ -414,7 +391,9 @@ def _json_bytes(data: bytes | None) -> object:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def _read(consumer: "Consumer", flags: Mapping[str, object], printer: _Printer, stopper: _Stopper) -> None:
+def _read(
+    consumer: "Consumer", flags: Mapping[str, object], printer: _Printer, stopper: ConsumerStop
+) -> None:
     from pkafka.clients.errors import WakeupError
 
     wanted = flags["max_messages"]

@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import click
 
 from pkafka.cli import output
+from pkafka.cli.client_options import (
+    broker_list_option,
+    config_option,
+    plugin_properties,
+    property_option,
+)
 from pkafka.cli.options import (
     CommandError,
+    bootstrap_option,
     client_properties,
     command,
-    parse_assignments,
     parse_duration_ms,
     require_brokers,
 )
@@ -44,19 +50,11 @@ _PROBE_MS: Final = 10_000
 
 
 @command("pk-console-producer", kafka_failure=0)
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
-@click.option("--broker-list", metavar="HOST:PORT,...", hidden=True)
+@bootstrap_option
+@broker_list_option
 @click.option("--topic", metavar="NAME", required=True, help="Where the records go.")
-@click.option(
-    "--producer.config", "--command-config", "producer_config", metavar="FILE", help="Properties file."
-)
-@click.option(
-    "--producer-property",
-    "--command-property",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Wins over the file.",
-)
+@config_option("producer")
+@property_option("producer")
 @click.option(
     "--property",
     "--reader-property",
@@ -130,15 +128,11 @@ def _reader(flags: Mapping[str, object]) -> "LineReader | JsonReader | UserReade
     Raises:
         ConfigError, PluginError, click.UsageError: it cannot be made.
     """
-    from pkafka.clients.properties import load_properties
     from pkafka.tools.console import JsonReader, LineReader
     from pkafka.tools.console_plugins import UserReader, is_line_reader
 
     name = str(flags["line_reader"])
-    properties = load_properties(str(flags["reader_config"])) if flags["reader_config"] else {}
-    pairs = flags["reader_property"]
-    assert isinstance(pairs, tuple)
-    properties.update(parse_assignments(pairs, option="--property"))
+    properties = plugin_properties(flags["reader_config"], flags["reader_property"])
     is_jsonl = flags["input_format"] == "jsonl"
     if is_line_reader(name):
         return JsonReader() if is_jsonl else LineReader(properties)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.options import CommandError, client_properties, command, require_brokers, text_output_option
+from pkafka.cli.client_options import broker_list_option, config_option
+from pkafka.cli.options import (
+    CommandError,
+    bootstrap_option,
+    client_properties,
+    command,
+    require_brokers,
+    text_output_option,
+)
 from pkafka.cli.output import OutputFormat, View, line, show
 from pkafka.model import TopicPartition
 
@@ -22,8 +30,8 @@ _COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
 
 
 @command("pk-consumer-perf-test", kafka_failure=0)
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
-@click.option("--broker-list", metavar="HOST:PORT,...", hidden=True)
+@bootstrap_option
+@broker_list_option
 @click.option("--topic", metavar="NAME", required=True, help="The topic to read.")
 @click.option("--messages", type=click.IntRange(0), metavar="N", required=True, help="How many to read.")
 @click.option("--group", metavar="ID", help="Join this group, and tell the time that takes.")
@@ -34,9 +42,7 @@ _COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
     "--socket-buffer-size", type=int, default=2_097_152, metavar="BYTES", help="Receive buffer (2097152)."
 )
 @click.option("--from-latest", is_flag=True, help="Read what comes from now on, not what is there.")
-@click.option(
-    "--consumer.config", "--command-config", "consumer_config", metavar="FILE", help="Properties file."
-)
+@config_option("consumer")
 @click.option(
     "--timeout",
     type=int,

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pkafka.cli.options import client_properties, command, require_brokers, text_output_option
+from pkafka.cli.options import (
+    bootstrap_option,
+    client_properties,
+    command,
+    require_brokers,
+    text_output_option,
+)
 from pkafka.cli.output import OutputFormat, View, line, show
 from pkafka.errors import ApiError
 
@@ -36,7 +42,7 @@ class _Asked(NamedTuple):
 
 @command("pk-e2e-latency")
 @click.argument("words", nargs=-1, metavar="[BROKERS TOPIC NUM_MESSAGES ACKS SIZE [PROPERTIES_FILE]]")
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
+@bootstrap_option
 @click.option(
     "--topic", metavar="NAME", help="Where the records go; made with one partition if it is not there."
 )

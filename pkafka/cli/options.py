@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+bootstrap_option: Final = click.option(
+    "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with."
+)
 TIMEOUT_MS: Final = 10_000
 HELP_FLAGS: Final = ["--help", "-h"]
 _FORMS: Final = tuple(form for form in OutputFormat if form is not OutputFormat.PROMETHEUS)
@@ -319,7 +322,7 @@ def metered_connection_options(function: F) -> F:
 
 
 def _connection(function: F, output: Callable[[F], F]) -> F:
-    return click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")(
+    return bootstrap_option(
         click.option("--command-config", metavar="FILE", help="Properties file for the client.")(
             timeout_option(output(_gather(function)))
         )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkafka.cli.client_options import config_option
 from pkafka.cli.metrics_text import metric_lines
-from pkafka.cli.options import CommandError, client_properties, command, text_output_option
+from pkafka.cli.options import CommandError, bootstrap_option, client_properties, command, text_output_option
 from pkafka.cli.output import OutputFormat, View, line, show
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     "--payload-delimiter", default="\\n", metavar="TEXT", help="What ends a payload in the file (\\n)."
 )
 @click.option("--payload-monotonic", is_flag=True, help="Send counting numbers.")
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
+@bootstrap_option
 @click.option(
     "--producer-props",
     "--command-property",
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
     metavar="K=V K=V ...",
     help="Keys of the producer.",
 )
-@click.option(
-    "--producer.config", "--command-config", "producer_config", metavar="FILE", help="Properties file."
-)
+@config_option("producer")
 @click.option("--print-metrics", is_flag=True, help="Print the producer's metrics at the end.")
 @click.option("--transactional-id", metavar="ID", help="Not supported yet.")
 @click.option("--transaction-duration-ms", type=int, metavar="MS", help="Not supported yet.")

@@ -1,24 +1,23 @@
 """pk-verifiable-consumer: read as a member of a group and tell all of it, as kafka-verifiable-consumer.sh."""
 
-import signal
 from collections.abc import Mapping
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
+from pkafka.cli.client_options import ConsumerStop, broker_list_option, config_option
 from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.options import CommandError, client_properties, command, require_brokers
+from pkafka.cli.options import CommandError, bootstrap_option, client_properties, command, require_brokers
 
 if TYPE_CHECKING:
-    from pkafka.clients.consumer import Consumer
+    pass
 
 
 @command("pk-verifiable-consumer", kafka_failure=0)
 @click.option("--topic", metavar="NAME", required=True, help="What to read.")
 @click.option("--group-id", metavar="ID", required=True, help="The group to join.")
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
-@click.option("--broker-list", metavar="HOST:PORT,...", hidden=True)
+@bootstrap_option
+@broker_list_option
 @click.option("--group-protocol", default="classic", metavar="PROTOCOL", help="Only classic.")
 @click.option("--group-remote-assignor", metavar="NAME", help="Of the other protocol; not supported.")
 @click.option("--group-instance-id", metavar="ID", help="Be a static member.")
@@ -40,9 +39,7 @@ if TYPE_CHECKING:
     metavar="CLASS",
     help="Who decides which member reads what (RangeAssignor).",
 )
-@click.option(
-    "--consumer.config", "--command-config", "consumer_config", metavar="FILE", help="Properties file."
-)
+@config_option("consumer")
 def main(**flags: object) -> int:
     """Read a topic in a group, and print what was read, committed, assigned and revoked as JSON."""
     if str(flags["group_protocol"]).lower() != "classic":
@@ -55,7 +52,7 @@ def main(**flags: object) -> int:
     from pkafka.tools.verifiable import VerifiableConsumer
 
     consumer = Consumer(properties)
-    stop = _Stop(consumer)
+    stop = ConsumerStop(consumer)
     tool = VerifiableConsumer(
         consumer,
         emit,
@@ -67,20 +64,6 @@ def main(**flags: object) -> int:
     if tool.failed_commits:
         return effective(ExitStatus.FAILURE, kafka_says=0)
     return stop.status
-
-
-class _Stop:
-    """Lets SIGINT and SIGTERM wake the consumer up, which then leaves its group."""
-
-    def __init__(self, consumer: "Consumer") -> None:
-        self.status = 0
-        self._consumer = consumer
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._stop)
-
-    def _stop(self, number: int, _: FrameType | None) -> None:
-        self.status = 128 + number
-        self._consumer.wakeup()
 
 
 def _properties(flags: Mapping[str, object]) -> dict[str, object]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkafka.cli.client_options import broker_list_option, config_option
 from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.options import client_properties, command, require_brokers
+from pkafka.cli.options import bootstrap_option, client_properties, command, require_brokers
 
 if TYPE_CHECKING:
     from pkafka.clients.producer import Producer
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 @command("pk-verifiable-producer", kafka_failure=0)
 @click.option("--topic", metavar="NAME", required=True, help="Where the records go.")
-@click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
-@click.option("--broker-list", metavar="HOST:PORT,...", hidden=True)
+@bootstrap_option
+@broker_list_option
 @click.option(
     "--max-messages", type=int, default=-1, metavar="N", help="How many; -1 until ended from outside."
 )
@@ -30,13 +31,7 @@ if TYPE_CHECKING:
     default="-1",
     help="How many replicas acknowledge (-1: all).",
 )
-@click.option(
-    "--producer.config",
-    "--command-config",
-    "producer_config",
-    metavar="FILE",
-    help="Properties file; wins over flags.",
-)
+@config_option("producer", "Properties file; wins over flags.")
 @click.option(
     "--message-create-time", type=int, default=-1, metavar="MS", help="Timestamp of the first record."
 )

@@ -1,0 +1,62 @@
+"""What the tools share that run a producer or a consumer: flags, and the signals that end a consumer."""
+
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from pkafka.cli.options import parse_assignments
+
+if TYPE_CHECKING:
+    from pkafka.clients.consumer import Consumer
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+broker_list_option: Final = click.option("--broker-list", metavar="HOST:PORT,...", hidden=True)
+
+
+def config_option(client: str, text: str = "Properties file.") -> Callable[[F], F]:
+    """Add ``--CLIENT.config``, which arrives as ``CLIENT_config``, with the name that KIP-1147 gives it."""
+    return click.option(
+        f"--{client}.config", "--command-config", f"{client}_config", metavar="FILE", help=text
+    )
+
+
+def property_option(client: str) -> Callable[[F], F]:
+    """Add ``--CLIENT-property``, likewise."""
+    return click.option(
+        f"--{client}-property",
+        "--command-property",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Wins over the file.",
+    )
+
+
+def plugin_properties(file: object, pairs: object) -> dict[str, str]:
+    """What a reader or a formatter is told: ``--property`` over its file.
+
+    Raises:
+        ConfigError: the file cannot be read.
+        click.UsageError: a pair has no ``=``.
+    """
+    from pkafka.clients.properties import load_properties
+
+    assert isinstance(pairs, tuple)
+    return {**(load_properties(str(file)) if file else {}), **parse_assignments(pairs, option="--property")}
+
+
+class ConsumerStop:
+    """Lets SIGINT and SIGTERM wake a consumer up, and knows the status that shells expect then; 0 without a signal."""
+
+    def __init__(self, consumer: "Consumer") -> None:
+        self.status = 0
+        self._consumer = consumer
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
+
+    def _stop(self, number: int, _: FrameType | None) -> None:
+        self.status = 128 + number
+        self._consumer.wakeup()
