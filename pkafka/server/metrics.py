@@ -98,8 +98,8 @@ class Metrics:
             "uncleanable": worker.logs.compaction.uncleanable(),
             "directories": [str(path) for path in worker.log_dirs],
             "offline_directories": [str(path) for path in worker.log_dirs if worker.is_offline(str(path))],
-            "groups": worker.groups.hosted.gauges(),
-            "group_events": worker.groups.hosted.counters.by_name(),
+            "groups": worker.groups.gauges(),
+            "group_events": worker.groups.counters.by_name(),
             "logs": [
                 [
                     *log.topic_partition,

@@ -41,6 +41,7 @@ from pkafka.server.fetch_sessions import FetchSessionCache
 from pkafka.server.groups import routing
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.hosted import CoordinatorSettings
+from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.handlers import delete_records, describe_log_dirs, list_offsets, offset_for_leader_epoch
 from pkafka.server.handlers import fetch as fetch_handler
@@ -118,6 +119,7 @@ class Worker:
             clock=self.clock,
             spawn=self.spawn,
         )
+        self.offsets = OffsetKeeper(self.groups)
         self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
         self.worker_peers: dict[int, Peer] = {}
         self.connections: set[ServerConnection] = set()
@@ -182,7 +184,7 @@ class Worker:
         self._opened.set()
         self.logs.start()
         self.spawn(self._sweep_idle())
-        self.spawn(self.groups.offsets.expire_for_ever())
+        self.spawn(self.offsets.expire_for_ever())
 
     def give_up(self, reason: str) -> None:
         """Nothing is left that this worker, or one in its place, could do: the broker stops."""
@@ -227,7 +229,7 @@ class Worker:
         for index in list(self._acceptors):
             self._stop_accepting(index)
         # Members that wait for their group find another coordinator, or this one when it is back.
-        self.groups.hosted.resign()
+        self.groups.resign()
         await self._drain()
         for connection in list(self.connections):
             connection.close()
@@ -456,7 +458,7 @@ class Worker:
         if request.type != FULL_UPDATE:
             # Only what the controller says to be deleted: a control process that has just come may not know all topics
             # yet, and offsets that are gone do not come back.
-            self.groups.offsets.partitions_deleted(change.deleted)
+            self.offsets.partitions_deleted(change.deleted)
             if any(deleted.topic == CONSUMER_OFFSETS_TOPIC for deleted in change.deleted):
                 self._offsets_partitions_seen = 0
         count = self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC)
@@ -666,9 +668,9 @@ class Worker:
         self.fetches.check(key)
         if key[0] == CONSUMER_OFFSETS_TOPIC:
             if key in self.partitions.led:
-                self.groups.hosted.begin(key[1])
+                self.groups.begin(key[1])
             else:
-                self.groups.hosted.end(key[1])
+                self.groups.end(key[1])
 
     def _offsets_partitions(self) -> int:
         """How many partitions __consumer_offsets has, or is going to have.

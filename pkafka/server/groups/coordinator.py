@@ -1,25 +1,47 @@
-"""The group coordinator of one worker (GROUP-1, GROUP-5): the requests about groups and their members.
+"""The group coordinator of one worker (GROUP-1, GROUP-5, GROUP-10): its groups, and the requests of their members.
 
-It decides nothing about members, which group.py does: it finds the group, hands it the request, and has done what
-follows.
+Groups are loaded when this broker begins to lead their partition, and let go when it stops. Nothing is decided here
+about members, which group.py does: a request finds its group, and what the group wants done is done, in order: answers,
+records, one timer a group. Runs on the worker's event loop; no group is seen by two processes. What becomes of
+committed offsets is offset_keeper.py's affair.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+import uuid
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from time import perf_counter
+from typing import Any, Final
 
 from pkafka.clock import Clock
 from pkafka.errors import ErrorCode
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from pkafka.records.errors import RecordError
 from pkafka.server.delayed import Timer
-from pkafka.server.groups.effects import JoinResult, LeaveResult, LeftMember, SyncResult
+from pkafka.server.groups.effects import (
+    Answer,
+    Effect,
+    JoinResult,
+    LeaveResult,
+    LeftMember,
+    Store,
+    StoreAssignment,
+    SyncResult,
+)
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
 from pkafka.server.groups.group import Group, GroupDescription, join_refusal
-from pkafka.server.groups.hosted import CoordinatorSettings, GroupLog, HostedGroups
-from pkafka.server.groups.offset_keeper import OffsetKeeper
+from pkafka.server.groups.hosted import CoordinatorSettings, Entry, GroupCounters, GroupLog
+from pkafka.server.groups.loading import LoadedGroup, Replay
+from pkafka.server.groups.offsets import PartitionKey
+from pkafka.server.groups.records import encode_group_key, encode_group_value, partition_of
 from pkafka.server.groups.states import GroupState
+from pkafka.server.turns import Turns
 
 log = logging.getLogger(__name__)
+
+_partition_of: Final = lru_cache(maxsize=10_000)(partition_of)
 
 
 class GroupCoordinator:
@@ -44,32 +66,74 @@ class GroupCoordinator:
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        self.hosted = HostedGroups(
-            settings, group_log=group_log, partitions=partitions, timer=timer, clock=clock, spawn=spawn
-        )
-        self.offsets = OffsetKeeper(self.hosted)
+        self.settings = settings
+        self.log = group_log
+        self._partitions = partitions
+        self.timer = timer
+        self.clock = clock
+        self._spawn = spawn
+        self._owned: dict[int, dict[str, Entry]] = {}
+        self._loading: dict[int, set[PartitionKey]] = {}
+        """By partition, what was deleted since its loading began; this one set stands for that one loading."""
+        self.deleted_meanwhile: Callable[[Iterable[PartitionKey]], None] = lambda _deleted: None
+        """Called after a loading with what was deleted while it ran."""
+        self._turn_to_load = asyncio.Lock()
+        self._resigned = False
+        self.counters = GroupCounters()
         self.is_topic_on_its_way = False
         """Whether somebody has asked for __consumer_offsets to be made, and waits for the outcome."""
+
+    # -- where groups are --
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of __consumer_offsets that a group belongs to."""
+        return _partition_of(group_id, self._partitions())
+
+    def look_up(self, group_id: str, *, is_empty_id_allowed: bool = False) -> tuple[ErrorCode, Entry | None]:
+        """NONE when the group is coordinated here, and the group when there is one; else why it cannot be served."""
+        if not group_id and not is_empty_id_allowed:
+            return ErrorCode.INVALID_GROUP_ID, None
+        partition = self.partition_of(group_id)
+        groups = self._owned.get(partition)
+        if groups is not None:
+            return ErrorCode.NONE, groups.get(group_id)
+        if self._resigned:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, None
+        if partition in self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None
+        return ErrorCode.NOT_COORDINATOR, None
+
+    def create(self, group_id: str) -> Entry:
+        """Make a group that is not there."""
+        partition = self.partition_of(group_id)
+        group = Group(group_id, self.settings.group, wall_clock_ms=self.clock.now_ms, new_uuid=_new_uuid)
+        entry = self._owned[partition][group_id] = Entry(group, partition)
+        return entry
+
+    def entries(self) -> Iterator[Entry]:
+        """All groups of this worker."""
+        for groups in self._owned.values():
+            yield from groups.values()
 
     # -- members --
 
     def join(self, group_id: str, request: JoinRequest) -> "JoinResult | asyncio.Future[JoinResult]":
         """JoinGroup."""
-        error, entry = self.hosted.look_up(group_id)
+        error, entry = self.look_up(group_id)
         if error is not ErrorCode.NONE:
             return JoinResult(error=error, member_id=request.member_id)
-        refused = join_refusal(self.hosted.settings.group, request, group_exists=entry is not None)
+        refused = join_refusal(self.settings.group, request, group_exists=entry is not None)
         if refused is not None:
             return refused
         waiter: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
-        entry = entry or self.hosted.create(group_id)
-        entry.group.join(waiter, request, self.hosted.timer.now_ms())
-        self.hosted.settle(entry)
+        entry = entry or self.create(group_id)
+        entry.group.join(waiter, request, self.timer.now_ms())
+        self.settle(entry)
         return waiter.result() if waiter.done() else waiter
 
     def sync(self, group_id: str, request: SyncRequest) -> "SyncResult | asyncio.Future[SyncResult]":
         """SyncGroup."""
-        error, entry = self.hosted.look_up(group_id)
+        error, entry = self.look_up(group_id)
         if error is not ErrorCode.NONE:
             # While it loads, the state of an unfinished rebalance is lost: the member is to join again.
             is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -77,26 +141,26 @@ class GroupCoordinator:
         if entry is None:
             return SyncResult(error=ErrorCode.UNKNOWN_MEMBER_ID)
         waiter: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
-        entry.group.sync(waiter, request, self.hosted.timer.now_ms())
-        self.hosted.settle(entry)
+        entry.group.sync(waiter, request, self.timer.now_ms())
+        self.settle(entry)
         return waiter.result() if waiter.done() else waiter
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Heartbeat."""
-        error, entry = self.hosted.look_up(group_id)
+        error, entry = self.look_up(group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return ErrorCode.NONE
         if error is not ErrorCode.NONE:
             return error
         if entry is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        error = entry.group.heartbeat(member_id, instance_id, generation, self.hosted.timer.now_ms())
-        self.hosted.settle(entry)
+        error = entry.group.heartbeat(member_id, instance_id, generation, self.timer.now_ms())
+        self.settle(entry)
         return error
 
     def leave(self, group_id: str, leaving: Sequence[Leaving]) -> LeaveResult:
         """LeaveGroup."""
-        error, entry = self.hosted.look_up(group_id)
+        error, entry = self.look_up(group_id)
         if error is not ErrorCode.NONE:
             return LeaveResult(error, [])
         if entry is None:
@@ -104,15 +168,15 @@ class GroupCoordinator:
                 LeftMember(one.member_id, one.instance_id, ErrorCode.UNKNOWN_MEMBER_ID) for one in leaving
             ]
             return LeaveResult(ErrorCode.NONE, unknown)
-        result = entry.group.leave(leaving, self.hosted.timer.now_ms())
-        self.hosted.settle(entry)
+        result = entry.group.leave(leaving, self.timer.now_ms())
+        self.settle(entry)
         return result
 
     # -- whole groups --
 
     def describe(self, group_id: str) -> GroupDescription | ErrorCode:
         """DescribeGroups; a group that does not exist is Dead."""
-        error, entry = self.hosted.look_up(group_id, is_empty_id_allowed=True)
+        error, entry = self.look_up(group_id, is_empty_id_allowed=True)
         if error is not ErrorCode.NONE:
             return error
         if entry is None:
@@ -121,25 +185,180 @@ class GroupCoordinator:
 
     def overview(self) -> tuple[ErrorCode, list[Group]]:
         """ListGroups: all groups of this worker; not NONE when some are missing."""
-        if self.hosted.has_resigned:
+        if self._resigned:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.hosted.is_loading else ErrorCode.NONE
-        return error, [entry.group for entry in self.hosted.entries()]
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._loading else ErrorCode.NONE
+        return error, [entry.group for entry in self.entries()]
 
-    def delete(self, group_id: str) -> ErrorCode:
-        """DeleteGroups, one group."""
-        error, entry = self.hosted.look_up(group_id, is_empty_id_allowed=True)
+    # -- partitions come and go --
+
+    def begin(self, partition: int) -> None:
+        """This broker leads a partition from now on, or still does."""
+        if self._resigned or partition in self._owned or partition in self._loading:
+            return
+        deleted = self._loading[partition] = set()
+        self._spawn(self._load(partition, deleted))
+
+    def note_deleted(self, deleted: Iterable[PartitionKey]) -> None:
+        """Partitions were deleted: what is being loaded may have offsets of them."""
+        for meanwhile in self._loading.values():
+            meanwhile.update(deleted)
+
+    async def _load(self, partition: int, deleted: set[PartitionKey]) -> None:
+        # One after the other: all at once would give the loop's time to each of them in turn, and clients none.
+        async with self._turn_to_load:
+            if self._loading.get(partition) is deleted:
+                await self._load_now(partition, deleted)
+
+    async def _load_now(self, partition: int, deleted: set[PartitionKey]) -> None:
+        source = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)
+        began_s = perf_counter()
+        replay = Replay(source)
+        async for header, records in self.log.read(partition):
+            try:
+                replay.play(header, records)
+            except RecordError as error:
+                log.error(
+                    "Ignoring a control batch at offset %d of %s: %s", header.base_offset, source, error
+                )
+            if self._loading.get(partition) is not deleted:
+                return
+        entries: dict[str, Entry] = {}
+        turns = Turns()
+        for group_id, loaded in replay.groups():
+            try:
+                entries[group_id] = self._restored(group_id, partition, loaded)
+            except Exception:
+                # One group that cannot be restored must not keep the others of its partition from their members.
+                log.exception("Group %s of %s cannot be restored", group_id, source)
+            await turns.step()
+        if self._loading.get(partition) is not deleted:
+            return
+        del self._loading[partition]
+        self._owned[partition] = entries
+        for entry in list(entries.values()):
+            self.settle(entry)
+        if deleted:
+            self.deleted_meanwhile(deleted)
+        log.log(
+            logging.INFO if entries else logging.DEBUG,
+            "Finished loading offsets and group metadata from %s in %d milliseconds: %d groups",
+            source,
+            (perf_counter() - began_s) * 1000,
+            len(entries),
+        )
+
+    def _restored(self, group_id: str, partition: int, loaded: LoadedGroup) -> Entry:
+        settings, wall_clock_ms = self.settings.group, self.clock.now_ms
+        if loaded.value is None:
+            group = Group(group_id, settings, wall_clock_ms=wall_clock_ms, new_uuid=_new_uuid)
+        else:
+            now_ms = self.timer.now_ms()
+            group = Group.restore(
+                group_id, loaded.value, settings, now_ms, wall_clock_ms=wall_clock_ms, new_uuid=_new_uuid
+            )
+        entry = Entry(group, partition)
+        entry.offsets.load(loaded.offsets, loaded.transactional)
+        return entry
+
+    def end(self, partition: int) -> None:
+        """This broker leads a partition no more: whoever waits in its groups is told."""
+        count = self._let_go(partition)
+        if count:
+            log.info("Unloaded %d groups of %s-%d", count, CONSUMER_OFFSETS_TOPIC, partition)
+
+    def _let_go(self, partition: int) -> int:
+        self._loading.pop(partition, None)
+        entries = self._owned.pop(partition, {})
+        for entry in entries.values():
+            self._bury(entry)
+        return len(entries)
+
+    def forget(self, entry: Entry) -> None:
+        """A group has nothing any more."""
+        self._owned[entry.partition].pop(entry.group.group_id, None)
+        self._bury(entry)
+
+    def _bury(self, entry: Entry) -> None:
+        entry.group.unload()
+        self.settle(entry)
+        if entry.timer is not None:
+            entry.timer.cancel()
+            entry.timer = None
+
+    def resign(self) -> None:
+        """Coordinate nothing any more: the broker stops."""
+        self._resigned = True
+        for partition in [*self._owned, *self._loading]:
+            self._let_go(partition)
+
+    # -- performing what groups want --
+
+    def settle(self, entry: Entry) -> None:
+        """Perform the effects of an event, and of the outcomes of those; then see to the timer."""
+        if entry.is_settling:
+            return
+        entry.is_settling = True
+        try:
+            while effects := entry.group.take_effects():
+                for effect in effects:
+                    self._perform(entry, effect)
+        finally:
+            entry.is_settling = False
+        self._arm(entry)
+
+    def _perform(self, entry: Entry, effect: Effect) -> None:
+        if isinstance(effect, Answer):
+            waiter = effect.waiter
+            assert isinstance(waiter, asyncio.Future)
+            if not waiter.done():
+                waiter.set_result(effect.result)
+            return
+        record = (
+            self.clock.now_ms(),
+            encode_group_key(entry.group.group_id),
+            encode_group_value(effect.value),
+            (),
+        )
+        if isinstance(effect, StoreAssignment):
+            self.counters.completed_rebalances += 1
+        self.log.append(entry.partition, [record], partial(self._group_stored, entry, effect))
+
+    def _group_stored(self, entry: Entry, store: Store, error: ErrorCode, _offset: int) -> None:
         if error is not ErrorCode.NONE:
-            return error
-        if entry is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        if entry.group.state is not GroupState.EMPTY:
-            return ErrorCode.NON_EMPTY_GROUP
-        removed = self.offsets.clean(
-            entry, lambda offsets: offsets.remove(offsets.partitions()), is_deleted=True
-        )
-        self.hosted.counters.offset_deletions += removed
-        log.info(
-            "The following groups were deleted: %s. A total of %d offsets were removed.", group_id, removed
-        )
-        return ErrorCode.NONE
+            log.error("The state of group %s could not be written: %s", entry.group.group_id, error.name)
+        if entry.group.state is not GroupState.DEAD:
+            entry.group.stored(store, error, self.timer.now_ms())
+            self.settle(entry)
+
+    def _arm(self, entry: Entry) -> None:
+        deadline_ms = entry.group.deadline_ms
+        if entry.timer is not None:
+            if deadline_ms is not None and entry.timer_ms <= deadline_ms:
+                return  # it asks again then
+            entry.timer.cancel()
+            entry.timer = None
+        if deadline_ms is not None:
+            entry.timer_ms = deadline_ms
+            entry.timer = self.timer.after(deadline_ms - self.timer.now_ms(), partial(self._fire, entry))
+
+    def _fire(self, entry: Entry) -> None:
+        entry.timer = None
+        if entry.group.state is not GroupState.DEAD:
+            entry.group.expire(self.timer.now_ms())
+            self.settle(entry)
+
+    # -- figures --
+
+    def gauges(self) -> dict[str, int]:
+        """The gauges of GroupMetadataManager, by their names there."""
+        states = Counter(entry.group.state for entry in self.entries())
+        return {
+            "NumOffsets": sum(len(entry.offsets) for entry in self.entries()),
+            "NumGroups": sum(states.values()),
+            **{f"NumGroups{state.value}": states[state] for state in GroupState},
+        }
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid4())

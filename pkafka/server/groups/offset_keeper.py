@@ -8,8 +8,9 @@ from typing import Final, TypeAlias
 
 from pkafka.errors import ErrorCode
 from pkafka.records.builder import RecordFields
+from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.group import Group
-from pkafka.server.groups.hosted import Entry, HostedGroups
+from pkafka.server.groups.hosted import Entry
 from pkafka.server.groups.offsets import CONSUMER_PROTOCOL, GroupOffsets, Holder, PartitionKey
 from pkafka.server.groups.records import (
     CommittedOffset,
@@ -44,12 +45,12 @@ class OffsetKeeper:
     """See the module.
 
     Args:
-        hosted: the groups of the worker.
+        groups: of the worker.
     """
 
-    def __init__(self, hosted: HostedGroups) -> None:
-        self._hosted = hosted
-        hosted.deleted_meanwhile = self.partitions_deleted
+    def __init__(self, groups: GroupCoordinator) -> None:
+        self._groups = groups
+        groups.deleted_meanwhile = self.partitions_deleted
 
     def commit(
         self,
@@ -60,15 +61,15 @@ class OffsetKeeper:
         commits: Mapping[PartitionKey, CommittedOffset],
     ) -> "Outcomes | asyncio.Future[Outcomes]":
         """OffsetCommit: the outcome of each partition."""
-        error, entry = self._hosted.look_up(group_id, is_empty_id_allowed=True)
+        error, entry = self._groups.look_up(group_id, is_empty_id_allowed=True)
         if error is not ErrorCode.NONE:
             return dict.fromkeys(commits, error)
         if entry is None:
             if generation >= 0:
                 return dict.fromkeys(commits, ErrorCode.ILLEGAL_GENERATION)
-            entry = self._hosted.create(group_id)
-        error = entry.group.check_commit(member_id, instance_id, generation, self._hosted.timer.now_ms())
-        self._hosted.settle(entry)
+            entry = self._groups.create(group_id)
+        error = entry.group.check_commit(member_id, instance_id, generation, self._groups.timer.now_ms())
+        self._groups.settle(entry)
         if error is not ErrorCode.NONE:
             return dict.fromkeys(commits, error)
         return self._store_offsets(entry, commits)
@@ -76,13 +77,13 @@ class OffsetKeeper:
     def _store_offsets(
         self, entry: Entry, commits: Mapping[PartitionKey, CommittedOffset]
     ) -> "Outcomes | asyncio.Future[Outcomes]":
-        chars_max = self._hosted.settings.offset_metadata_chars_max
+        chars_max = self._groups.settings.offset_metadata_chars_max
         accepted = {key: one for key, one in commits.items() if java_length(one.metadata) <= chars_max}
         outcomes = dict.fromkeys(commits, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         if not accepted:
             return outcomes
         group_id = entry.group.group_id
-        now_ms = self._hosted.clock.now_ms()
+        now_ms = self._groups.clock.now_ms()
         records = [
             (now_ms, encode_offset_key(group_id, *key), encode_offset_value(one), ())
             for key, one in accepted.items()
@@ -95,7 +96,7 @@ class OffsetKeeper:
             is_over = True
             if error is ErrorCode.NONE:
                 entry.offsets.stored(accepted, batch_offset)
-                self._hosted.counters.offset_commits += len(accepted)
+                self._groups.counters.offset_commits += len(accepted)
             else:
                 log.error("Offsets of group %s could not be written: %s", group_id, error.name)
                 entry.offsets.failed(accepted)
@@ -104,7 +105,7 @@ class OffsetKeeper:
                 waiter.set_result(outcomes)
 
         entry.offsets.stage(accepted)
-        self._hosted.log.append(entry.partition, records, committed)
+        self._groups.log.append(entry.partition, records, committed)
         if is_over:
             return outcomes
         waiter = asyncio.get_running_loop().create_future()
@@ -118,7 +119,7 @@ class OffsetKeeper:
         Args:
             keys: None for all that have an offset.
         """
-        error, entry = self._hosted.look_up(group_id, is_empty_id_allowed=True)
+        error, entry = self._groups.look_up(group_id, is_empty_id_allowed=True)
         if error is not ErrorCode.NONE:
             return error, {}
         if entry is None:
@@ -130,9 +131,9 @@ class OffsetKeeper:
             found[key] = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else offsets.get(key)
         return ErrorCode.NONE, found
 
-    def delete(self, group_id: str, keys: Sequence[PartitionKey]) -> tuple[ErrorCode, Outcomes]:
+    def delete_offsets(self, group_id: str, keys: Sequence[PartitionKey]) -> tuple[ErrorCode, Outcomes]:
         """OffsetDelete: the error of the group, or the outcome of each partition."""
-        error, entry = self._hosted.look_up(group_id)
+        error, entry = self._groups.look_up(group_id)
         if error is not ErrorCode.NONE:
             return error, {}
         if entry is None:
@@ -151,10 +152,26 @@ class OffsetKeeper:
         }
         eligible = [key for key, outcome in outcomes.items() if outcome is ErrorCode.NONE]
         if eligible:
-            self._hosted.counters.offset_deletions += self.clean(
+            self._groups.counters.offset_deletions += self.clean(
                 entry, lambda offsets: offsets.remove(eligible)
             )
         return ErrorCode.NONE, outcomes
+
+    def delete_group(self, group_id: str) -> ErrorCode:
+        """DeleteGroups, one group."""
+        error, entry = self._groups.look_up(group_id, is_empty_id_allowed=True)
+        if error is not ErrorCode.NONE:
+            return error
+        if entry is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if entry.group.state is not GroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        removed = self.clean(entry, lambda offsets: offsets.remove(offsets.partitions()), is_deleted=True)
+        self._groups.counters.offset_deletions += removed
+        log.info(
+            "The following groups were deleted: %s. A total of %d offsets were removed.", group_id, removed
+        )
+        return ErrorCode.NONE
 
     # -- cleaning --
 
@@ -163,30 +180,30 @@ class OffsetKeeper:
         gone = frozenset(deleted)
         if not gone:
             return
-        self._hosted.note_deleted(gone)
-        for entry in list(self._hosted.entries()):
+        self._groups.note_deleted(gone)
+        for entry in list(self._groups.entries()):
             keys = entry.offsets.among(gone)
             if keys:
-                self._hosted.counters.offset_deletions += self.clean(
+                self._groups.counters.offset_deletions += self.clean(
                     entry, partial(GroupOffsets.remove, keys=keys)
                 )
 
     async def expire_for_ever(self) -> None:
         """Look for what has expired, every ``offsets.retention.check.interval.ms``."""
         while True:
-            await asyncio.sleep(self._hosted.settings.offsets_retention_check_interval_ms / 1000)
+            await asyncio.sleep(self._groups.settings.offsets_retention_check_interval_ms / 1000)
             await self.expire_offsets()
 
     async def expire_offsets(self) -> None:
         """Let go of expired offsets, and of groups that have neither members nor offsets."""
         turns = Turns()
-        now_ms = self._hosted.clock.now_ms()
+        now_ms = self._groups.clock.now_ms()
         removed = 0
-        for entry in list(self._hosted.entries()):
+        for entry in list(self._groups.entries()):
             if entry.group.state is not GroupState.DEAD:
                 removed += self.clean(entry, partial(self._remove_expired, entry.group, now_ms))
             await turns.step()
-        self._hosted.counters.offset_expirations += removed
+        self._groups.counters.offset_expirations += removed
         if removed:
             log.info("Removed %d expired offsets", removed)
 
@@ -199,7 +216,7 @@ class OffsetKeeper:
             subscribed_topics=group.subscribed_topics,
         )
         return offsets.remove_expired(
-            holder, now_ms=now_ms, retention_ms=self._hosted.settings.offsets_retention_ms
+            holder, now_ms=now_ms, retention_ms=self._groups.settings.offsets_retention_ms
         )
 
     def clean(
@@ -215,7 +232,7 @@ class OffsetKeeper:
         """
         group = entry.group
         removed = remove(entry.offsets)
-        now_ms = self._hosted.clock.now_ms()
+        now_ms = self._groups.clock.now_ms()
         tombstones: list[RecordFields] = [
             (now_ms, encode_offset_key(group.group_id, *key), None, ()) for key in removed
         ]
@@ -224,10 +241,10 @@ class OffsetKeeper:
             if group.generation > 0:
                 # A group that was only ever used to store offsets has no record of its own.
                 tombstones.append((now_ms, encode_group_key(group.group_id), None, ()))
-            self._hosted.forget(entry)
+            self._groups.forget(entry)
         for start in range(0, len(tombstones), _TOMBSTONES_PER_BATCH):
             batch = tombstones[start : start + _TOMBSTONES_PER_BATCH]
-            self._hosted.log.append(entry.partition, batch, self._cleaned, acks=_NO_ACKS)
+            self._groups.log.append(entry.partition, batch, self._cleaned, acks=_NO_ACKS)
         return len(removed)
 
     def _cleaned(self, error: ErrorCode, _offset: int) -> None:

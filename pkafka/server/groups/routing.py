@@ -43,7 +43,7 @@ Refuse: TypeAlias = Callable[[Any, int, ErrorCode], Message]
 
 def owner_of(worker: "Worker", group_id: str) -> int:
     """The worker that coordinates a group, whether or not this broker does."""
-    return worker.partitions.owner(CONSUMER_OFFSETS_TOPIC, worker.groups.hosted.partition_of(group_id))
+    return worker.partitions.owner(CONSUMER_OFFSETS_TOPIC, worker.groups.partition_of(group_id))
 
 
 def to_owner(

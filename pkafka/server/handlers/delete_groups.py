@@ -42,7 +42,7 @@ def serve(
     """Delete groups of this worker."""
     return DeleteGroupsResponse(
         results=[
-            DeletableGroupResult(group_id=name, error_code=worker.groups.delete(name))
+            DeletableGroupResult(group_id=name, error_code=worker.offsets.delete_group(name))
             for name in request.groups_names
         ]
     )

@@ -76,7 +76,7 @@ def _find(context: RequestContext, key_type: int, key: str, version: int) -> Coo
     if key_type != GROUP:
         # Transactions are not served yet, and share groups are only a preview of what Kafka 4 has.
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    leader = worker.metadata.leader_of(CONSUMER_OFFSETS_TOPIC, worker.groups.hosted.partition_of(key))
+    leader = worker.metadata.leader_of(CONSUMER_OFFSETS_TOPIC, worker.groups.partition_of(key))
     endpoint = worker.metadata.endpoint(leader, context.listener_name)
     if endpoint is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)

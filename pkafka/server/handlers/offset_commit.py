@@ -58,7 +58,7 @@ def serve(
     }
     if not commits:
         return _response(request, {})
-    outcomes = worker.groups.offsets.commit(
+    outcomes = worker.offsets.commit(
         request.group_id,
         request.member_id,
         request.group_instance_id,

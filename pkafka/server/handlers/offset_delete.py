@@ -27,7 +27,7 @@ def serve(
     """Delete offsets of a group of this worker."""
     named = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
     known = [key for key in named if worker.metadata.partition(*key) is not None]
-    error, outcomes = worker.groups.offsets.delete(request.group_id, known)
+    error, outcomes = worker.offsets.delete_offsets(request.group_id, known)
     if error is not ErrorCode.NONE:
         return refused(request, version, error)
     topics: dict[str, OffsetDeleteResponseTopic] = {}

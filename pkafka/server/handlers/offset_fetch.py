@@ -70,9 +70,7 @@ def serve(
     """Read offsets of groups of this worker."""
     if version < _BATCHED_VERSION:
         keys = _keys(request)
-        error, found = worker.groups.offsets.committed(
-            request.group_id, keys, require_stable=request.require_stable
-        )
+        error, found = worker.offsets.committed(request.group_id, keys, require_stable=request.require_stable)
         if error is not ErrorCode.NONE:
             return refused(request, version, error)
         return _response(found)
@@ -83,9 +81,7 @@ def serve(
             if group.topics is None
             else [(topic.name, index) for topic in group.topics for index in topic.partition_indexes]
         )
-        error, found = worker.groups.offsets.committed(
-            group.group_id, wanted, require_stable=request.require_stable
-        )
+        error, found = worker.offsets.committed(group.group_id, wanted, require_stable=request.require_stable)
         groups.append(
             OffsetFetchResponseGroup(
                 group_id=group.group_id,

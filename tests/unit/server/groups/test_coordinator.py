@@ -21,6 +21,7 @@ from pkafka.server.groups.effects import JoinResult, SyncResult
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
 from pkafka.server.groups.group import GroupSettings
 from pkafka.server.groups.hosted import CoordinatorSettings
+from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.offsets_log import Committed, OffsetsLog
 from pkafka.server.groups.records import (
     CommittedOffset,
@@ -61,15 +62,16 @@ class Bench:
             clock=self.clock,
             spawn=worker.spawn,
         )
+        self.keeper = OffsetKeeper(self.groups)
 
     async def load(self) -> "Bench":
         for partition in range(PARTITIONS):
-            self.groups.hosted.begin(partition)
+            self.groups.begin(partition)
         await until(lambda: not any(self.refusal(f"{number}") for number in range(30)))
         return self
 
     def refusal(self, group: str) -> ErrorCode:
-        return self.groups.hosted.look_up(group)[0]
+        return self.groups.look_up(group)[0]
 
     def commit(
         self, group: str, *, generation: int = -1, member: str = "", **offsets: CommittedOffset
@@ -79,10 +81,10 @@ class Bench:
             if not offsets
             else {(name, ord(name) - 97): one for name, one in offsets.items()}
         )
-        return self.groups.offsets.commit(group, member, None, generation, commits)
+        return self.keeper.commit(group, member, None, generation, commits)
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
-        error, found = self.groups.offsets.committed(group, None, require_stable=False)
+        error, found = self.keeper.committed(group, None, require_stable=False)
         assert error is ErrorCode.NONE
         return {key: one.offset for key, one in found.items() if isinstance(one, CommittedOffset)}
 
@@ -155,7 +157,7 @@ def test_a_group_is_found_by_whoever_loads_its_partition_next(tmp_path: Path) ->
         )
         assert described.members[0].assignment == b"share"
         assert after.groups.heartbeat("g", member, None, 1) is ErrorCode.NONE
-        assert after.groups.offsets.committed("g", [B], require_stable=True)[1] == {
+        assert after.keeper.committed("g", [B], require_stable=True)[1] == {
             B: CommittedOffset(7, 5, 2, "meta")
         }
         assert after.offsets("simple") == {A: 1}
@@ -165,14 +167,15 @@ def test_a_group_is_found_by_whoever_loads_its_partition_next(tmp_path: Path) ->
 
 def test_a_worker_that_leads_nothing_coordinates_nothing(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
-        groups = Bench(bench.worker).groups
-        assert groups.hosted.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
-        assert groups.hosted.look_up("")[0] is ErrorCode.INVALID_GROUP_ID
-        assert groups.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NOT_COORDINATOR}
-        assert groups.offsets.committed("g", None, require_stable=False) == (ErrorCode.NOT_COORDINATOR, {})
+        other = Bench(bench.worker)
+        groups, keeper = other.groups, other.keeper
+        assert groups.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
+        assert groups.look_up("")[0] is ErrorCode.INVALID_GROUP_ID
+        assert keeper.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NOT_COORDINATOR}
+        assert keeper.committed("g", None, require_stable=False) == (ErrorCode.NOT_COORDINATOR, {})
         assert groups.describe("g") is ErrorCode.NOT_COORDINATOR
-        assert groups.delete("g") is ErrorCode.NOT_COORDINATOR
-        assert groups.offsets.delete("g", [A]) == (ErrorCode.NOT_COORDINATOR, {})
+        assert keeper.delete_group("g") is ErrorCode.NOT_COORDINATOR
+        assert keeper.delete_offsets("g", [A]) == (ErrorCode.NOT_COORDINATOR, {})
         assert groups.leave("g", [Leaving(member_id="m")]).error is ErrorCode.NOT_COORDINATOR
         assert groups.overview() == (ErrorCode.NONE, [])
 
@@ -182,9 +185,9 @@ def test_a_worker_that_leads_nothing_coordinates_nothing(tmp_path: Path) -> None
 def test_while_a_partition_loads_its_members_go_on(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         groups = Bench(bench.worker).groups
-        partition = groups.hosted.partition_of("g")
-        groups.hosted.begin(partition)
-        assert groups.hosted.look_up("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        partition = groups.partition_of("g")
+        groups.begin(partition)
+        assert groups.look_up("g")[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert groups.heartbeat("g", "m", None, 1) is ErrorCode.NONE
         synced = groups.sync("g", SyncRequest(member_id="m", generation=1))
         assert isinstance(synced, SyncResult)
@@ -193,7 +196,7 @@ def test_while_a_partition_loads_its_members_go_on(tmp_path: Path) -> None:
         assert isinstance(joined, JoinResult)
         assert joined.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert groups.overview()[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        await until(lambda: groups.hosted.look_up("g")[0] is ErrorCode.NONE)
+        await until(lambda: groups.look_up("g")[0] is ErrorCode.NONE)
         assert groups.heartbeat("g", "m", None, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
     on_bench(tmp_path, body)
@@ -204,11 +207,11 @@ def test_who_waits_is_told_when_the_coordinator_moves(tmp_path: Path) -> None:
         await bench.stable("g")
         waiting = bench.groups.join("g", joining())
         assert isinstance(waiting, asyncio.Future)
-        bench.groups.hosted.end(bench.groups.hosted.partition_of("g"))
+        bench.groups.end(bench.groups.partition_of("g"))
         assert (await waiting).error is ErrorCode.NOT_COORDINATOR
-        assert bench.groups.hosted.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
-        bench.groups.hosted.begin(bench.groups.hosted.partition_of("g"))
-        await until(lambda: bench.groups.hosted.look_up("g")[0] is ErrorCode.NONE)
+        assert bench.groups.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
+        bench.groups.begin(bench.groups.partition_of("g"))
+        await until(lambda: bench.groups.look_up("g")[0] is ErrorCode.NONE)
         described = bench.groups.describe("g")
         assert not isinstance(described, ErrorCode)
         assert described.state is GroupState.STABLE
@@ -219,15 +222,16 @@ def test_who_waits_is_told_when_the_coordinator_moves(tmp_path: Path) -> None:
 def test_a_loading_that_is_overtaken_leaves_nothing(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         bench.commit("g")
-        groups = Bench(bench.worker).groups
-        partition = groups.hosted.partition_of("g")
-        groups.hosted.begin(partition)
-        groups.hosted.end(partition)
-        assert groups.hosted.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
-        groups.hosted.begin(partition)
-        await until(lambda: groups.hosted.look_up("g")[0] is ErrorCode.NONE)
+        other = Bench(bench.worker)
+        groups = other.groups
+        partition = groups.partition_of("g")
+        groups.begin(partition)
+        groups.end(partition)
+        assert groups.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
+        groups.begin(partition)
+        await until(lambda: groups.look_up("g")[0] is ErrorCode.NONE)
         await asyncio.sleep(0.01)
-        assert groups.offsets.committed("g", None, require_stable=False)[1] == {A: ONE}
+        assert other.keeper.committed("g", None, require_stable=False)[1] == {A: ONE}
 
     on_bench(tmp_path, body)
 
@@ -236,11 +240,11 @@ def test_resigning_tells_everybody_and_takes_nothing_new(tmp_path: Path) -> None
     async def body(bench: Bench) -> None:
         await bench.stable("g")
         waiting = bench.groups.join("g", joining())
-        bench.groups.hosted.resign()
+        bench.groups.resign()
         assert isinstance(waiting, asyncio.Future)
         assert (await waiting).error is ErrorCode.NOT_COORDINATOR
-        bench.groups.hosted.begin(0)
-        assert bench.groups.hosted.look_up("g")[0] is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        bench.groups.begin(0)
+        assert bench.groups.look_up("g")[0] is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert bench.groups.overview() == (ErrorCode.COORDINATOR_NOT_AVAILABLE, [])
 
     on_bench(tmp_path, body)
@@ -261,7 +265,7 @@ def test_a_group_larger_than_is_allowed_by_now_rebalances_when_loaded(tmp_path: 
         )
         assert isinstance(synced, SyncResult)
         after = Bench(bench.worker)
-        after.groups.hosted.settings = CoordinatorSettings(group=GroupSettings(max_size=1))
+        after.groups.settings = CoordinatorSettings(group=GroupSettings(max_size=1))
         await after.load()
         described = after.groups.describe("g")
         assert not isinstance(described, ErrorCode)
@@ -372,7 +376,7 @@ def test_outcomes_of_appends_may_come_after_the_coordinator_has_moved(tmp_path: 
         committed = bench.commit("other")
         assert isinstance(synced, asyncio.Future)
         for partition in range(PARTITIONS):
-            bench.groups.hosted.end(partition)
+            bench.groups.end(partition)
         assert (await synced).error is ErrorCode.NOT_COORDINATOR
         log.commit()
         assert await committed == {A: ErrorCode.NONE}
@@ -383,7 +387,7 @@ def test_outcomes_of_appends_may_come_after_the_coordinator_has_moved(tmp_path: 
 def test_a_commit_too_large_for_the_topic(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         names = [f"{number:050d}" for number in range(30_000)]
-        outcomes = bench.groups.offsets.commit("g", "", None, -1, {(name, 0): ONE for name in names})
+        outcomes = bench.keeper.commit("g", "", None, -1, {(name, 0): ONE for name in names})
         assert isinstance(outcomes, dict)
         assert set(outcomes.values()) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
         assert bench.offsets("g") == {}
@@ -409,13 +413,13 @@ def test_what_expires_is_gone_for_the_next_coordinator_too(tmp_path: Path) -> No
         bench.commit("h", a=CommittedOffset(1, now))
         member = await bench.stable("m")
         bench.groups.leave("m", [Leaving(member_id=member)])
-        await bench.groups.offsets.expire_offsets()
-        assert bench.groups.hosted.gauges()["NumGroups"] == 2, "an empty group without offsets is removed"
+        await bench.keeper.expire_offsets()
+        assert bench.groups.gauges()["NumGroups"] == 2, "an empty group without offsets is removed"
         bench.clock.advance(ms=MINUTE_MS)
-        await bench.groups.offsets.expire_offsets()
+        await bench.keeper.expire_offsets()
         assert bench.offsets("g") == {B: 2}
         assert [group.group_id for group in bench.groups.overview()[1]] == ["g"]
-        assert bench.groups.hosted.counters.offset_expirations == 2
+        assert bench.groups.counters.offset_expirations == 2
         assert (await bench.records("h"))[-1] == (OffsetKey("h", *A), None)
         assert (await bench.records("m"))[-1] == (GroupKey("m"), None)
         after = await Bench(bench.worker).load()
@@ -429,11 +433,11 @@ def test_deleted_topics_take_their_offsets_along(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         bench.commit("g", a=ONE, b=ONE)
         bench.commit("h", a=ONE)
-        bench.groups.offsets.partitions_deleted([A, ("x", 0)])
+        bench.keeper.partitions_deleted([A, ("x", 0)])
         assert bench.offsets("g") == {B: 1}
         assert [group.group_id for group in bench.groups.overview()[1]] == ["g"]
         assert (await bench.records("g"))[-1] == (OffsetKey("g", *A), None)
-        assert bench.groups.hosted.counters.offset_deletions == 2
+        assert bench.groups.counters.offset_deletions == 2
 
     on_bench(tmp_path, body)
 
@@ -444,8 +448,8 @@ def test_topics_that_are_deleted_while_groups_are_loaded(tmp_path: Path) -> None
         after = Bench(bench.worker)
         loading = after.load()
         for partition in range(PARTITIONS):
-            after.groups.hosted.begin(partition)
-        after.groups.offsets.partitions_deleted([A])
+            after.groups.begin(partition)
+        after.keeper.partitions_deleted([A])
         await loading
         assert after.offsets("g") == {B: 1}
         assert (await bench.records("g"))[-1] == (OffsetKey("g", *A), None)
@@ -457,10 +461,10 @@ def test_a_deleted_group_is_gone_with_all_that_it_had(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         member = await bench.stable("g")
         bench.commit("g", generation=1, member=member, a=ONE, b=ONE)
-        assert bench.groups.delete("g") is ErrorCode.NON_EMPTY_GROUP
+        assert bench.keeper.delete_group("g") is ErrorCode.NON_EMPTY_GROUP
         bench.groups.leave("g", [Leaving(member_id=member)])
-        assert bench.groups.delete("g") is ErrorCode.NONE
-        assert bench.groups.delete("g") is ErrorCode.GROUP_ID_NOT_FOUND
+        assert bench.keeper.delete_group("g") is ErrorCode.NONE
+        assert bench.keeper.delete_group("g") is ErrorCode.GROUP_ID_NOT_FOUND
         last = [value for _key, value in (await bench.records("g"))[-3:]]
         assert last == [None] * 3
         after = await Bench(bench.worker).load()
@@ -475,9 +479,9 @@ def test_a_group_with_very_many_offsets_is_deleted_for_good(tmp_path: Path) -> N
     async def body(bench: Bench) -> None:
         for part in range(3):
             names = [f"{part}-{number:0200d}" for number in range(2_000)]
-            bench.groups.offsets.commit("g", "", None, -1, {(name, 0): ONE for name in names})
+            bench.keeper.commit("g", "", None, -1, {(name, 0): ONE for name in names})
         assert len(bench.offsets("g")) == 6_000
-        assert bench.groups.delete("g") is ErrorCode.NONE
+        assert bench.keeper.delete_group("g") is ErrorCode.NONE
         after = await Bench(bench.worker).load()
         assert after.groups.overview() == (ErrorCode.NONE, [])
 
@@ -487,11 +491,11 @@ def test_a_group_with_very_many_offsets_is_deleted_for_good(tmp_path: Path) -> N
 def test_offsets_are_deleted_where_nobody_consumes_them(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         bench.commit("g", a=ONE, b=ONE)
-        assert bench.groups.offsets.delete("g", [A]) == (ErrorCode.NONE, {A: ErrorCode.NONE})
+        assert bench.keeper.delete_offsets("g", [A]) == (ErrorCode.NONE, {A: ErrorCode.NONE})
         assert bench.offsets("g") == {B: 1}
         await bench.stable("c", protocol_type="connect")
-        assert bench.groups.offsets.delete("c", [A]) == (ErrorCode.NON_EMPTY_GROUP, {})
-        assert bench.groups.offsets.delete("nobody", [A]) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
+        assert bench.keeper.delete_offsets("c", [A]) == (ErrorCode.NON_EMPTY_GROUP, {})
+        assert bench.keeper.delete_offsets("nobody", [A]) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
 
     on_bench(tmp_path, body)
 
@@ -539,7 +543,7 @@ def test_gauges(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         await bench.stable("g")
         bench.commit("h", a=ONE, b=ONE)
-        assert bench.groups.hosted.gauges() == {
+        assert bench.groups.gauges() == {
             "NumOffsets": 2,
             "NumGroups": 2,
             "NumGroupsEmpty": 1,
@@ -548,7 +552,7 @@ def test_gauges(tmp_path: Path) -> None:
             "NumGroupsStable": 1,
             "NumGroupsDead": 0,
         }
-        assert bench.groups.hosted.counters.by_name() == {
+        assert bench.groups.counters.by_name() == {
             "offset_commit": 2,
             "offset_expiration": 0,
             "offset_deletion": 0,
@@ -577,14 +581,14 @@ def test_a_failed_disk_ends_the_coordination_of_its_groups(tmp_path: Path) -> No
     async def run(family: Family) -> None:
         [worker] = family.workers
         await family.lead(CONSUMER_OFFSETS_TOPIC, range(50))
-        hosted = worker.groups.hosted
-        await until(lambda: hosted.look_up("g")[0] is ErrorCode.NONE)
-        assert worker.groups.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NONE}
+        groups = worker.groups
+        await until(lambda: groups.look_up("g")[0] is ErrorCode.NONE)
+        assert worker.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NONE}
         waiting = worker.groups.join("g", joining(session_timeout_ms=60_000))
         worker.logs.directory_failed(tmp_path)
         if isinstance(waiting, asyncio.Future):
             assert (await waiting).error is ErrorCode.NOT_COORDINATOR
-        assert hosted.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
+        assert groups.look_up("g")[0] is ErrorCode.NOT_COORDINATOR
 
     with_family(tmp_path, run, workers=1)
 
@@ -614,15 +618,15 @@ def test_only_a_deletion_by_the_controller_takes_offsets_along(tmp_path: Path) -
     async def run(family: Family) -> None:
         [worker] = family.workers
         await family.lead(CONSUMER_OFFSETS_TOPIC, range(50))
-        await until(lambda: worker.groups.hosted.look_up("g")[0] is ErrorCode.NONE)
+        await until(lambda: worker.groups.look_up("g")[0] is ErrorCode.NONE)
         tell(worker, "a", 0)
-        assert worker.groups.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NONE}
+        assert worker.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NONE}
         tell(worker, "a", type=FULL_UPDATE)
         assert "a" not in worker.metadata.topics
-        assert worker.groups.offsets.committed("g", [A], require_stable=False)[1] == {A: ONE}
+        assert worker.offsets.committed("g", [A], require_stable=False)[1] == {A: ONE}
         tell(worker, "a", 0)
         tell(worker, "a", LEADER_DURING_DELETE)
-        assert worker.groups.offsets.committed("g", [A], require_stable=False)[1] == {A: None}
+        assert worker.offsets.committed("g", [A], require_stable=False)[1] == {A: None}
 
     with_family(tmp_path, run, workers=1)
 
@@ -630,7 +634,7 @@ def test_only_a_deletion_by_the_controller_takes_offsets_along(tmp_path: Path) -
 def test_groups_stay_where_they_are_whatever_the_metadata_lack_for_a_moment(tmp_path: Path) -> None:
     async def run(family: Family) -> None:
         [worker] = family.workers
-        partition_of_group = worker.groups.hosted.partition_of
+        partition_of_group = worker.groups.partition_of
         assert partition_of_group("group") == partition_of("group", 50)
         tell(worker, CONSUMER_OFFSETS_TOPIC, *[0] * 7)
         assert partition_of_group("group") == partition_of("group", 7)
