@@ -19,7 +19,8 @@ from pkafka.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from pkafka.testing import Broker, running_broker
-from tests.group_client import GroupClient, subscription
+from tests.group_client import GroupClient
+from tests.group_requests import subscription
 from tests.talk import talking, wait_for
 
 TOPIC = "t"

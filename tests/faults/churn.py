@@ -16,21 +16,19 @@ from pkafka.errors import ErrorCode
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.heartbeat import HeartbeatResponse
 from pkafka.protocol.messages.join_group import JoinGroupResponse
-from pkafka.protocol.messages.leave_group import LeaveGroupRequest
 from pkafka.protocol.messages.offset_commit import OffsetCommitResponse
 from pkafka.protocol.messages.sync_group import SyncGroupResponse
-from tests.faults.crowd import (
-    COMMIT_VERSION,
-    HEARTBEAT_VERSION,
-    SYNC_VERSION,
-    Crowd,
+from tests.faults.crowd import COMMIT_VERSION, HEARTBEAT_VERSION, SYNC_VERSION, Crowd
+from tests.group_client import GroupClient
+from tests.group_requests import (
     commit_error,
     commit_request,
     heartbeat_request,
     join_request,
+    leave_request,
+    subscription,
     sync_request,
 )
-from tests.group_client import GroupClient
 
 TOPIC: Final = "t"
 PARTITIONS: Final = 64
@@ -147,8 +145,7 @@ class Churn:
             if self.crowd.waits(member.number):
                 continue
             if member.leaves:
-                request = LeaveGroupRequest(group_id=self.group, member_id=member.id)
-                self.crowd.send(member.number, request, _LEAVE_VERSION)
+                self.crowd.send(member.number, leave_request(self.group, member.id), _LEAVE_VERSION)
             elif now_s >= member.due_s:
                 member.due_s = now_s + HEARTBEAT_S
                 self._say(member)
@@ -160,13 +157,18 @@ class Churn:
             self.crowd.send(member.number, beat, HEARTBEAT_VERSION)
             return
         self._committing[member.number] = partition
-        commit = commit_request(self.group, member.id, member.generation, TOPIC, partition, member.generation)
+        place = {(TOPIC, partition): member.generation}
+        commit = commit_request(self.group, place, member=member.id, generation=member.generation)
         self.crowd.send(member.number, commit, COMMIT_VERSION)
 
     def _join(self, member: Member) -> None:
         member.owned = None
         request = join_request(
-            self.group, member.id, TOPIC, session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS
+            self.group,
+            member=member.id,
+            metadata=subscription(TOPIC),
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
         )
         self.crowd.send(member.number, request, _KNOWN_MEMBER_VERSION)
 
@@ -207,7 +209,8 @@ class Churn:
         if answer.members:
             self.leaders[member.generation].add(member.id)
             shares = _shares([each.member_id for each in answer.members])
-        self.crowd.send(member.number, sync_request(self.group, answer, shares), SYNC_VERSION)
+        sync = sync_request(self.group, member.id, member.generation, shares)
+        self.crowd.send(member.number, sync, SYNC_VERSION)
 
     def _synced(self, member: Member, answer: SyncGroupResponse) -> None:
         member.owned = frozenset(each for (each,) in struct.iter_unpack(">h", answer.assignment))

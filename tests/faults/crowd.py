@@ -5,35 +5,17 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from pkafka.errors import ErrorCode
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import decode_response, encode_request
-from pkafka.protocol.messages.heartbeat import HeartbeatRequest
-from pkafka.protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from pkafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from pkafka.protocol.messages.sync_group import (
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
-)
 from pkafka.protocol.schema import Message
 
 JOIN_VERSION: Final = 3  # the last that gives a member its id at once
 SYNC_VERSION: Final = 2
 HEARTBEAT_VERSION: Final = 2
 COMMIT_VERSION: Final = 5
-SESSION_MS: Final = 30_000
 _LENGTH = struct.Struct(">i")
 
 
@@ -158,54 +140,3 @@ class Crowd:
             wait_s = begin + sent * step_s - time.monotonic() if sent < total else 1.0
             answers += [answer for _, answer in self.receive(wait_s)]
         return answers
-
-
-def join_request(
-    group: str,
-    member_id: str,
-    topic: str,
-    *,
-    session_timeout_ms: int = SESSION_MS,
-    rebalance_timeout_ms: int = 60_000,
-) -> JoinGroupRequest:
-    request = JoinGroupRequest(group_id=group, member_id=member_id, protocol_type="consumer")
-    request.session_timeout_ms = session_timeout_ms
-    request.rebalance_timeout_ms = rebalance_timeout_ms
-    name = topic.encode()
-    subscription = struct.pack(f">hih{len(name)}si", 0, 1, len(name), name, -1)
-    request.protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription)]
-    return request
-
-
-def sync_request(
-    group: str, joined: JoinGroupResponse, shares: Mapping[str, bytes] | None = None
-) -> SyncGroupRequest:
-    """The leader gives every member its share, or its own id as its assignment."""
-    request = SyncGroupRequest(group_id=group, generation_id=joined.generation_id, member_id=joined.member_id)
-    if shares is None:
-        shares = {each.member_id: each.member_id.encode() for each in joined.members}
-    request.assignments = [
-        SyncGroupRequestAssignment(member_id=member_id, assignment=share)
-        for member_id, share in shares.items()
-    ]
-    return request
-
-
-def heartbeat_request(group: str, member_id: str, generation: int) -> HeartbeatRequest:
-    return HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
-
-
-def commit_request(
-    group: str, member_id: str, generation: int, topic: str, partition: int, offset: int
-) -> OffsetCommitRequest:
-    row = OffsetCommitRequestPartition(
-        partition_index=partition, committed_offset=offset, committed_metadata=""
-    )
-    request = OffsetCommitRequest(group_id=group, member_id=member_id)
-    request.generation_id_or_member_epoch = generation
-    request.topics = [OffsetCommitRequestTopic(name=topic, partitions=[row])]
-    return request
-
-
-def commit_error(answer: OffsetCommitResponse) -> ErrorCode:
-    return ErrorCode(answer.topics[0].partitions[0].error_code)

@@ -21,22 +21,20 @@ from pkafka.clients.admin.results import GroupState
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
-from pkafka.protocol.messages.join_group import JoinGroupResponse
+from pkafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from pkafka.protocol.messages.sync_group import SyncGroupRequest
 from tests.faults.conftest import EITHER_KIND, AnyBroker, MakeBroker, broker_of_kind, memory_bytes
-from tests.faults.crowd import (
-    COMMIT_VERSION,
-    HEARTBEAT_VERSION,
-    JOIN_VERSION,
-    SYNC_VERSION,
-    Crowd,
+from tests.faults.crowd import COMMIT_VERSION, HEARTBEAT_VERSION, JOIN_VERSION, SYNC_VERSION, Crowd
+from tests.faults.family import kill, replaced
+from tests.faults.members import JAVA_CLIENTS, Chaos, Setting, now_ms
+from tests.group_requests import (
     commit_error,
     commit_request,
     heartbeat_request,
     join_request,
+    subscription,
     sync_request,
 )
-from tests.faults.family import kill, replaced
-from tests.faults.members import JAVA_CLIENTS, Chaos, Setting, now_ms
 from tests.interop import kafka as oracle
 from tests.talk import good, talking, wait_for
 
@@ -211,6 +209,23 @@ KILLS: Final = 3
 PAUSE_S: Final = 0.3
 
 
+def join_of(group: str, member: str) -> JoinGroupRequest:
+    """With timeouts that nobody reaches."""
+    return join_request(
+        group,
+        member=member,
+        metadata=subscription("t"),
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+    )
+
+
+def sync_of(group: str, joined: JoinGroupResponse) -> SyncGroupRequest:
+    """The leader gives every member its own id as its assignment."""
+    shares = {each.member_id: each.member_id.encode() for each in joined.members}
+    return sync_request(group, joined.member_id, joined.generation_id, shares)
+
+
 class Pair:
     """Two members of a group that rebalance and commit without end, and what they were told for certain."""
 
@@ -233,9 +248,8 @@ class Pair:
             self._sync(crowd, joined)
             for number in (0, 1, 0, 1, 0, 1):
                 self.sent[number] += 1
-                request = commit_request(
-                    self.GROUP, self.ids[number], generation, "t", number, self.sent[number]
-                )
+                place = {("t", number): self.sent[number]}
+                request = commit_request(self.GROUP, place, member=self.ids[number], generation=generation)
                 answer = crowd.ask([(number, request)], COMMIT_VERSION)[number].message
                 assert commit_error(answer) is ErrorCode.NONE
                 self.acknowledged[number] = self.sent[number]
@@ -251,7 +265,7 @@ class Pair:
         stale = {0, 1}
         while True:
             for number in stale:
-                crowd.send(number, join_request(self.GROUP, self.ids[number], "t"), JOIN_VERSION)
+                crowd.send(number, join_of(self.GROUP, self.ids[number]), JOIN_VERSION)
             stale = set()
             answers = crowd.receive(PAUSE_S)
             for number, answer in answers:
@@ -278,7 +292,7 @@ class Pair:
     def _sync(self, crowd: Crowd, joined: dict[int, JoinGroupResponse]) -> None:
         self.may_be_synced = True
         for number, each in joined.items():
-            crowd.send(number, sync_request(self.GROUP, each), SYNC_VERSION)
+            crowd.send(number, sync_of(self.GROUP, each), SYNC_VERSION)
         left = 2
         while left:
             for number, answer in crowd.receive(30):
@@ -341,7 +355,7 @@ def join_all(crowd: Crowd, groups: Sequence[str]) -> dict[int, JoinGroupResponse
     while True:
         for number in again:
             joined.pop(number, None)
-            crowd.send(number, join_request(groups[number], ids[number], "t"), JOIN_VERSION)
+            crowd.send(number, join_of(groups[number], ids[number]), JOIN_VERSION)
         answers = crowd.receive(1.0)
         for number, answer in answers:
             assert answer.message.error_code == ErrorCode.NONE
@@ -369,7 +383,7 @@ def test_two_thousand_members(broker: AnyBroker) -> None:
         joined = join_all(crowd, groups)
         ids = [joined[number].member_id for number in range(count)]
         synced = crowd.ask(
-            ((number, sync_request(groups[number], joined[number])) for number in range(count)), SYNC_VERSION
+            ((number, sync_of(groups[number], joined[number])) for number in range(count)), SYNC_VERSION
         )
         for number, answer in synced.items():
             assert answer.message.error_code == ErrorCode.NONE
@@ -380,7 +394,10 @@ def test_two_thousand_members(broker: AnyBroker) -> None:
                 (
                     number,
                     commit_request(
-                        groups[number], ids[number], joined[number].generation_id, "t", number // GROUPS, 7
+                        groups[number],
+                        {("t", number // GROUPS): 7},
+                        member=ids[number],
+                        generation=joined[number].generation_id,
                     ),
                 )
                 for number in range(count)

@@ -25,6 +25,7 @@ from tests.faults.conftest import (
     memory_bytes,
 )
 from tests.group_client import GroupClient
+from tests.group_requests import join_request
 from tests.talk import wait_for
 
 SESSION_MS: Final = 1_000
@@ -114,7 +115,7 @@ def flood(client: GroupClient, groups: Iterable[str]) -> None:
     """Ask to join each of the groups, without an id."""
     left = iter(groups)
     while some := list(islice(left, AT_ONCE)):
-        requests = [client.join_request(group, session_timeout_ms=SESSION_MS) for group in some]
+        requests = [join_request(group, session_timeout_ms=SESSION_MS) for group in some]
         client.client.send_bytes(b"".join(client.client.encoded(each, 4) for each in requests))
         for _ in some:
             assert client.client.receive().error_code == ErrorCode.MEMBER_ID_REQUIRED

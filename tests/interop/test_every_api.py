@@ -5,7 +5,6 @@ What must differ between two brokers (addresses, ids, sizes, times) is masked.
 """
 
 import itertools
-import socket
 import struct
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,7 +13,6 @@ import pytest
 
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
-from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from pkafka.protocol.messages.api_versions import ApiVersionsRequest
 from pkafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -32,32 +30,19 @@ from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
-from pkafka.protocol.messages.heartbeat import HeartbeatRequest
 from pkafka.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalResource,
 )
 from pkafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
-from pkafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pkafka.protocol.messages.list_groups import ListGroupsRequest
 from pkafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from pkafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from pkafka.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-)
-from pkafka.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
 )
 from pkafka.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -65,12 +50,20 @@ from pkafka.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from pkafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from pkafka.protocol.messages.sync_group import SyncGroupRequest
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from pkafka.records.conversion import down_convert
 from tests.differences import differences
+from tests.group_requests import (
+    commit_request,
+    heartbeat_request,
+    join_request,
+    leave_request,
+    offset_fetch_request,
+    sync_request,
+)
 from tests.interop.conftest import System
+from tests.raw_client import RawClient
 from tests.talk import wait_for
 
 NOON: Final = 1_700_000_000_000
@@ -197,29 +190,17 @@ def _describe_log_dirs(version: int) -> Message:
 
 
 def _offset_commit(version: int) -> Message:
-    wanted = [
-        OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="m"),
-        OffsetCommitRequestPartition(partition_index=1, committed_offset=6, committed_metadata="m" * 5_000),
-        OffsetCommitRequestPartition(partition_index=9, committed_offset=7, committed_metadata=None),
-    ]
-    topics = [OffsetCommitRequestTopic(name=name, partitions=list(wanted)) for name in (THERE, MISSING)]
-    return OffsetCommitRequest(group_id=GROUP, topics=topics)
+    commits = {(name, 0): (5, "m") for name in (THERE, MISSING)}
+    commits |= {(name, 1): (6, "m" * 5_000) for name in (THERE, MISSING)}
+    return commit_request(GROUP, commits | {(name, 9): (7, None) for name in (THERE, MISSING)})
 
 
 def _offset_fetch(version: int) -> Message:
     wanted = {THERE: [0, 1, 9], MISSING: [0]}
-    if version >= 8:
-        named = [
-            OffsetFetchRequestTopics(name=name, partition_indexes=list(at)) for name, at in wanted.items()
-        ]
-        groups = [
-            OffsetFetchRequestGroup(group_id=GROUP, topics=named),
-            OffsetFetchRequestGroup(group_id=GROUP, topics=None),
-            OffsetFetchRequestGroup(group_id="no-such-group", topics=None),
-        ]
-        return OffsetFetchRequest(groups=groups, require_stable=True)
-    topics = [OffsetFetchRequestTopic(name=name, partition_indexes=list(at)) for name, at in wanted.items()]
-    return OffsetFetchRequest(group_id=GROUP, topics=topics)
+    if version < 8:
+        return offset_fetch_request([(GROUP, wanted)], version)
+    groups = [(GROUP, wanted), (GROUP, None), ("no-such-group", None)]
+    return offset_fetch_request(groups, version, require_stable=True)
 
 
 def _offset_delete(version: int) -> Message:
@@ -235,18 +216,11 @@ def _find_coordinator(version: int) -> Message:
 
 
 def _join_group(version: int) -> Message:
-    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
-    return JoinGroupRequest(
-        group_id=GROUP,
-        session_timeout_ms=10_000,
-        member_id="nobody",
-        protocol_type="consumer",
-        protocols=protocols,
-    )
+    return join_request(GROUP, member="nobody")
 
 
 def _sync_group(version: int) -> Message:
-    request = SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="nobody")
+    request = sync_request(GROUP, "nobody", 1)
     if version >= 5:
         request.protocol_type, request.protocol_name = "consumer", "range"
     return request
@@ -256,7 +230,7 @@ def _leave_group(version: int) -> Message:
     if version >= 3:
         members = [MemberIdentity(member_id="nobody"), MemberIdentity(group_instance_id="no-instance")]
         return LeaveGroupRequest(group_id=GROUP, members=members)
-    return LeaveGroupRequest(group_id=GROUP, member_id="nobody")
+    return leave_request(GROUP, "nobody")
 
 
 def _describe_groups(version: int) -> Message:
@@ -274,7 +248,7 @@ REQUESTS: Final[dict[ApiKey, Build]] = {
     ApiKey.OFFSET_FETCH: _offset_fetch,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.JOIN_GROUP: _join_group,
-    ApiKey.HEARTBEAT: lambda version: HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="nobody"),
+    ApiKey.HEARTBEAT: lambda version: heartbeat_request(GROUP, "nobody", 1),
     ApiKey.LEAVE_GROUP: _leave_group,
     ApiKey.SYNC_GROUP: _sync_group,
     ApiKey.DESCRIBE_GROUPS: _describe_groups,
@@ -300,19 +274,10 @@ REQUESTS: Final[dict[ApiKey, Build]] = {
 }
 
 
-def ask(system: System, key: ApiKey, version: int, request: Message) -> Message:
+def ask(system: System, request: Message, version: int) -> Any:
     """The answer of ``system``."""
-    host, _, port = system.bootstrap.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
-        connection.sendall(encode_request(key, version, 7, "every-api", request))
-        with connection.makefile("rb") as answers:
-            head = answers.read(4)
-            assert len(head) == 4, f"{key.name} v{version}: the connection was closed"
-            correlation_id, response = decode_response(
-                key, version, answers.read(struct.unpack(">i", head)[0])
-            )
-    assert correlation_id == 7
-    return response
+    with RawClient(system.bootstrap, timeout_s=20) as client:
+        return client.call(request, version)
 
 
 def comparable(value: Any) -> Any:
@@ -356,26 +321,25 @@ def both_with_topic(kafka: System, pkafka: System) -> list[System]:
     systems = [system for system in (kafka, pkafka) if system is not None]
     for system in systems:
         topic = CreatableTopic(name=THERE, num_partitions=2, replication_factor=1)
-        ask(system, ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        ask(system, CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
         # Kafka fetches its first block of producer ids when somebody asks for one, and has none to give until then.
-        wait_for(lambda: not ask(system, ApiKey.INIT_PRODUCER_ID, 0, _init_producer_id(0)).error_code)  # type: ignore[attr-defined] # noqa: B023
+        wait_for(lambda: not ask(system, _init_producer_id(0), 0).error_code)  # noqa: B023
         # Asking for a group's coordinator makes the topic in which it is kept; its partitions are then read.
         find = FindCoordinatorRequest(key=GROUP)
-        wait_for(lambda: not ask(system, ApiKey.FIND_COORDINATOR, 0, find).error_code)  # type: ignore[attr-defined] # noqa: B023
-        topics = [OffsetFetchRequestTopic(name=THERE, partition_indexes=[0])]
-        fetch = OffsetFetchRequest(group_id=GROUP, topics=topics)
-        wait_for(lambda: not ask(system, ApiKey.OFFSET_FETCH, 2, fetch).error_code)  # type: ignore[attr-defined] # noqa: B023
-        ask(system, ApiKey.OFFSET_COMMIT, 2, _offset_commit(2))
+        wait_for(lambda: not ask(system, find, 0).error_code)  # noqa: B023
+        fetch = offset_fetch_request([(GROUP, {THERE: [0]})], 2)
+        wait_for(lambda: not ask(system, fetch, 2).error_code)  # noqa: B023
+        ask(system, _offset_commit(2), 2)
         # Two records share the highest timestamp, and one is older: which offset is it that has it?
         records = bytes(build_batch([(NOON + age, b"k", b"v", ()) for age in (-5, 0, 0, -1)]))
         data = TopicProduceData(name=THERE, partition_data=[PartitionProduceData(index=1, records=records)])
-        ask(system, ApiKey.PRODUCE, 8, ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data]))
+        ask(system, ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data]), 8)
     return systems
 
 
 @pytest.mark.parametrize(("key", "version"), cases())
 def test_the_answer_is_kafkas(both_with_topic: list[System], key: ApiKey, version: int) -> None:
-    answers = [comparable(ask(system, key, version, REQUESTS[key](version))) for system in both_with_topic]
+    answers = [comparable(ask(system, REQUESTS[key](version), version)) for system in both_with_topic]
     if key is ApiKey.API_VERSIONS:
         # pkafka may list less, but nothing that Kafka does not.
         keys = [{repr(entry) for entry in answer.pop("api_keys")} for answer in answers]
@@ -394,8 +358,8 @@ def test_the_answer_is_kafkas(both_with_topic: list[System], key: ApiKey, versio
 
 def test_every_listed_key_is_tested(both_with_topic: list[System]) -> None:
     system = both_with_topic[-1]
-    listed = ask(system, ApiKey.API_VERSIONS, 3, REQUESTS[ApiKey.API_VERSIONS](3))
-    served = {entry.api_key for entry in listed.api_keys}  # type: ignore[attr-defined]
+    listed = ask(system, REQUESTS[ApiKey.API_VERSIONS](3), 3)
+    served = {entry.api_key for entry in listed.api_keys}
     if len(both_with_topic) == 1:
         pytest.skip("PKAFKA_INTEROP_SYSTEMS leaves one system out")
     assert served == {int(key) for key in REQUESTS}

@@ -21,7 +21,8 @@ from pkafka.protocol.messages.offset_fetch import (
 from pkafka.protocol.messages.sync_group import SyncGroupRequest
 from pkafka.protocol.schema import Message
 from tests.differences import differences
-from tests.group_client import GroupClient, subscription
+from tests.group_client import GroupClient
+from tests.group_requests import subscription
 from tests.interop.conftest import System
 from tests.interop.test_every_api import comparable
 from tests.raw_client import ClosedByBroker, RawClient

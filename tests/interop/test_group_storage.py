@@ -27,7 +27,8 @@ from pkafka.records.builder import build_batch
 from pkafka.server.groups.records import encode_group_key
 from pkafka.testing import Broker
 from tests.differences import differences, first_difference
-from tests.group_client import GroupClient, subscription
+from tests.group_client import GroupClient
+from tests.group_requests import subscription
 from tests.interop.conftest import JavaTool
 from tests.interop.kafka import KafkaBroker
 from tests.interop.side_by_side import pk
