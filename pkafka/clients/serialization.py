@@ -113,14 +113,24 @@ class VoidDeserializer(Deserializer):
 # -- text -------------------------------------------------------------------------------------------------------
 
 
-class StringSerializer(Serializer):
-    """Text, in the encoding of ``{key,value}.serializer.encoding`` or ``serializer.encoding``, else UTF-8."""
-
+class _TextSerializer(Serializer):
     def __init__(self) -> None:
         self._encoding = "utf-8"
 
     def configure(self, configs: Mapping[str, object], *, is_key: bool) -> None:
         self._encoding = _encoding(configs, "serializer", is_key)
+
+
+class _TextDeserializer(Deserializer):
+    def __init__(self) -> None:
+        self._encoding = "utf-8"
+
+    def configure(self, configs: Mapping[str, object], *, is_key: bool) -> None:
+        self._encoding = _encoding(configs, "deserializer", is_key)
+
+
+class StringSerializer(_TextSerializer):
+    """Text, in the encoding of ``{key,value}.serializer.encoding`` or ``serializer.encoding``, else UTF-8."""
 
     def serialize(self, topic: str, data: Any, headers: Headers = ()) -> bytes | None:  # noqa: ANN401
         if data is None:
@@ -130,29 +140,17 @@ class StringSerializer(Serializer):
         return data.encode(self._encoding, "replace")  # what it cannot express becomes "?", as in Java
 
 
-class StringDeserializer(Deserializer):
+class StringDeserializer(_TextDeserializer):
     """Text, in the encoding of ``{key,value}.deserializer.encoding`` or ``deserializer.encoding``, else UTF-8."""
-
-    def __init__(self) -> None:
-        self._encoding = "utf-8"
-
-    def configure(self, configs: Mapping[str, object], *, is_key: bool) -> None:
-        self._encoding = _encoding(configs, "deserializer", is_key)
 
     def deserialize(self, topic: str, data: bytes | None, headers: Headers = ()) -> str | None:
         return None if data is None else data.decode(self._encoding, "replace")
 
 
-class UUIDSerializer(Serializer):
+class UUIDSerializer(_TextSerializer):
     """A UUID as text of 36 characters, encoded as :class:`StringSerializer` does."""
 
     fixed_size = 36
-
-    def __init__(self) -> None:
-        self._encoding = "utf-8"
-
-    def configure(self, configs: Mapping[str, object], *, is_key: bool) -> None:
-        self._encoding = _encoding(configs, "serializer", is_key)
 
     def serialize(self, topic: str, data: Any, headers: Headers = ()) -> bytes | None:  # noqa: ANN401
         if data is None:
@@ -162,16 +160,10 @@ class UUIDSerializer(Serializer):
         return str(data).encode(self._encoding)
 
 
-class UUIDDeserializer(Deserializer):
+class UUIDDeserializer(_TextDeserializer):
     """The reverse of :class:`UUIDSerializer`."""
 
     fixed_size = 36
-
-    def __init__(self) -> None:
-        self._encoding = "utf-8"
-
-    def configure(self, configs: Mapping[str, object], *, is_key: bool) -> None:
-        self._encoding = _encoding(configs, "deserializer", is_key)
 
     def deserialize(self, topic: str, data: bytes | None, headers: Headers = ()) -> uuid.UUID | None:
         if data is None:
@@ -189,6 +181,11 @@ class _NumberSerializer(Serializer):
     layout: ClassVar[struct.Struct]
     kinds: ClassVar[tuple[type, ...]] = (int,)
 
+    def __init_subclass__(cls, *, layout: str | None = None) -> None:
+        if layout is not None:
+            cls.layout = struct.Struct(layout)
+            cls.fixed_size = cls.layout.size
+
     def serialize(self, topic: str, data: Any, headers: Headers = ()) -> bytes | None:  # noqa: ANN401
         if data is None:
             return None
@@ -203,6 +200,10 @@ class _NumberSerializer(Serializer):
 class _NumberDeserializer(Deserializer):
     layout: ClassVar[struct.Struct]
 
+    def __init_subclass__(cls, *, of: type[_NumberSerializer] | None = None) -> None:
+        if of is not None:
+            cls.layout, cls.fixed_size = of.layout, of.fixed_size
+
     def deserialize(self, topic: str, data: bytes | None, headers: Headers = ()) -> Any:  # noqa: ANN401
         if data is None:
             return None
@@ -213,64 +214,48 @@ class _NumberDeserializer(Deserializer):
         return self.layout.unpack(data)[0]
 
 
-class ShortSerializer(_NumberSerializer):
+class ShortSerializer(_NumberSerializer, layout=">h"):
     """An integer in two bytes, big-endian."""
 
-    layout, fixed_size = struct.Struct(">h"), 2
 
-
-class IntegerSerializer(_NumberSerializer):
+class IntegerSerializer(_NumberSerializer, layout=">i"):
     """An integer in four bytes, big-endian."""
 
-    layout, fixed_size = struct.Struct(">i"), 4
 
-
-class LongSerializer(_NumberSerializer):
+class LongSerializer(_NumberSerializer, layout=">q"):
     """An integer in eight bytes, big-endian."""
 
-    layout, fixed_size = struct.Struct(">q"), 8
 
-
-class FloatSerializer(_NumberSerializer):
+class FloatSerializer(_NumberSerializer, layout=">f"):
     """A number in the four bytes of IEEE 754."""
 
-    layout, fixed_size, kinds = struct.Struct(">f"), 4, (float, int)
+    kinds = (float, int)
 
 
-class DoubleSerializer(_NumberSerializer):
+class DoubleSerializer(_NumberSerializer, layout=">d"):
     """A number in the eight bytes of IEEE 754."""
 
-    layout, fixed_size, kinds = struct.Struct(">d"), 8, (float, int)
+    kinds = (float, int)
 
 
-class ShortDeserializer(_NumberDeserializer):
+class ShortDeserializer(_NumberDeserializer, of=ShortSerializer):
     """The reverse of :class:`ShortSerializer`."""
 
-    layout, fixed_size = struct.Struct(">h"), 2
 
-
-class IntegerDeserializer(_NumberDeserializer):
+class IntegerDeserializer(_NumberDeserializer, of=IntegerSerializer):
     """The reverse of :class:`IntegerSerializer`."""
 
-    layout, fixed_size = struct.Struct(">i"), 4
 
-
-class LongDeserializer(_NumberDeserializer):
+class LongDeserializer(_NumberDeserializer, of=LongSerializer):
     """The reverse of :class:`LongSerializer`."""
 
-    layout, fixed_size = struct.Struct(">q"), 8
 
-
-class FloatDeserializer(_NumberDeserializer):
+class FloatDeserializer(_NumberDeserializer, of=FloatSerializer):
     """The reverse of :class:`FloatSerializer`."""
 
-    layout, fixed_size = struct.Struct(">f"), 4
 
-
-class DoubleDeserializer(_NumberDeserializer):
+class DoubleDeserializer(_NumberDeserializer, of=DoubleSerializer):
     """The reverse of :class:`DoubleSerializer`."""
-
-    layout, fixed_size = struct.Struct(">d"), 8
 
 
 class BooleanSerializer(Serializer):

@@ -7,7 +7,7 @@ coordinators, write a line. Knows nothing of consumers: bytes in, bytes out.
 import base64
 from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pkafka.errors import ProtocolError
 from pkafka.model import topic_id_text
@@ -77,89 +77,80 @@ def _as_json(kind: _Kind) -> Formatter:
     return format_record
 
 
-def _offset_line(key: bytes | None, value: bytes | None) -> bytes:
-    found = _decoded(OffsetCommitKey, key)
-    if found is None:
-        return b""
-    at = found[0]
-    assert isinstance(at, OffsetCommitKey)
-    shown = "NULL"
-    content = None if value is None else _decoded(OffsetCommitValue, value)
-    if content is not None:
-        stored = content[0]
-        assert isinstance(stored, OffsetCommitValue)
-        epoch = "Optional.empty" if stored.leader_epoch < 0 else f"Optional[{stored.leader_epoch}]"
-        expires = "None" if stored.expire_timestamp < 0 else f"Some({stored.expire_timestamp})"
-        shown = (
-            f"OffsetAndMetadata(offset={stored.offset}, leaderEpoch={epoch}, metadata={stored.metadata}, "
-            f"commitTimestamp={stored.commit_timestamp}, expireTimestamp={expires})"
-        )
-    return f"[{at.group},{at.topic},{at.partition}]::{shown}\n".encode()
+def _as_line(kind: _Kind, name: Callable[[Any], str], show: Callable[[Any, Any], str]) -> Formatter:
+    """``name::content``, of which both are what the older classes of Kafka print of key and value."""
+
+    def format_record(key: bytes | None, value: bytes | None) -> bytes:
+        found = _decoded(kind.key, key)
+        if found is None:
+            return b""
+        content = _decoded(kind.value, value)
+        shown = "NULL" if content is None else show(found[0], content[0])
+        return f"{name(found[0])}::{shown}\n".encode()
+
+    return format_record
 
 
-def _group_line(key: bytes | None, value: bytes | None) -> bytes:
-    found = _decoded(GroupMetadataKey, key)
-    if found is None:
-        return b""
-    group = found[0]
-    assert isinstance(group, GroupMetadataKey)
-    shown = "NULL"
-    content = None if value is None else _decoded(GroupMetadataValue, value)
-    if content is not None:
-        stored = content[0]
-        assert isinstance(stored, GroupMetadataValue)
-        protocol = "None" if not stored.protocol_type else f"Some({stored.protocol_type})"
-        members = ", ".join(
-            f"{each.member_id} -> MemberMetadata(memberId={each.member_id}, "
-            f"groupInstanceId={f'Some({each.group_instance_id})' if each.group_instance_id else 'None'}, "
-            f"clientId={each.client_id}, clientHost={each.client_host}, "
-            f"sessionTimeoutMs={each.session_timeout}, rebalanceTimeoutMs={each.rebalance_timeout}, "
-            f"supportedProtocols=List({stored.protocol}))"
-            for each in stored.members
-        )
-        state = "Stable" if stored.members else "Empty"
-        shown = (
-            f"GroupMetadata(groupId={group.group}, generation={stored.generation}, protocolType={protocol}, "
-            f"currentState={state}, members=HashMap({members}))"
-        )
-    return f"{group.group}::{shown}\n".encode()
+def _place(key: OffsetCommitKey) -> str:
+    return f"[{key.group},{key.topic},{key.partition}]"
 
 
-def _transaction_line(key: bytes | None, value: bytes | None) -> bytes:
-    found = _decoded(TransactionLogKey, key)
-    if found is None:
-        return b""
-    transaction = found[0]
-    assert isinstance(transaction, TransactionLogKey)
-    shown = "NULL"
-    content = None if value is None else _decoded(TransactionLogValue, value)
-    if content is not None:
-        stored = content[0]
-        assert isinstance(stored, TransactionLogValue)
-        partitions = sorted(
-            f"{each.topic}-{number}"
-            for each in stored.transaction_partitions or ()
-            for number in each.partition_ids
-        )
-        shown = (
-            f"TransactionMetadata(transactionalId={transaction.transactional_id}, "
-            f"producerId={stored.producer_id}, producerEpoch={stored.producer_epoch}, "
-            f"txnTimeoutMs={stored.transaction_timeout_ms}, "
-            f"state={_TRANSACTION_STATES[stored.transaction_status]}, pendingState=None, "
-            f"topicPartitions=HashSet({', '.join(partitions)}), "
-            f"txnStartTimestamp={stored.transaction_start_timestamp_ms}, "
-            f"txnLastUpdateTimestamp={stored.transaction_last_update_timestamp_ms})"
-        )
-    return f"{transaction.transactional_id}::{shown}\n".encode()
+def _offset(_: OffsetCommitKey, stored: OffsetCommitValue) -> str:
+    epoch = "Optional.empty" if stored.leader_epoch < 0 else f"Optional[{stored.leader_epoch}]"
+    expires = "None" if stored.expire_timestamp < 0 else f"Some({stored.expire_timestamp})"
+    return (
+        f"OffsetAndMetadata(offset={stored.offset}, leaderEpoch={epoch}, metadata={stored.metadata}, "
+        f"commitTimestamp={stored.commit_timestamp}, expireTimestamp={expires})"
+    )
+
+
+def _group(key: GroupMetadataKey, stored: GroupMetadataValue) -> str:
+    protocol = "None" if not stored.protocol_type else f"Some({stored.protocol_type})"
+    members = ", ".join(
+        f"{each.member_id} -> MemberMetadata(memberId={each.member_id}, "
+        f"groupInstanceId={f'Some({each.group_instance_id})' if each.group_instance_id else 'None'}, "
+        f"clientId={each.client_id}, clientHost={each.client_host}, "
+        f"sessionTimeoutMs={each.session_timeout}, rebalanceTimeoutMs={each.rebalance_timeout}, "
+        f"supportedProtocols=List({stored.protocol}))"
+        for each in stored.members
+    )
+    state = "Stable" if stored.members else "Empty"
+    return (
+        f"GroupMetadata(groupId={key.group}, generation={stored.generation}, protocolType={protocol}, "
+        f"currentState={state}, members=HashMap({members}))"
+    )
+
+
+def _transaction(key: TransactionLogKey, stored: TransactionLogValue) -> str:
+    partitions = sorted(
+        f"{each.topic}-{number}"
+        for each in stored.transaction_partitions or ()
+        for number in each.partition_ids
+    )
+    return (
+        f"TransactionMetadata(transactionalId={key.transactional_id}, "
+        f"producerId={stored.producer_id}, producerEpoch={stored.producer_epoch}, "
+        f"txnTimeoutMs={stored.transaction_timeout_ms}, "
+        f"state={_TRANSACTION_STATES[stored.transaction_status]}, pendingState=None, "
+        f"topicPartitions=HashSet({', '.join(partitions)}), "
+        f"txnStartTimestamp={stored.transaction_start_timestamp_ms}, "
+        f"txnLastUpdateTimestamp={stored.transaction_last_update_timestamp_ms})"
+    )
 
 
 _FORMATTERS: Final[Mapping[str, Formatter]] = {
     "org.apache.kafka.tools.consumer.OffsetsMessageFormatter": _as_json(_OFFSETS),
     "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter": _as_json(_GROUPS),
     "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter": _as_json(_TRANSACTIONS),
-    "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter": _offset_line,
-    "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter": _group_line,
-    "kafka.coordinator.transaction.TransactionLog$TransactionLogMessageFormatter": _transaction_line,
+    "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter": _as_line(
+        _OFFSETS, _place, _offset
+    ),
+    "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter": _as_line(
+        _GROUPS, lambda key: key.group, _group
+    ),
+    "kafka.coordinator.transaction.TransactionLog$TransactionLogMessageFormatter": _as_line(
+        _TRANSACTIONS, lambda key: key.transactional_id, _transaction
+    ),
 }
 
 

@@ -7,6 +7,9 @@ import pytest
 from pkafka.clients.serialization import (
     DESERIALIZERS,
     SERIALIZERS,
+    Headers,
+    IntegerDeserializer,
+    IntegerSerializer,
     ListDeserializer,
     ListSerializer,
     LongSerializer,
@@ -101,6 +104,18 @@ def test_the_encoding_is_that_of_keys_or_of_both() -> None:
 def test_a_function_will_do() -> None:
     assert load_serializer("k", str.encode, {}, is_key=True).serialize("t", "x") == b"x"
     assert load_deserializer("k", bytes.decode, {}, is_key=True).deserialize("t", b"x") == "x"
+
+
+def test_the_built_in_ones_can_be_derived_from() -> None:
+    class Cents(IntegerSerializer):
+        def serialize(self, topic: str, data: float | None, headers: Headers = ()) -> bytes | None:
+            return super().serialize(topic, None if data is None else round(data * 100), headers)
+
+    class Amount(IntegerDeserializer):
+        pass
+
+    assert (Cents.fixed_size, Cents().serialize("t", 1.5)) == (4, b"\0\0\0\x96")
+    assert (Amount.fixed_size, Amount().deserialize("t", b"\0\0\0\x96")) == (4, 150)
 
 
 @pytest.mark.parametrize("inner", ["String", "Integer", "UUID"])
