@@ -15,6 +15,8 @@ from pkafka.records.errors import corrupt
 # base timestamp i64 | max timestamp i64 | producer id i64 | producer epoch i16 | base sequence i32 |
 # records count i32 | records
 HEADER: Final = Struct(">qiibIhiqqqhii")
+UP_TO_CRC: Final = Struct(">qiibI")
+BEHIND_CRC: Final = Struct(">hiqqqhii")
 BATCH_OVERHEAD: Final = HEADER.size
 LOG_OVERHEAD: Final = 12
 """Base offset and length: what precedes the counted bytes in every format."""

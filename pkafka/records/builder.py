@@ -11,12 +11,15 @@ from pkafka.records.batch import (
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_TRANSACTIONAL,
     BATCH_OVERHEAD,
+    BEHIND_CRC,
     HEADER,
     LOG_OVERHEAD,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    UP_TO_CRC,
     write_crc,
 )
+from pkafka.records.checksum import crc32c
 from pkafka.records.compression import Codec, compress
 from pkafka.records.loops import append_record, append_records
 
@@ -38,14 +41,9 @@ def encode_headers(headers: Headers) -> bytes:
     return b"".join(parts)
 
 
-def encode_records(records: Iterable[RecordFields], room_bytes: int = 0) -> tuple[bytearray, int, int, int]:
-    """The records of a batch, uncompressed: (bytes, count, base timestamp, largest timestamp).
-
-    Args:
-        records: as for :func:`build_batch`.
-        room_bytes: so many zeros precede them, for what is written in front.
-    """
-    body = bytearray(room_bytes)
+def encode_records(records: Iterable[RecordFields]) -> tuple[bytearray, int, int, int]:
+    """The records of a batch, uncompressed: (bytes, count, base timestamp, largest timestamp)."""
+    body = bytearray()
     count = 0
     base_timestamp = max_timestamp = NO_TIMESTAMP
     append = append_record
@@ -125,13 +123,22 @@ def finish_batch(
 ) -> bytearray:
     """Compress encoded records and put a header in front; the offset deltas must run from 0 to ``count`` - 1."""
     attributes = _attributes(codec, timestamp_type, transactional=transactional, control=control)
-    batch = bytearray(BATCH_OVERHEAD)
-    batch += body if codec == Codec.NONE else compress(codec, body, level)
-    write_header(
-        batch,
-        (base_offset, leader_epoch, attributes, count, base_timestamp, max_timestamp),
-        (producer_id, producer_epoch, base_sequence),
+    content = body if codec == Codec.NONE else compress(codec, body, level)
+    behind_crc = BEHIND_CRC.pack(
+        attributes,
+        count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
     )
+    length = BATCH_OVERHEAD - LOG_OVERHEAD + len(content)
+    crc = crc32c(content, crc32c(behind_crc))
+    batch = bytearray(UP_TO_CRC.pack(base_offset, length, leader_epoch, 2, crc))
+    batch += behind_crc
+    batch += content
     return batch
 
 
@@ -144,7 +151,7 @@ def _attributes(codec: Codec, timestamp_type: int, *, transactional: bool, contr
     return attributes
 
 
-def write_header(
+def _write_header(
     batch: bytearray, fields: tuple[int, int, int, int, int, int], producer: tuple[int, int, int]
 ) -> None:
     """Fill the 61 bytes in front of the records that are there, checksum included.
@@ -307,7 +314,7 @@ class BatchBuilder:
             self._body = bytearray()
             self.bytes_max = 0
         attributes = _attributes(self.codec, 0, transactional=transactional, control=False)
-        write_header(
+        _write_header(
             batch,
             (0, -1, attributes, self.count, self.base_timestamp, self.max_timestamp),
             (producer_id, producer_epoch, base_sequence),

@@ -24,7 +24,7 @@ from pkafka.records.batch import (
     read_header,
     stamp_times,
 )
-from pkafka.records.builder import RecordFields, build_batch, encode_records, write_header
+from pkafka.records.builder import RecordFields, build_batch, encode_records, finish_batch
 from pkafka.records.checksum import crc32c
 from pkafka.records.compression import Codec, codec_of, decompress
 from pkafka.records.errors import RecordError, corrupt, invalid
@@ -163,8 +163,8 @@ def build_validated(
     """
     if codec or rules.codec or rules.timestamp_type:
         return validate(build_batch(records, codec=codec), rules, now_ms=now_ms)
-    data, count, base_timestamp, max_timestamp = encode_records(records, BATCH_OVERHEAD)
-    write_header(data, (0, -1, 0, count, base_timestamp, max_timestamp), (-1, -1, NO_SEQUENCE))
+    body, count, base_timestamp, max_timestamp = encode_records(records)
+    data = finish_batch(body, count, base_timestamp, max_timestamp)
     size = len(data)
     if (
         size > rules.message_bytes_max

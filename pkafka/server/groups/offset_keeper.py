@@ -62,7 +62,7 @@ class OffsetKeeper:
     ) -> "Outcomes | asyncio.Future[Outcomes]":
         """OffsetCommit: the outcome of each partition."""
         error, entry = self._groups.look_up(group_id, is_empty_id_allowed=True)
-        if error is not ErrorCode.NONE:
+        if error:
             return dict.fromkeys(commits, error)
         if entry is None:
             if generation >= 0:
@@ -70,7 +70,7 @@ class OffsetKeeper:
             entry = self._groups.create(group_id)
         error = entry.group.check_commit(member_id, instance_id, generation, self._groups.timer.now_ms())
         self._groups.settle(entry)
-        if error is not ErrorCode.NONE:
+        if error:
             return dict.fromkeys(commits, error)
         return self._store_offsets(entry, commits)
 
@@ -78,28 +78,31 @@ class OffsetKeeper:
         self, entry: Entry, commits: Mapping[PartitionKey, CommittedOffset]
     ) -> "Outcomes | asyncio.Future[Outcomes]":
         chars_max = self._groups.settings.offset_metadata_chars_max
-        accepted = {key: one for key, one in commits.items() if java_length(one.metadata) <= chars_max}
-        outcomes = dict.fromkeys(commits, ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        if not accepted:
-            return outcomes
         group_id = entry.group.group_id
         now_ms = self._groups.clock.now_ms()
-        records = [
-            (now_ms, encode_offset_key(group_id, *key), encode_offset_value(one), ())
-            for key, one in accepted.items()
-        ]
+        outcomes: Outcomes = {}
+        accepted: dict[PartitionKey, CommittedOffset] = {}
+        records: list[RecordFields] = []
+        for key, one in commits.items():
+            if java_length(one.metadata) > chars_max:
+                outcomes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                accepted[key] = one
+                records.append((now_ms, encode_offset_key(group_id, *key), encode_offset_value(one), ()))
+        if not records:
+            return outcomes
         is_over = False
         waiter: asyncio.Future[Outcomes] | None = None
 
         def committed(error: ErrorCode, batch_offset: int) -> None:
             nonlocal is_over
             is_over = True
-            if error is ErrorCode.NONE:
-                entry.offsets.stored(accepted, batch_offset)
-                self._groups.counters.offset_commits += len(accepted)
-            else:
+            if error:
                 log.error("Offsets of group %s could not be written: %s", group_id, error.name)
                 entry.offsets.failed(accepted)
+            else:
+                entry.offsets.stored(accepted, batch_offset)
+                self._groups.counters.offset_commits += len(accepted)
             outcomes.update(dict.fromkeys(accepted, _commit_error(error)))
             if waiter is not None and not waiter.done():
                 waiter.set_result(outcomes)
@@ -259,7 +262,7 @@ def java_length(text: str) -> int:
 
 def _commit_error(error: ErrorCode) -> ErrorCode:
     """What a client is told when its commit could not be appended, or NONE."""
-    if error is ErrorCode.NONE:
+    if not error:
         return error
     if error in _COORDINATOR_MOVED:
         return ErrorCode.NOT_COORDINATOR
