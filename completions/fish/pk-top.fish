@@ -1,0 +1,15 @@
+# Completion of pk-top for fish; made by scripts/regenerate.py.
+complete -c pk-top -f
+complete -c pk-top -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-top -l debug -d 'Show the traceback of a failure.'
+complete -c pk-top -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-top -l command-config -r -F -d 'Properties file for the client.'
+complete -c pk-top -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'
+complete -c pk-top -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
+complete -c pk-top -l interval -x -d 'Between two looks. Default 2.'
+complete -c pk-top -l count -x -d 'Looks; default: one in a pipe, on a terminal no end.'
+complete -c pk-top -l sort -x -a 'rate size records name' -d 'Order of the topics.'
+complete -c pk-top -l topic -x -d 'Show the partitions of this topic in place of all topics.'
+complete -c pk-top -l internal -d 'Also topics whose names begin with __.'
+complete -c pk-top -l group -x -d 'Only groups whose name matches.'
+complete -c pk-top -s h -l help -d 'Show this message and exit.'

@@ -1,0 +1,306 @@
+"""pk-top: a cluster at a glance, again and again, as top shows processes; Kafka has no such tool."""
+
+import re
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pkafka.cli.options import Common, command, connection_options
+from pkafka.cli.output import OutputFormat, Table, View, choose_format, line, live_tables, to_json
+
+if TYPE_CHECKING:
+    from pkafka.tools.overview import Look, Overview
+
+_ORDERS: Final = ("rate", "size", "records", "name")
+_ORDER_KEYS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "rate": lambda row: (-(row.records_per_s or 0), row.topic, row.partition or 0),
+    "size": lambda row: (-(row.size_bytes or 0), row.topic, row.partition or 0),
+    "records": lambda row: (-row.records, row.topic, row.partition or 0),
+    "name": lambda row: (row.topic, row.partition or 0),
+}
+_FRAME_LINES: Final = 5
+"""Of a table beside its rows."""
+_REMARK_LINES: Final = 3
+_HEADINGS: Final = {
+    "under_replicated": "under_repl.",
+    "size_bytes": "size",
+    "records_per_s": "rec/s",
+    "bytes_per_s": "B/s",
+}
+"""What is too long for a screen."""
+_ROWS_MIN: Final = 3
+
+
+@command("pk-top")
+@connection_options
+@click.option("--interval", default="2", metavar="SECONDS", help="Between two looks. Default 2.")
+@click.option(
+    "--count",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Looks; default: one in a pipe, on a terminal no end.",
+)
+@click.option("--sort", type=click.Choice(_ORDERS), default="rate", help="Order of the topics.")
+@click.option("--topic", metavar="NAME", help="Show the partitions of this topic in place of all topics.")
+@click.option("--internal", is_flag=True, help="Also topics whose names begin with __.")
+@click.option("--group", metavar="REGEX", help="Only groups whose name matches.")
+def main(
+    common: Common,
+    interval: str,
+    count: int | None,
+    sort: str,
+    topic: str | None,
+    internal: bool,
+    group: str | None,
+) -> None:
+    """Show brokers, topics and consumer groups, what they hold and how fast it moves.
+
+    On a terminal: q leaves, s takes the next order of topics. Rates are what was appended, and committed, between two
+    looks; a pipe gets its first answer after one interval.
+    """
+    seconds = _seconds(interval)
+    groups = _pattern(group)
+
+    def show_of(now: "Look", before: "Look | None") -> "Overview":
+        from pkafka.tools.overview import overview
+
+        found = overview(now, before, topic=topic, internal=internal)
+        return found._replace(groups=tuple(each for each in found.groups if groups.search(each.group)))
+
+    with common.admin() as admin:
+        from pkafka.tools.overview import look
+
+        def take() -> "Look":
+            return look(admin, timeout_ms=common.timeout_ms)
+
+        if choose_format(common.output) is OutputFormat.TABLE and sys.stdout.isatty():
+            _live(take, show_of, seconds, sort, count)
+        else:
+            _print(common, take, show_of, seconds, sort, count or 1)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 86_400:
+        raise click.UsageError(f"Cannot parse argument '{text}' of option interval")
+    return seconds
+
+
+def _pattern(text: str | None) -> re.Pattern[str]:
+    try:
+        return re.compile(text or "")
+    except re.error as error:
+        raise click.UsageError(f"--group {text} is no regular expression: {error}") from error
+
+
+# -- in a pipe ---------------------------------------------------------------------------------------------
+
+
+def _print(
+    common: Common,
+    take: "Callable[[], Look]",
+    show_of: "Callable[[Look, Look | None], Overview]",
+    seconds: float,
+    sort: str,
+    count: int,
+) -> None:
+    before = take()
+    for _ in range(count):
+        time.sleep(seconds)
+        now = take()
+        found = show_of(now, before)
+        before = now
+        tables = _tables(found, sort)
+        if common.output in (OutputFormat.JSON, OutputFormat.JSONL):
+            line(to_json({**found.summary, **{name: table.rows for name, table in tables.items()}}))
+            continue
+        text = [_summary(found), *(each for table in tables.values() for each in ("", *_text(table)))]
+        common.show(View("overview", text, list(tables["topics"].rows), tables=list(tables.values())))
+
+
+def _tables(found: "Overview", sort: str) -> dict[str, Table]:
+    topics = sorted(found.topics, key=_ORDER_KEYS[sort])
+    rows = {"brokers": found.brokers, "topics": topics, "groups": _by_lag(found)}
+    return {name: Table([each._asdict() for each in some]) for name, some in rows.items()}
+
+
+def _by_lag(found: "Overview") -> list[Any]:
+    return sorted(found.groups, key=lambda row: (-row.lag, row.group))
+
+
+def _text(table: Table) -> Iterator[str]:
+    """Columns apart by blanks: the first one to the left, numbers to the right."""
+    if not table.rows:
+        return
+    names = _told(table)
+    cells = [[name.upper() for name in names]] + [[_plain(row[name]) for name in names] for row in table.rows]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(names))]
+    numeric = [all(isinstance(row[name], int | float | None) for row in table.rows) for name in names]
+    for row in cells:
+        yield "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+
+
+def _told(table: Table) -> list[str]:
+    """The columns that say something."""
+    return [name for name in table.rows[0] if any(row[name] is not None for row in table.rows)]
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def _summary(found: "Overview") -> str:
+    summary = found.summary
+    rate = summary["records_per_s"]
+    parts = [
+        f"Cluster {summary['cluster_id']}",
+        f"brokers {len(found.brokers)}",
+        f"topics {summary['topics']}",
+        f"offline {summary['offline']}",
+        f"under-replicated {summary['under_replicated']}",
+        f"records/s {_short(rate)}",
+        f"lag {_short(summary['lag'])}",
+    ]
+    return "  ".join(parts)
+
+
+# -- on a terminal -----------------------------------------------------------------------------------------
+
+
+def _live(
+    take: "Callable[[], Look]",
+    show_of: "Callable[[Look, Look | None], Overview]",
+    seconds: float,
+    sort: str,
+    count: int | None,
+) -> None:
+    """Show look after look in the same place until somebody leaves; a cluster that goes away is waited for."""
+    from rich.console import Console
+
+    from pkafka.clients.errors import ClientError
+
+    console = Console()
+    before: Look | None = None
+    now = take()
+    shown = 0
+    remark = ""
+    with live_tables() as update, _keys() as next_key:
+        while True:
+            found = show_of(now, before)
+            tables = _fitting(found, sort, console.size.height)
+            update(tables, [_summary(found), f"order: {sort}   q quit, s sort{remark}"])
+            shown += 1
+            if shown == count:
+                return
+            at_s = time.monotonic() + seconds
+            while (left_s := at_s - time.monotonic()) > 0:
+                key = next_key(left_s)
+                if key == "q":
+                    return
+                if key == "s":
+                    sort = _ORDERS[(_ORDERS.index(sort) + 1) % len(_ORDERS)]
+                    update(
+                        _fitting(found, sort, console.size.height),
+                        [_summary(found), f"order: {sort}   q quit, s sort{remark}"],
+                    )
+            try:
+                following = take()
+            except ClientError as error:
+                if not error.retriable:
+                    raise
+                remark = f"   no news: {error}"
+            else:
+                before, now, remark = now, following, ""
+
+
+def _fitting(found: "Overview", sort: str, height: int) -> list[Table]:
+    """The tables as far as a screen has room: brokers, groups that lag most, and topics for the rest."""
+    tables = {name: table for name, table in _tables(found, sort).items() if table.rows}
+    room = height - _REMARK_LINES - _FRAME_LINES * len(tables)
+    counts = {name: len(table.rows) for name, table in tables.items()}
+    shares = _shares(counts, max(room, 0))
+    return [
+        Table(
+            [
+                {_HEADINGS.get(key, key): _seen(key, row[key]) for key in _told(table)}
+                for row in table.rows[: shares[name]]
+            ]
+        )
+        for name, table in tables.items()
+    ]
+
+
+def _shares(counts: Mapping[str, int], room: int) -> dict[str, int]:
+    """How many rows of each table: all where they fit; otherwise the smaller ones whole, the larger ones share."""
+    shares: dict[str, int] = {}
+    for left, (name, count) in zip(
+        range(len(counts), 0, -1), sorted(counts.items(), key=lambda each: each[1]), strict=True
+    ):
+        shares[name] = max(min(count, room // left), min(count, _ROWS_MIN))
+        room = max(0, room - shares[name])
+    return shares
+
+
+def _seen(key: str, value: object) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if key.endswith("bytes") or key == "bytes_per_s":
+        return _short(value, unit="B")
+    return _short(value) if isinstance(value, float) or key in ("records", "lag") else value
+
+
+def _short(value: object, *, unit: str = "") -> str:
+    """A number in four signs or so."""
+    if not isinstance(value, int | float):
+        return "-"
+    number = float(value)
+    for sign in ("", "k", "M", "G"):
+        if abs(number) < 1000:
+            digits = 0 if not sign or abs(number) >= 100 else 1
+            return f"{number:.{digits}f} {sign}{unit}".rstrip()
+        number /= 1000
+    return f"{number:.1f} T{unit}"
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], str | None]]:
+    """What waits for a key for so many seconds, without a line end; keys are not shown."""
+    if not sys.stdin.isatty():
+        yield _wait
+        return
+    import termios
+    import tty
+
+    descriptor = sys.stdin.fileno()
+    saved = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+
+    def next_key(seconds: float) -> str | None:
+        readable, _, _ = select.select([descriptor], [], [], seconds)
+        if not readable:
+            return None
+        return sys.stdin.read(1) or "q"  # the terminal went away
+
+    try:
+        yield next_key
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, saved)
+
+
+def _wait(seconds: float) -> None:
+    time.sleep(seconds)

@@ -1,0 +1,74 @@
+"""What a look at a cluster shows, and what moved since the one before."""
+
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import TopicPartition
+from pkafka.tools.overview import BrokerLook, GroupLook, Look, PartitionLook, overview
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+INTERNAL = TopicPartition("__consumer_offsets", 0)
+
+
+def partition(end: int | None, *, leader: int | None = 1, size: int | None = 100) -> PartitionLook:
+    return PartitionLook(
+        leader, (1, 2), (1,) if leader == 1 else (1, 2), 0 if end is not None else None, end, size
+    )
+
+
+def look(at_s: float, a0: int, a1: int | None, committed: int) -> Look:
+    return Look(
+        at_s,
+        "cluster",
+        (BrokerLook(1, "one:9092", None, True, 300), BrokerLook(2, "two:9092", "r", False, None)),
+        {
+            A0: partition(a0, size=a0 * 10),
+            A1: partition(a1, leader=None if a1 is None else 2),
+            B0: partition(5, leader=2, size=None),
+            INTERNAL: partition(7),
+        },
+        {
+            "g": GroupLook("Stable", 2, {A0: committed, B0: 9, TopicPartition("gone", 0): 3}),
+            "lost": ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        },
+    )
+
+
+def test_a_first_look_has_no_rates() -> None:
+    found = overview(look(10, 50, 20, 30))
+    assert [(row.topic, row.partitions, row.records) for row in found.topics] == [("a", 2, 70), ("b", 1, 5)]
+    rows = (found.brokers, found.topics, found.groups)
+    assert {row.records_per_s for some in rows for row in some} == {None}
+    assert found.summary["records_per_s"] is None
+    (group,) = found.groups
+    assert (group.group, group.state, group.members, group.topics, group.lag) == ("g", "Stable", 2, 3, 20)
+
+
+def test_rates_are_what_moved_between_two_looks() -> None:
+    found = overview(look(14, 90, 20, 50), look(10, 50, 20, 30))
+    a, b = found.topics
+    assert (a.records_per_s, a.bytes_per_s) == (10, 100)
+    assert (b.records_per_s, b.bytes_per_s) == (0, None)
+    assert found.groups[0].records_per_s == 5
+    assert [(row.leaders, row.records_per_s) for row in found.brokers] == [(2, 10), (2, 0)]
+    assert found.summary["records_per_s"] == 10
+
+
+def test_a_partition_without_a_leader_is_offline_and_not_counted() -> None:
+    found = overview(look(14, 90, None, 50), look(10, 50, 20, 30))
+    assert [(row.offline, row.under_replicated, row.records) for row in found.topics] == [
+        (1, 1, 90),
+        (0, 0, 5),
+    ]
+    assert found.topics[0].records_per_s == 10
+    assert found.summary["offline"] == 1
+
+
+def test_a_topic_that_was_made_anew_or_emptied_does_not_run_backwards() -> None:
+    assert overview(look(14, 10, 20, 5), look(10, 50, 20, 30)).topics[0].records_per_s == 0
+    assert overview(look(10, 60, 20, 5), look(10, 50, 20, 30)).topics[0].records_per_s is None
+
+
+def test_partitions_of_one_topic_and_internal_topics() -> None:
+    found = overview(look(10, 50, 20, 30), topic="a")
+    assert [(row.partition, row.leader, row.partitions) for row in found.topics] == [(0, 1, 1), (1, 2, 1)]
+    assert [row.topic for row in overview(look(10, 50, 20, 30), internal=True).topics][-1] == INTERNAL.topic
+    assert overview(look(10, 50, 20, 30), topic="nowhere").topics == ()
