@@ -100,6 +100,7 @@ class Metrics:
             "offline_directories": [str(path) for path in worker.log_dirs if worker.is_offline(str(path))],
             "groups": worker.groups.gauges(),
             "group_events": worker.groups.counters.by_name(),
+            "group_loads": worker.groups.load_times.figures(worker.groups.timer.now_ms()),
             "logs": [
                 [
                     *log.topic_partition,

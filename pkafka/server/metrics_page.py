@@ -4,6 +4,7 @@ Names are those of Kafka's JMX beans, domain, type and name joined by underscore
 write them. Runs in the control process; each scrape asks every worker for its counters and adds them up.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -157,6 +158,18 @@ def _group_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         counter = CounterMetricFamily(f"kafka_server_group_coordinator_metrics_{name}", _GROUP_EVENTS[name])
         counter.add_metric([], count)
         yield counter
+    loads = [worker["group_loads"] for worker in workers]
+    count = sum(each[0] for each in loads)
+    for name, text, value in (
+        ("avg", "The average", sum(each[1] for each in loads) / count if count else math.nan),
+        ("max", "The longest", max(each[2] for each in loads) if count else math.nan),
+    ):
+        gauge = GaugeMetricFamily(
+            f"kafka_server_group_coordinator_metrics_partition_load_time_{name}",
+            f"{text} time in ms that it took to load the groups of a partition, in the last minute.",
+        )
+        gauge.add_metric([], value)
+        yield gauge
 
 
 def _cleaner_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metric]":

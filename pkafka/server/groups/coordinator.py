@@ -33,6 +33,7 @@ from pkafka.server.groups.effects import (
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
 from pkafka.server.groups.group import Group, GroupDescription, join_refusal
 from pkafka.server.groups.hosted import CoordinatorSettings, Entry, GroupCounters, GroupLog
+from pkafka.server.groups.load_times import LoadTimes
 from pkafka.server.groups.loading import LoadedGroup, Replay
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import encode_group_key, encode_group_value, partition_of
@@ -80,6 +81,7 @@ class GroupCoordinator:
         self._turn_to_load = asyncio.Lock()
         self._resigned = False
         self.counters = GroupCounters()
+        self.load_times = LoadTimes()
         self.is_topic_on_its_way = False
         """Whether somebody has asked for __consumer_offsets to be made, and waits for the outcome."""
 
@@ -197,18 +199,20 @@ class GroupCoordinator:
         if self._resigned or partition in self._owned or partition in self._loading:
             return
         deleted = self._loading[partition] = set()
-        self._spawn(self._load(partition, deleted))
+        self._spawn(self._load(partition, deleted, perf_counter()))
 
     def note_deleted(self, deleted: Iterable[PartitionKey]) -> None:
         """Partitions were deleted: what is being loaded may have offsets of them."""
         for meanwhile in self._loading.values():
             meanwhile.update(deleted)
 
-    async def _load(self, partition: int, deleted: set[PartitionKey]) -> None:
+    async def _load(self, partition: int, deleted: set[PartitionKey], wanted_s: float) -> None:
         # One after the other: all at once would give the loop's time to each of them in turn, and clients none.
         async with self._turn_to_load:
             if self._loading.get(partition) is deleted:
                 await self._load_now(partition, deleted)
+                if partition in self._owned:
+                    self.load_times.record((perf_counter() - wanted_s) * 1000, self.timer.now_ms())
 
     async def _load_now(self, partition: int, deleted: set[PartitionKey]) -> None:
         source = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)

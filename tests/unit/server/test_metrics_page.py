@@ -1,5 +1,6 @@
 """The metrics page: counters of all workers, added up under Kafka's names."""
 
+import math
 import urllib.request
 from typing import Any
 
@@ -33,6 +34,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "offline_directories": ["/data/b"],
         "groups": {"NumOffsets": 5, "NumGroups": 2, "NumGroupsStable": 1},
         "group_events": {"offset_commit": 7, "group_completed_rebalance": 1},
+        "group_loads": [0, 0.0, 0.0],
         "logs": [["t", 0, 5000, 0, 10, 1]],
         **changes,
     }
@@ -66,6 +68,15 @@ def test_the_groups_of_all_workers_are_counted_under_kafkas_names() -> None:
     assert found["kafka_coordinator_group_groupmetadatamanager_numgroupsstable", ()] == 1
     assert found["kafka_server_group_coordinator_metrics_offset_commit_total", ()] == 14
     assert found["kafka_server_group_coordinator_metrics_group_completed_rebalance_total", ()] == 2
+
+
+def test_the_times_of_loading_groups_are_those_of_all_workers() -> None:
+    name = "kafka_server_group_coordinator_metrics_partition_load_time"
+    found = values([worker(group_loads=[3, 60.0, 40.0]), worker(), worker(group_loads=[1, 100.0, 100.0])])
+    assert (found[f"{name}_avg", ()], found[f"{name}_max", ()]) == (40, 100)
+    found = values([worker(), worker()])
+    assert math.isnan(found[f"{name}_avg", ()])
+    assert math.isnan(found[f"{name}_max", ()])
 
 
 def test_open_files_are_told_of_each_process() -> None:

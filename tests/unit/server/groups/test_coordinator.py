@@ -148,6 +148,10 @@ def test_a_group_is_found_by_whoever_loads_its_partition_next(tmp_path: Path) ->
         }
         assert bench.commit("simple") == {A: ErrorCode.NONE}
         after = await Bench(bench.worker).load()
+        count, total_ms, longest_ms = after.groups.load_times.figures(after.groups.timer.now_ms())
+        assert count == PARTITIONS
+        # One after the other, and each counts from when it was wanted: the last one waited for all.
+        assert 0 < total_ms / count <= longest_ms <= total_ms
         described = after.groups.describe("g")
         assert not isinstance(described, ErrorCode)
         assert (described.state, described.protocol, len(described.members)) == (
@@ -232,6 +236,7 @@ def test_a_loading_that_is_overtaken_leaves_nothing(tmp_path: Path) -> None:
         await until(lambda: groups.look_up("g")[0] is ErrorCode.NONE)
         await asyncio.sleep(0.01)
         assert other.keeper.committed("g", None, require_stable=False)[1] == {A: ONE}
+        assert groups.load_times.figures(groups.timer.now_ms())[0] == 1
 
     on_bench(tmp_path, body)
 
