@@ -201,6 +201,11 @@ def good(outcome: T | ApiError) -> T:
     return outcome
 
 
+def code_of(outcome: object) -> ErrorCode | None:
+    """The error code of an outcome of failure."""
+    return outcome.code if isinstance(outcome, ApiError) else None
+
+
 def wait_for(condition: Callable[[], object], *, timeout_s: float = 30.0, what: str = "it") -> None:
     """Wait for something that a broker does in its own time."""
     deadline = time.monotonic() + timeout_s

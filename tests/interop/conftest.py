@@ -18,6 +18,7 @@ import pytest
 from pkafka.testing import Broker, running_broker
 from tests.differences import first_difference_of_all
 from tests.interop import kafka as oracle
+from tests.talk import Talk, talking
 from tests.zookeeper import ZooKeeper
 
 SYSTEMS: Final = tuple(os.environ.get("PKAFKA_INTEROP_SYSTEMS", "kafka pkafka").split())
@@ -143,6 +144,13 @@ def system(request: pytest.FixtureRequest) -> System:
     """Each of the two systems in turn."""
     broker: System = request.getfixturevalue(request.param)
     return broker
+
+
+@pytest.fixture
+def talk(system: System) -> Iterator[Talk]:
+    """A way to talk to that system."""
+    with talking(system.bootstrap) as talk:
+        yield talk
 
 
 @pytest.fixture

@@ -1,9 +1,5 @@
 """What the admin client asks of topics, configurations and directories, item by item, on both systems."""
 
-from collections.abc import Iterator
-
-import pytest
-
 from pkafka.clients.admin.results import (
     AlterOp,
     ConfigChange,
@@ -14,18 +10,7 @@ from pkafka.clients.admin.results import (
 )
 from pkafka.clients.errors import ClientError
 from pkafka.errors import ApiError, ErrorCode
-from tests.interop.conftest import System
-from tests.talk import Talk, good, talking, wait_for
-
-
-@pytest.fixture
-def talk(system: System) -> Iterator[Talk]:
-    with talking(system.bootstrap) as talk:
-        yield talk
-
-
-def code_of(outcome: object) -> ErrorCode | None:
-    return outcome.code if isinstance(outcome, ApiError) else None
+from tests.talk import Talk, code_of, good, wait_for
 
 
 def test_topics_are_deleted_by_id(talk: Talk, topic: str) -> None:

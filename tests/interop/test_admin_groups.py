@@ -1,26 +1,12 @@
 """The admin client's calls about groups, on both systems."""
 
-from collections.abc import Iterator
-
-import pytest
-
 from pkafka.clients.admin.results import GroupState, GroupType
 from pkafka.clients.offsets import OffsetAndMetadata
-from pkafka.errors import ApiError, ErrorCode
+from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 from tests.interop.conftest import System
 from tests.interop.members import member
-from tests.talk import Talk, good, talking, wait_for
-
-
-@pytest.fixture
-def talk(system: System) -> Iterator[Talk]:
-    with talking(system.bootstrap) as talk:
-        yield talk
-
-
-def code_of(outcome: object) -> ErrorCode | None:
-    return outcome.code if isinstance(outcome, ApiError) else None
+from tests.talk import Talk, code_of, good, wait_for
 
 
 def test_offsets_are_stored_read_and_deleted(talk: Talk, topic: str) -> None:

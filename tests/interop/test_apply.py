@@ -5,7 +5,7 @@ Systems are shared by other tests, so nothing is pruned here but with a declarat
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,9 @@ import yaml
 from pkafka.cli import apply
 from pkafka.cli.exit_status import ExitStatus
 from tests.interop.conftest import System
-from tests.talk import Talk, talking, wait_for
+from tests.talk import Talk, wait_for
 
 Run = Callable[..., str]
-
-
-@pytest.fixture
-def talk(system: System) -> Iterator[Talk]:
-    with talking(system.bootstrap) as talk:
-        yield talk
 
 
 @pytest.fixture

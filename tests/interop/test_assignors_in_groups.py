@@ -1,6 +1,6 @@
 """Assignors at work: consumers that join one by one, on Apache Kafka and on pkafka, also beside Kafka's own."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 import pytest
@@ -17,13 +17,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 COUNT = 7
 Owned = dict[str, set[int]]
-
-
-@pytest.fixture
-def talk(system: System) -> Iterator[Talk]:
-    made = Talk(system.bootstrap)
-    yield made
-    made.close()
 
 
 class Everything(Assignor):

@@ -37,13 +37,6 @@ COOPERATIVE: Final = {"partition.assignment.strategy": "CooperativeStickyAssigno
 
 
 @pytest.fixture
-def talk(system: System) -> Iterator[Talk]:
-    made = Talk(system.bootstrap)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def talk_to_kafka(kafka: System | None) -> Iterator[Talk]:
     if kafka is None:
         pytest.skip("Apache Kafka is left out")

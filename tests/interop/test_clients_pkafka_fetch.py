@@ -4,7 +4,6 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
@@ -23,13 +22,6 @@ from tests.talk import Talk, good, wait_for
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 NOW = 1_700_000_000_000
-
-
-@pytest.fixture
-def talk(system: System) -> Iterator[Talk]:
-    made = Talk(system.bootstrap)
-    yield made
-    made.close()
 
 
 def consumer_of(bootstrap: str, topic: str, partitions: int = 1, **keys: object) -> Consumer:

@@ -27,12 +27,6 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FIRST_MS = 1_700_000_000_000
 
 
-@pytest.fixture
-def talk(system: System) -> Iterator[Talk]:
-    with talking(system.bootstrap) as client:
-        yield client
-
-
 def made(system: System, **keys: object) -> Producer:
     """A producer; ``_`` in keys stands for ``.``."""
     dotted = {key.replace("_", "."): value for key, value in keys.items()}

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
@@ -24,12 +23,6 @@ FORMATTERS = (
     "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter",
     "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter",
 )
-
-
-@pytest.fixture
-def talk(system: System) -> Iterator[Talk]:
-    with talking(system.bootstrap) as talk:
-        yield talk
 
 
 @pytest.fixture

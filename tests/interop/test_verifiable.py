@@ -5,27 +5,18 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from pkafka.clients.admin.results import GroupState
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.model import TopicPartition
 from tests.interop.conftest import JavaTool, System
 from tests.interop.side_by_side import pk
-from tests.talk import Talk, good, talking, wait_for
+from tests.talk import Talk, good, wait_for
 
 PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 LATENCY = "org.apache.kafka.tools.EndToEndLatency"
-
-
-@pytest.fixture
-def talk(system: System) -> Iterator[Talk]:
-    with talking(system.bootstrap) as talk:
-        yield talk
 
 
 def events(text: str) -> list[tuple[tuple[str, Any], ...]]:
