@@ -97,3 +97,20 @@ class WakeupError(ClientError):
 
 class NoOffsetError(ClientError):
     """A partition has no position, and ``auto.offset.reset=none`` forbids making one up."""
+
+
+class IllegalStateError(ClientError, ValueError):
+    """The call does not fit what was called before (IllegalStateException)."""
+
+
+class CommitFailedError(ClientError):
+    """The offsets belong to somebody else by now, and were not stored (CommitFailedException)."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(
+            message
+            or "Offset commit cannot be completed since the consumer is not part of an active group for auto "
+            "partition assignment; it is likely that the consumer was kicked out of the group.",
+            hint="the time between polls was longer than max.poll.interval.ms, or than the group's coordinator "
+            "heard of this member; poll more often, or fetch less with max.poll.records",
+        )

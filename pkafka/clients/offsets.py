@@ -23,3 +23,16 @@ class ListedOffset(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """As whom the group knows a consumer: what a transactional producer sends along with its offsets (KIP-447).
+
+    Args:
+        generation_id, member_id: -1 and empty for a consumer whose partitions the group does not assign.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None

@@ -1,9 +1,10 @@
 """The consumer client."""
 
 from pkafka.clients.consumer.chunks import Chunk
-from pkafka.clients.consumer.consumer import Consumer, ConsumerGroupMetadata
+from pkafka.clients.consumer.consumer import Consumer
 from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords
 from pkafka.clients.consumer.subscription import ConsumerRebalanceListener
+from pkafka.clients.offsets import ConsumerGroupMetadata
 
 __all__ = [
     "Chunk",

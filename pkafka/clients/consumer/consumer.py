@@ -4,13 +4,12 @@ Not thread-safe, like Kafka's: a call from a second thread is refused. ``wakeup(
 and answers taken in while a call is under way; beside that a thread of the consumer's own sends heartbeats.
 """
 
-import logging
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from pkafka.clients.cluster import Cluster, TopicView
 from pkafka.clients.config import ConsumerConfig
@@ -41,15 +40,13 @@ from pkafka.clients.consumer.subscription import (
 from pkafka.clients.errors import ClientTimeoutError, ClosedError, ConnectError, Stage
 from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.network_metrics import NetworkMetrics
-from pkafka.clients.offsets import ListedOffset, OffsetAndMetadata
+from pkafka.clients.offsets import ConsumerGroupMetadata, ListedOffset, OffsetAndMetadata
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_LEADER, TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.consumer.group import Group
-
-log = logging.getLogger(__name__)
 
 _CLOSE_MS: Final = 30_000
 _ITERATION_MS: Final = 1_000
@@ -58,15 +55,6 @@ _WAIT_MS_MAX: Final = 1_000
 _COMING: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], None]
-
-
-class ConsumerGroupMetadata(NamedTuple):
-    """As whom the group knows a consumer: what a transactional producer sends along with its offsets."""
-
-    group_id: str
-    generation_id: int
-    member_id: str
-    group_instance_id: str | None
 
 
 class Consumer:
@@ -424,14 +412,16 @@ class Consumer:
                 self._metrics.spent_in_committed(time.perf_counter_ns() - began_ns)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """As whom the group knows this consumer.
+        """As whom the group gave this consumer its partitions, for ``Producer.send_offsets_to_transaction()``.
+
+        It stays when the group has dropped this consumer since: the coordinator refuses such a zombie's offsets then.
 
         Raises:
             InvalidGroupIdError: there is no ``group.id``.
         """
         with self._call():
             group = self._need_group()
-            generation = group.membership.generation
+            generation = group.membership.joined
             return ConsumerGroupMetadata(
                 group.id, generation.id, generation.member_id, self.config.group_instance_id
             )
@@ -652,7 +642,9 @@ class Consumer:
         elif isinstance(error, ConnectError) and error.message not in self._told_unreachable:
             self._told_unreachable.add(error.message)
             hint = f" ({error.hint})" if error.hint else ""
-            log.warning("%s%s; still trying", error.message, hint)
+            import logging
+
+            logging.getLogger(__name__).warning("%s%s; still trying", error.message, hint)
 
     def _check_topics(self) -> None:
         """Look at new metadata: ask again for what is not there yet, raise what will not come."""

@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 
 from pkafka.clients.errors import ClientError, NoOffsetError
+from pkafka.clients.errors import CommitFailedError as CommitFailedError
+from pkafka.clients.errors import IllegalStateError as IllegalStateError
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
-
-
-class IllegalStateError(ClientError, ValueError):
-    """The call does not fit what was called before (IllegalStateException)."""
 
 
 class ConcurrentModificationError(ClientError, RuntimeError):
@@ -24,19 +22,6 @@ class InvalidGroupIdError(ApiError):
             ErrorCode.INVALID_GROUP_ID,
             "To use the group management or offset commit APIs, you must provide a valid group.id in the "
             "consumer configuration.",
-        )
-
-
-class CommitFailedError(ClientError):
-    """The offsets belong to somebody else by now, and were not stored (CommitFailedException)."""
-
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(
-            message
-            or "Offset commit cannot be completed since the consumer is not part of an active group for auto "
-            "partition assignment; it is likely that the consumer was kicked out of the group.",
-            hint="the time between polls was longer than max.poll.interval.ms, or than the group's coordinator "
-            "heard of this member; poll more often, or fetch less with max.poll.records",
         )
 
 

@@ -143,6 +143,8 @@ class Membership:
         self.settings = settings
         self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
+        self.joined = NO_GENERATION
+        """Of the last assignment; stays when the membership is lost: so a zombie's offsets are fenced (KIP-447)."""
         self.coordinator: Coordinator | None = None
         self.is_leader = False
         self.rejoin_reason = ""
@@ -227,6 +229,7 @@ class Membership:
         if self._phase is _Phase.LEADING:
             return self._lead
         if self._phase is _Phase.ASSIGNED:
+            self.joined = self.generation
             return Complete(self.generation, self._assignment)
         if self._phase is not _Phase.NONE or not self._rejoin_needed:
             return None

@@ -698,6 +698,15 @@ def test_topics_patterns_and_partitions_exclude_each_other(group: Group) -> None
             consumer.pause([TopicPartition("t", 9)])
 
 
+def test_whom_a_transaction_names_stays_when_the_membership_is_lost(group: Group) -> None:
+    """Without a generation and a member, a zombie's offsets would pass for those of a consumer without a group."""
+    with joined(group) as consumer:
+        named = consumer.group_metadata()
+        assert (named.group_id, named.generation_id > 0, bool(named.member_id)) == ("g", True, True)
+        consumer.unsubscribe()
+        assert consumer.group_metadata() == named
+
+
 def test_what_needs_a_group_says_so(group: Group) -> None:
     with Consumer({"bootstrap.servers": group.broker.bootstrap}) as consumer:
         calls: list[Callable[[], object]] = [
