@@ -354,7 +354,15 @@ _MESSAGES: Final[dict[ErrorCode, str]] = {
     ErrorCode.POLICY_VIOLATION: "The request breaks a policy of this cluster.",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "The producer's sequence number leaves a gap or goes back.",
     ErrorCode.DUPLICATE_SEQUENCE_NUMBER: "The batch repeats a sequence number that is no longer remembered.",
-    ErrorCode.INVALID_PRODUCER_EPOCH: "Another producer with this id has a newer epoch.",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "Producer attempted to produce with an old epoch.",
+    ErrorCode.PRODUCER_FENCED: (
+        "There is a newer producer with the same transactionalId which fences the current one."
+    ),
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
+        "The transaction timeout is larger than the maximum value allowed by the broker (as configured by "
+        "transaction.max.timeout.ms)."
+    ),
+    ErrorCode.UNKNOWN_MEMBER_ID: "The coordinator is not aware of this member.",
     ErrorCode.INVALID_TXN_STATE: "The transaction is not in a state that allows this.",
     ErrorCode.KAFKA_STORAGE_ERROR: "The log directory of this partition failed.",
     ErrorCode.LOG_DIR_NOT_FOUND: "No log directory of this broker has this path.",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from pkafka.clients.config.client import ClientConfig
-from pkafka.clients.config.options import LONG_MAX, option
+from pkafka.clients.config.options import LONG_MAX, option, parse_int
 from pkafka.errors import ConfigError
 
 
@@ -21,6 +21,8 @@ class ProducerConfig(ClientConfig):
     max_request_size: int = option(1_048_576, at_least=0)
     max_in_flight_requests_per_connection: int = option(5, at_least=1)
     enable_idempotence: bool = option(True)
+    transactional_id: str | None = option(None)
+    transaction_timeout_ms: int = option(60_000)
     key_serializer: object = option(None)
     value_serializer: object = option(None)
     partitioner_class: object = option(None)
@@ -38,17 +40,20 @@ class ProducerConfig(ClientConfig):
         values = dict(values)
         if "enable.idempotence" not in values and _rules_out_idempotence(values):
             values["enable.idempotence"] = "false"
-        request_ms = int(str(values.get("request.timeout.ms", 30_000)))
-        linger_ms = int(str(values.get("linger.ms", 0)))
+        request_ms = parse_int("request.timeout.ms", values.get("request.timeout.ms", 30_000))
+        linger_ms = parse_int("linger.ms", values.get("linger.ms", 0))
         if "delivery.timeout.ms" not in values and request_ms + linger_ms > 120_000:
             values["delivery.timeout.ms"] = request_ms + linger_ms
         return super().from_properties(values)
 
     def check(self) -> None:
         super().check()
-        if self.originals.get("transactional.id"):
-            text = "transactions are not supported by this version of pkafka; leave the key out"
-            raise ConfigError("transactional.id", text, self.originals["transactional.id"])
+        if self.transactional_id == "":
+            raise ConfigError("transactional.id", "String must be non-empty", "")
+        if self.transactional_id is not None and not self.enable_idempotence:
+            raise ConfigError(
+                "transactional.id", "cannot be set without also enabling idempotence", self.transactional_id
+            )
         if self.compression_gzip_level == 0:
             raise ConfigError("compression.gzip.level", "must be -1, or between 1 and 9", 0)
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:

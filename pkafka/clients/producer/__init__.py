@@ -1,5 +1,10 @@
 """The producer client."""
 
+from pkafka.clients.producer.errors import (
+    ProducerFencedError,
+    TransactionAbortedError,
+    TransactionError,
+)
 from pkafka.clients.producer.futures import BatchFuture, BatchMetadata, RecordFuture, RecordMetadata
 from pkafka.clients.producer.interceptors import ProducerInterceptor
 from pkafka.clients.producer.partitioner import Partitioner, RoundRobinPartitioner
@@ -11,9 +16,12 @@ __all__ = [
     "BatchMetadata",
     "Partitioner",
     "Producer",
+    "ProducerFencedError",
     "ProducerInterceptor",
     "ProducerRecord",
     "RecordFuture",
     "RecordMetadata",
     "RoundRobinPartitioner",
+    "TransactionAbortedError",
+    "TransactionError",
 ]

@@ -1,7 +1,7 @@
 """Sequence numbers of an idempotent producer: what a batch is sent with, and what an error says about it.
 
-The non-transactional half of Kafka's TransactionManager (KIP-98, KIP-185, KIP-360). Decisions only: the sender asks,
-sends and waits. Everything here belongs to the sender thread.
+The part of Kafka's TransactionManager that is about batches (KIP-98, KIP-185, KIP-360). Decisions only: the sender
+asks, sends and waits. Everything here belongs to the sender thread.
 """
 
 import logging
@@ -18,9 +18,15 @@ _log = logging.getLogger(__name__)
 
 
 class Idempotence:
-    """The producer id and epoch, and the sequences of every partition (kept in its queue)."""
+    """The producer id and epoch, and the sequences of every partition (kept in its queue).
 
-    def __init__(self) -> None:
+    Args:
+        transactional: whether the transaction coordinator alone changes the epoch: where sequences broke, the
+            transaction is aborted and :meth:`adopt` begins anew.
+    """
+
+    def __init__(self, *, transactional: bool = False) -> None:
+        self._transactional = transactional
         self.producer: tuple[int, int] | None = None
         """Id and epoch; None while the broker has to be asked for an id."""
         self._to_restart: dict[PartitionQueue, None] = {}
@@ -43,6 +49,8 @@ class Idempotence:
     def adopt(self, producer_id: int, epoch: int) -> None:
         """Take the id that a broker gave."""
         self.producer = (producer_id, epoch)
+        if self._transactional:
+            self._unresolved.clear()
         self._restart()
 
     def is_blocked(self, queue: PartitionQueue) -> bool:
@@ -88,6 +96,13 @@ class Idempotence:
             log_start_offset: of the answer; -1 when it does not say.
         """
         queue = batch.queue
+        if self._transactional and code in (
+            ErrorCode.UNKNOWN_PRODUCER_ID,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ):
+            # What may pass is one before it that is to come again; all else is the transaction's end.
+            is_early = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not self._is_next(batch)
+            return is_early and queue not in self._unresolved
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:
             if log_start_offset != -1 and not batch.sequence_was_reset:
                 # The broker lost what it knew, with the head of the log or otherwise: sequences begin again.

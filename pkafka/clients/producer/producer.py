@@ -10,15 +10,17 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pkafka.clients import plugins
 from pkafka.clients.cluster import Cluster, PartitionView
 from pkafka.clients.config import ProducerConfig
-from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, Stage
+from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, IllegalStateError, Stage
 from pkafka.clients.metrics import Metric, MetricName, metrics_of
 from pkafka.clients.network_metrics import NetworkMetrics
+from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from pkafka.clients.producer.accumulator import record_bytes_max
 from pkafka.clients.producer.batch import Callback
 from pkafka.clients.producer.configured import (
@@ -28,6 +30,7 @@ from pkafka.clients.producer.configured import (
     serialized,
     serializer_of,
 )
+from pkafka.clients.producer.errors import TransactionError
 from pkafka.clients.producer.futures import (
     BatchFuture,
     BatchMetadata,
@@ -45,8 +48,12 @@ from pkafka.clients.producer.record import ProducerRecord, check_place
 from pkafka.clients.producer.sender import Sender
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import TopicPartition
 from pkafka.records.batch import BATCH_OVERHEAD
 from pkafka.records.loops import partitions_of_keys
+
+if TYPE_CHECKING:
+    from pkafka.clients.producer.transaction_channel import TransactionChannel
 
 _NO_HEADERS: Final = ()
 _KEYS_REMEMBERED: Final = 4_096
@@ -71,8 +78,10 @@ class Producer:
     def __init__(self, config: Mapping[str, object] | ProducerConfig, *, clock: Clock | None = None) -> None:
         self._closed = True  # so that __del__ has nothing to say when this fails
         self._is_forsaken = False
+        self._is_guarded = True
+        """Whether sending is to be looked at first: the producer is closed, or has transactions."""
         config = config if isinstance(config, ProducerConfig) else ProducerConfig.from_properties(config)
-        self._client_id = config.client_id or f"producer-{next(_numbers)}"
+        self._client_id = config.client_id or f"producer-{config.transactional_id or next(_numbers)}"
         self.config = config = config.but(client_id=self._client_id)
         self._clock = clock or SystemClock()
         originals: Mapping[str, object] = {**config.originals, "client.id": self._client_id}
@@ -89,6 +98,7 @@ class Producer:
         self._topics: dict[str, TopicQueues] = {}
         self._sender = Sender(self._cluster, config, self._sensors, self._topics)
         self._accumulator = self._sender.accumulator
+        self._transactions = self._sender.transactions
         self._metadata = ProducerMetadata(
             self._cluster, config, self._accumulator, self._sensors, self._topics, self._sender.wake
         )
@@ -97,6 +107,7 @@ class Producer:
         self._add_gauges()
         self._sender.start()
         self._closed = False
+        self._is_guarded = self._transactions is not None
         _open.add(self)
 
     # -- sending ------------------------------------------------------------------------------------------
@@ -134,6 +145,8 @@ class Producer:
             ClosedError: the producer was closed.
             SerializationError: key or value is not what the serializer knows; without one, not bytes.
             ValueError: a negative partition or timestamp, also one that ``partitioner.class`` gave.
+            IllegalStateError: the producer has a ``transactional.id``, and no transaction is begun.
+            TransactionError: the transaction has failed already.
         """
         if isinstance(topic, ProducerRecord) or self._interceptors.is_needed:
             return self._send_record(
@@ -177,13 +190,14 @@ class Producer:
             it says which records were not sent.
 
         Raises:
-            ClosedError, SerializationError, ValueError: as :meth:`send`; nothing was sent then.
+            ClosedError, SerializationError, ValueError, IllegalStateError, TransactionError: as :meth:`send`; nothing
+                was sent then. ProducerFencedError too.
         """
         check_place(topic, partition, timestamp_ms)
         if keys is not None and len(keys) != len(values):
             raise ValueError(f"{len(keys)} keys for {len(values)} values")
-        if self._closed:
-            raise closed_error()
+        if self._is_guarded:
+            self._check_may_send()
         stamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
         if self._interceptors.is_needed or (self._partitioner is not None and partition is None):
             return self._send_each(topic, values, keys, partition, stamp, headers)
@@ -210,12 +224,121 @@ class Producer:
         except (ApiError, ClientTimeoutError, ClientError) as error:
             if isinstance(error, ClosedError) and not sent:
                 raise
-            self._sensors.errors.record()
+            self._note_failure(error)
             gone = {index for each in sent for index in each.positions}
             left = [index for index in range(len(values)) if index not in gone]
             where = -1 if partition is None else partition
             return BatchFuture(stamp, sent, BatchMetadata(topic, where, -1, len(left), -1, left, error))
         return BatchFuture(stamp, sent)
+
+    # -- transactions -------------------------------------------------------------------------------------
+
+    def init_transactions(self, timeout_s: float | None = None) -> None:
+        """Become the one producer with this ``transactional.id``: fence others, and see what they began ended.
+
+        Once, before all other calls about transactions.
+
+        Args:
+            timeout_s: ``max.block.ms`` when left out, as in the other calls.
+
+        Raises:
+            IllegalStateError: there is no ``transactional.id``, or this was called before.
+            ClientTimeoutError: no coordinator answered in time; the same call may be made again, and waits on.
+            ApiError: no permission. TransactionError: the coordinator refused, as for a time-out of the transaction
+                that is too long.
+            ClosedError: the producer was closed.
+        """
+        self._need_transactions().call(lambda each: each.init(), _ms(timeout_s))
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction; records sent from now on are a part of it.
+
+        Raises:
+            IllegalStateError: :meth:`init_transactions` was not called, or the last transaction is not ended.
+            ProducerFencedError: another producer has the id now.
+            TransactionError: the last transaction has to be aborted first, or the producer to be closed.
+            ClosedError: the producer was closed.
+        """
+        self._need_transactions().begin()
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata | str,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Store a group's offsets with the transaction: they count when it is committed, and only then.
+
+        Args:
+            offsets: of the next record to read, per partition.
+            group_metadata: of the consumer (``consumer.group_metadata()``), which fences zombies of the group; or the
+                id of a group whose partitions are not assigned by it.
+
+        Raises:
+            IllegalStateError: no transaction is begun.
+            ValueError: the metadata has a generation and no member.
+            CommitFailedError: the consumer is no member of the group any more; abort. Also FENCED_INSTANCE_ID
+                and GROUP_AUTHORIZATION_FAILED (ApiError) leave nothing but an abort.
+            ProducerFencedError, TransactionError, ClosedError: as :meth:`begin_transaction`.
+            ClientTimeoutError: the same call may be made again, and waits on.
+        """
+        transactions = self._need_transactions()
+        group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
+        if group.generation_id > 0 and not group.member_id:
+            raise ValueError(
+                f"Passed in group metadata {group} has generationId > 0 but member.id is unknown"
+            )
+        if not offsets:
+            return
+        wanted = {
+            partition: each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
+            for partition, each in offsets.items()
+        }
+        transactions.call(lambda each: each.send_offsets(wanted, group), _ms(timeout_s))
+
+    def commit_transaction(self, timeout_s: float | None = None) -> None:
+        """Send what is left, then commit: read_committed consumers see all of the transaction, or nothing.
+
+        Raises:
+            IllegalStateError: no transaction is begun.
+            ProducerFencedError: another producer has the id now; nothing was committed.
+            TransactionError, ApiError, ClientError: a record or the coordinator failed; abort.
+            ClientTimeoutError: whether it will be committed is open; the same call may be made again, and waits on.
+            ClosedError: the producer was closed.
+        """
+        self._need_transactions().call(lambda each: each.commit(), _ms(timeout_s))
+
+    def abort_transaction(self, timeout_s: float | None = None) -> None:
+        """Drop what is not sent (its futures fail with TransactionAbortedError), and abort.
+
+        Raises:
+            IllegalStateError: no transaction is begun.
+            ProducerFencedError: another producer has the id now, and has aborted this transaction.
+            TransactionError, ApiError: the producer can only be closed.
+            ClientTimeoutError: the same call may be made again, and waits on.
+            ClosedError: the producer was closed.
+        """
+        self._need_transactions().call(lambda each: each.abort(), _ms(timeout_s))
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """A transaction as a ``with`` block: committed at its end, aborted when it or the commit raises something.
+
+        Raises:
+            What left the block, or what :meth:`begin_transaction` and :meth:`commit_transaction` raise. After a
+            ClientTimeoutError of the commit, call :meth:`commit_transaction` again.
+        """
+        self.begin_transaction()
+        try:
+            yield self
+        except BaseException:
+            self._abort_after_failure()
+            raise
+        try:
+            self.commit_transaction()
+        except (ApiError, ClientError):
+            self._abort_after_failure()  # not while the commit goes on
+            raise
 
     # -- the rest of the interface ------------------------------------------------------------------------
 
@@ -284,7 +407,7 @@ class Producer:
             if not self._is_forsaken:
                 self._sender.stop(timeout_s)
             return
-        self._closed = True
+        self._closed = self._is_guarded = True
         _open.discard(self)
         if self._sender.is_current_thread() and timeout_s != 0:
             _log.warning(
@@ -357,9 +480,9 @@ class Producer:
         headers: Sequence[tuple[str, bytes | None]],
         callback: Callback | None,
     ) -> RecordFuture:
-        if self._closed:
-            raise closed_error()
         try:
+            if self._is_guarded:
+                self._check_may_send()
             deadline_ms = None
             layout = self._topics.get(topic)
             if (
@@ -388,9 +511,9 @@ class Producer:
                 layout, partition, stamp, key_bytes, value_bytes, headers, callback, deadline_ms
             )
         except (ApiError, ClientTimeoutError, ClientError) as error:
-            if isinstance(error, ClosedError):
+            if isinstance(error, (ClosedError, IllegalStateError, TransactionError)):
                 raise
-            self._sensors.errors.record()
+            self._note_failure(error)
             failed = FailedFuture(topic, partition, error)
             if callback is not None:
                 try:
@@ -398,6 +521,42 @@ class Producer:
                 except Exception:  # noqa: BLE001 - the user's, and no concern of the send
                     _log.exception("a producer callback failed")
             return failed
+
+    def _check_may_send(self) -> None:
+        if self._closed:
+            raise closed_error()
+        if self._transactions is not None:
+            self._transactions.check_send()
+
+    def _note_failure(self, error: Exception) -> None:
+        """A record could not be handed over."""
+        self._sensors.errors.record()
+        if self._transactions is not None:
+            self._transactions.failed(error, was_sent=False)
+
+    def _need_transactions(self) -> "TransactionChannel":
+        if self._closed:
+            raise closed_error()
+        if self._transactions is None:
+            raise IllegalStateError(
+                "Transactional method invoked on a non-transactional producer.",
+                hint="transactional.id makes it a transactional one",
+            )
+        if self._sender.is_current_thread():
+            raise ClientError(
+                "a callback cannot wait for transactions: they wait for that callback to return"
+            )
+        return self._transactions
+
+    def _abort_after_failure(self) -> None:
+        """Abort, where that is possible: the failure that asks for it says more than that it is not."""
+        transactions = self._transactions
+        if self._closed or transactions is None or not transactions.can_be_aborted:
+            return
+        try:
+            self.abort_transaction()
+        except (ApiError, ClientError) as error:
+            _log.warning("the transaction could not be aborted: %s", error)
 
     def _choose(
         self,
@@ -534,7 +693,11 @@ class Producer:
 
     def _forsake(self) -> None:
         """In a child process, which has no sender thread: take nothing more, and wait for nothing."""
-        self._closed = self._is_forsaken = True
+        self._closed = self._is_guarded = self._is_forsaken = True
+
+
+def _ms(timeout_s: float | None) -> int | None:
+    return None if timeout_s is None else int(timeout_s * 1_000)
 
 
 def _after_fork() -> None:

@@ -1,7 +1,8 @@
 """The producer's one I/O thread: drains batches to the leaders of their partitions and settles the answers.
 
 One Produce request per broker carries one batch of every partition that has one ready (PROD-18). What a batch's
-sequence is, and what an error says about it, is in ``idempotence.py``.
+sequence is, and what an error says about it, is in ``idempotence.py``; what transactions ask for in between, in
+``transactions.py``.
 """
 
 import logging
@@ -10,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pkafka.clients.cluster import Broker, Cluster
 from pkafka.clients.config import ProducerConfig
@@ -33,6 +34,9 @@ from pkafka.protocol.messages.produce import (
 )
 from pkafka.records.builder import BatchBuilder
 from pkafka.records.reading import read_records
+
+if TYPE_CHECKING:
+    from pkafka.clients.producer.transaction_channel import TransactionChannel
 
 _POLL_MS_MAX: Final = 1_000
 _JOIN_S_MAX: Final = 5.0
@@ -66,7 +70,13 @@ class Sender:
         self._metrics = metrics
         self._topics = topics
         self._clock = cluster.clock
-        self._idempotence = Idempotence() if config.enable_idempotence else None
+        self._idempotence = (
+            Idempotence(transactional=config.transactional_id is not None)
+            if config.enable_idempotence
+            else None
+        )
+        self.transactions = self._transaction_channel()
+        self._is_flushing = False
         self._id_pending = False
         self._id_not_before_ms = 0
         self._id_failures = 0
@@ -86,6 +96,13 @@ class Sender:
     def requests_in_flight(self) -> int:
         """Produce requests that are not answered."""
         return self._requests.total()
+
+    def _transaction_channel(self) -> "TransactionChannel | None":
+        if self._config.transactional_id is None:
+            return None
+        from pkafka.clients.producer.transaction_channel import TransactionChannel
+
+        return TransactionChannel(self._cluster, self._config, self.wake)
 
     def start(self) -> None:
         """Start the thread."""
@@ -139,10 +156,16 @@ class Sender:
         finally:
             self.accumulator.close()
             self._abort(ClosedError("Producer is closed forcefully."))
+            if self.transactions is not None:
+                self.transactions.close()
             self._cluster.close()
 
     def _is_finished(self) -> bool:
-        return self._abandon or (self.accumulator.closed and not self.accumulator.incomplete)
+        if self._abandon:
+            return True
+        if not self.accumulator.closed or self.accumulator.incomplete:
+            return False
+        return self.transactions is None or self.transactions.is_over(self._clock.monotonic_ms())
 
     def _turn(self) -> None:
         self._wanted = False
@@ -150,7 +173,9 @@ class Sender:
             self.accumulator.close()
         now_ms = self._clock.monotonic_ms()
         wait_ms = min(_POLL_MS_MAX, self._expire(now_ms))
-        if self._idempotence is None or self._has_producer_id(self._idempotence, now_ms):
+        if self.transactions is not None:
+            wait_ms = min(wait_ms, self._transact(self.transactions, now_ms))
+        elif self._idempotence is None or self._has_producer_id(self._idempotence, now_ms):
             wait_ms = min(wait_ms, self._drain(now_ms))
         wait_ms = min(wait_ms, self._cluster.keep_fresh(self._watched_topics(), allow_auto_create=True))
         self._sleeping = True
@@ -224,6 +249,8 @@ class Sender:
                 if in_order and queue.unanswered:
                     continue
                 if self._idempotence is not None and self._idempotence.is_blocked(queue):
+                    continue
+                if self.transactions is not None and not self.transactions.admits(queue.partition):
                     continue
                 due_ms = self.accumulator.due_ms(queue, now_ms)
                 if due_ms <= now_ms or self._has_new_leader(queue):
@@ -304,6 +331,7 @@ class Sender:
                 producer_id=batch.producer[0],
                 producer_epoch=batch.producer[1],
                 base_sequence=batch.sequence,
+                transactional=self.transactions is not None,
             )
             topics[name].partition_data.append(PartitionProduceData(index=index, records=records))
             records_count += batch.count
@@ -311,6 +339,7 @@ class Sender:
                 self._measure(batch, len(records))
         self._metrics.records_per_request.record(records_count)
         request = ProduceRequest(
+            transactional_id=self._config.transactional_id,
             acks=self._config.acks,
             timeout_ms=self._config.request_timeout_ms,
             topic_data=list(topics.values()),
@@ -438,6 +467,8 @@ class Sender:
             # An earlier attempt may have made it, if this is the last of several.
             free = batch.attempts <= self._config.retries
             self._idempotence.failed(batch, error, sequence_is_free=free)
+        if self.transactions is not None:
+            self.transactions.failed(error, was_sent=True)
         errors: dict[int, Exception] | None = None
         if answer is not None and answer.record_errors:
             assert isinstance(error, ApiError)
@@ -485,6 +516,50 @@ class Sender:
         with self.accumulator.lock:
             self.accumulator.split(batch, pair)
         self._metrics.splits.record()
+
+    # -- transactions -------------------------------------------------------------------------------------
+
+    def _transact(self, transactions: "TransactionChannel", now_ms: int) -> int:
+        """Do what the transaction needs beside sending batches; returns in how many milliseconds to look again."""
+        assert self._idempotence is not None
+        wait_ms = _POLL_MS_MAX
+        drop_reason = transactions.drop_reason
+        if transactions.is_fatal:
+            assert drop_reason is not None
+            if self.accumulator.incomplete:
+                self._abort(drop_reason)
+            return wait_ms
+        if drop_reason is not None:
+            self._drop_unsent(drop_reason)
+        producer = transactions.producer
+        if producer is not None:
+            if producer != self._idempotence.producer:
+                self._idempotence.adopt(*producer)
+            if transactions.is_completing != self._is_flushing:
+                self._is_flushing = not self._is_flushing
+                with self.accumulator.lock:
+                    self.accumulator.flushing += 1 if self._is_flushing else -1
+            wait_ms = self._drain(now_ms)
+        return min(wait_ms, transactions.advance(now_ms, lambda: bool(self.accumulator.incomplete)))
+
+    def _drop_unsent(self, error: Exception) -> None:
+        """Fail the batches of an aborted transaction that have not been sent yet; others have to come to an end."""
+        dropped: list[ProducerBatch] = []
+        with self.accumulator.lock:
+            for queue in list(self.accumulator.waiting):
+                sent = [each for each in queue.batches if each.sequence >= 0]
+                if len(sent) == len(queue.batches):
+                    continue
+                dropped += [each for each in queue.batches if each.sequence < 0]
+                queue.batches.clear()
+                queue.batches.extend(sent)
+                queue.open = None
+                if not sent:
+                    del self.accumulator.waiting[queue]
+        for batch in dropped:
+            self._count_errors(batch)
+            batch.finish(error=error)
+        self.accumulator.release(dropped)
 
     # -- producer id --------------------------------------------------------------------------------------
 
@@ -551,7 +626,10 @@ class Sender:
             hint = None
             if cause is not None:
                 text, hint = f"{text}; {cause.message}", cause.hint
-            batch.finish(error=ClientTimeoutError(Stage.REQUEST, text, hint=hint))
+            error = ClientTimeoutError(Stage.REQUEST, text, hint=hint)
+            if self.transactions is not None:
+                self.transactions.failed(error, was_sent=batch.sequence >= 0)
+            batch.finish(error=error)
         if late:
             self.accumulator.release(late)
         self._next_expiry_ms = next_ms

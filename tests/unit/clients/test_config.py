@@ -74,7 +74,8 @@ def test_what_objects_of_the_user_are_handed_is_what_was_given() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("transactional.id", "mine"),
+        ("transactional.id", ""),
+        ("transaction.timeout.ms", "soon"),
         ("compression.gzip.level", "0"),
         ("compression.lz4.level", "18"),
         ("compression.zstd.level", "23"),
@@ -86,6 +87,18 @@ def test_more_of_the_producers_values_are_refused(key: str, value: str) -> None:
     with pytest.raises(ConfigError) as caught:
         ProducerConfig.from_properties({**HERE, key: value})
     assert caught.value.key == key
+
+
+@pytest.mark.parametrize(
+    "more", [{"enable.idempotence": "false"}, {"acks": "1"}, {"retries": "0"}, {"acks": "0"}]
+)
+def test_transactions_need_idempotence(more: dict[str, str]) -> None:
+    config = ProducerConfig.from_properties({**HERE, "transactional.id": "mine"})
+    assert (config.transactional_id, config.transaction_timeout_ms) == ("mine", 60_000)
+    assert (config.enable_idempotence, config.acks) == (True, -1)
+    with pytest.raises(ConfigError, match="cannot be set without also enabling idempotence") as caught:
+        ProducerConfig.from_properties({**HERE, "transactional.id": "mine", **more})
+    assert caught.value.key == "transactional.id"
 
 
 def test_a_consumer_without_a_group_commits_nothing() -> None:

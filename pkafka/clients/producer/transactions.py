@@ -1,0 +1,779 @@
+"""A producer's transactions as a pure machine: what to ask the coordinators next, and what their answers mean.
+
+The transactional half of Kafka's TransactionManager (KIP-98, KIP-360, KIP-447, KIP-588). No socket, no clock, no
+thread: ``transaction_channel.py`` drives it, calls come from the application, answers and failed batches from the
+sender. What is asked next follows from the state; one request is under way at a time:
+
+UNINITIALIZED -> INITIALIZING -> READY -> IN_TRANSACTION -> COMMITTING or ABORTING -> READY
+
+A failed batch, and what a coordinator says of the transaction, lead to ABORTABLE_ERROR: only an abort leads out. After
+a batch that may still be on its way the epoch is bumped then, so that it cannot reach the next transaction. Another
+producer with the same id leads to FATAL_ERROR, which nothing leads out of.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from pkafka.clients.errors import CommitFailedError, IllegalStateError, UnsupportedApiError
+from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from pkafka.clients.producer.errors import ProducerFencedError, TransactionAbortedError, TransactionError
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import NO_EPOCH, TopicPartition
+from pkafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from pkafka.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from pkafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pkafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from pkafka.protocol.schema import Message
+
+_NO_PRODUCER: Final = (-1, -1)
+_FIRST_ADD_BACKOFF_MS: Final = 20  # the transaction before is being ended, which does not take long
+_EPOCH_BUMP_VERSION: Final = 3
+_ADD_PARTITIONS_VERSION_MAX: Final = 3  # later ones are for brokers
+_LAST_VERSION_OF_ONE_KEY: Final = 3
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+
+_COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+_FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+_ID_UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+_NOT_A_MEMBER: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+# What these say is told as it is; other codes are not expected, and told with what they answered.
+_FATAL: Final = frozenset(
+    {
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+_FATAL_OF_BATCHES: Final = frozenset(
+    {
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+_ABORTABLE: Final = frozenset({ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.FENCED_INSTANCE_ID})
+_log = logging.getLogger(__name__)
+
+
+class State(Enum):
+    """Kafka's states of a transactional producer."""
+
+    UNINITIALIZED = "UNINITIALIZED"
+    INITIALIZING = "INITIALIZING"
+    READY = "READY"
+    IN_TRANSACTION = "IN_TRANSACTION"
+    COMMITTING_TRANSACTION = "COMMITTING_TRANSACTION"
+    ABORTING_TRANSACTION = "ABORTING_TRANSACTION"
+    ABORTABLE_ERROR = "ABORTABLE_ERROR"
+    FATAL_ERROR = "FATAL_ERROR"
+
+
+# What calls may lead to, from where; errors come from everywhere.
+_SOURCES: Final[Mapping[State, frozenset[State]]] = {
+    State.INITIALIZING: frozenset({State.UNINITIALIZED}),
+    State.IN_TRANSACTION: frozenset({State.READY}),
+    State.COMMITTING_TRANSACTION: frozenset({State.IN_TRANSACTION}),
+    State.ABORTING_TRANSACTION: frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR}),
+}
+_COMPLETING: Final = frozenset({State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION})
+_CAN_BE_ABORTED: Final = frozenset(
+    {State.IN_TRANSACTION, State.COMMITTING_TRANSACTION, State.ABORTABLE_ERROR, State.INITIALIZING}
+)
+
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
+Request: TypeAlias = (
+    FindCoordinatorRequest
+    | InitProducerIdRequest
+    | AddPartitionsToTxnRequest
+    | AddOffsetsToTxnRequest
+    | TxnOffsetCommitRequest
+    | EndTxnRequest
+)
+
+
+class Coordinator(NamedTuple):
+    """Where the coordinator of a group or of a transactional id listens."""
+
+    host: str
+    port: int
+
+
+class Ask(NamedTuple):
+    """What to send next, and to whom: None for any broker."""
+
+    request: Request
+    to: Coordinator | None
+    max_version: int | None = None
+
+
+class Outcome:
+    """What became of a call, once ``done``. ``taken`` when the caller has heard of it."""
+
+    __slots__ = ("done", "error", "operation", "taken")
+
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
+        self.done = False
+        self.error: Exception | None = None
+        self.taken = False
+
+    def settle(self, error: Exception | None = None) -> None:
+        """Set it, once."""
+        if not self.done:
+            self.done = True
+            self.error = error
+
+
+class _GroupOffsets:
+    """Offsets of a group on their way into the transaction: first the group is added to it, then they are stored."""
+
+    def __init__(self, offsets: Offsets, group: ConsumerGroupMetadata) -> None:
+        self.all = dict(offsets)
+        self.left = dict(offsets)
+        self.group = group
+        self.outcome = Outcome("send_offsets_to_transaction")
+        self.was_asked = False
+        """Whether the coordinator may have added the group."""
+        self.is_added = False
+
+
+class Transactions:
+    """See the module. The caller holds one lock for all of it.
+
+    Args:
+        transactional_id: of the producer.
+        timeout_ms: after so long the coordinator aborts a transaction on its own.
+        retry_backoff_ms, retry_backoff_max_ms: how long to wait before something is asked again.
+        jitter: gives the factor that spreads retries of many clients, about 1.
+    """
+
+    def __init__(
+        self,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        jitter: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.state = State.UNINITIALIZED
+        self.producer = _NO_PRODUCER
+        """Id and epoch, once the coordinator gave them."""
+        self.error: Exception | None = None
+        """What led to one of the error states."""
+        self.trouble: str | None = None
+        """Why something is asked again; None when the last answer was a good one."""
+        self.not_before_ms = 0
+        """When to ask again."""
+        self._timeout_ms = timeout_ms
+        self._backoff_ms = (retry_backoff_ms, retry_backoff_max_ms)
+        self._jitter = jitter
+        self._coordinators: dict[tuple[int, str], Coordinator] = {}
+        self._asks_one_key = False
+        self._awaited: Request | None = None
+        self._failures = 0
+        self._call: Outcome | None = None
+        """Of the last of the calls that change the state and wait."""
+        self._can_bump = False
+        self._bump_wanted = False
+        self._is_started = False
+        """Whether the coordinator knows of the transaction."""
+        self._wanted: set[TopicPartition] = set()
+        self._adding: set[TopicPartition] = set()
+        self._added: set[TopicPartition] = set()
+        self._offsets: deque[_GroupOffsets] = deque()
+
+    # -- calls --------------------------------------------------------------------------------------------
+
+    def init(self) -> Outcome:
+        """Get the producer id, and fence who had it before (``init_transactions``)."""
+        return self._called("init_transactions", State.INITIALIZING)
+
+    def begin(self) -> None:
+        """Begin a transaction.
+
+        Raises:
+            IllegalStateError, TransactionError, ApiError: as :meth:`check_send`.
+        """
+        self._raise_if_unfinished("begin_transaction")
+        self._raise_error()
+        self._move(State.IN_TRANSACTION)
+
+    def send_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata) -> Outcome:
+        """Store offsets of a group with the transaction; the same ones again wait for the same outcome."""
+        self._raise_if_unfinished("send_offsets_to_transaction")
+        self._raise_error()
+        if self.state is not State.IN_TRANSACTION:
+            raise IllegalStateError(
+                f"Cannot send offsets if a transaction is not in progress (currentState= {self.state.value})"
+            )
+        for item in self._offsets:
+            if item.all == offsets and item.group == group:
+                return item.outcome
+        item = _GroupOffsets(offsets, group)
+        self._offsets.append(item)
+        return item.outcome
+
+    def commit(self) -> Outcome:
+        """End the transaction once everything is sent."""
+        return self._called("commit_transaction", State.COMMITTING_TRANSACTION)
+
+    def abort(self) -> Outcome:
+        """End the transaction; what is not sent is to be dropped."""
+        return self._called("abort_transaction", State.ABORTING_TRANSACTION)
+
+    def abort_for_good(self) -> None:
+        """Abort what ``close()`` finds open, whatever call was under way."""
+        if self._call is not None:
+            self._call.taken = True
+        self.abort().taken = True
+
+    def check_send(self) -> None:
+        """Whether a record may be sent now.
+
+        Raises:
+            IllegalStateError: there is no transaction.
+            ProducerFencedError: another producer took over.
+            TransactionError: an error came before.
+        """
+        if self.state is State.IN_TRANSACTION and self._call is None:
+            return
+        self._raise_error()
+        self._raise_if_unfinished("send")
+        if self.state in (State.UNINITIALIZED, State.INITIALIZING):
+            raise IllegalStateError(
+                "Cannot add partition to transaction before completing a call to init_transactions"
+            )
+        if self.state is not State.IN_TRANSACTION:
+            raise IllegalStateError(f"Cannot add partition to transaction while in state {self.state.value}")
+
+    # -- for the sender -----------------------------------------------------------------------------------
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether a commit or an abort is under way."""
+        return self.state in _COMPLETING
+
+    @property
+    def is_ongoing(self) -> bool:
+        """Whether there is a transaction that is not ended."""
+        return self.state in _COMPLETING or self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self.state is State.FATAL_ERROR
+
+    @property
+    def drop_reason(self) -> Exception | None:
+        """Why what is not under way is not to be sent any more; None while it is."""
+        if self.state is State.ABORTING_TRANSACTION:
+            return TransactionAbortedError()
+        return self.error
+
+    def admits(self, partition: TopicPartition) -> bool:
+        """Whether batches of a partition may go; it is put into the transaction otherwise."""
+        if partition in self._added:
+            return True
+        if self.state in (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION):
+            self._wanted.add(partition)
+        return False
+
+    def failed(self, error: Exception, *, was_sent: bool) -> None:
+        """A record was given up: the transaction cannot be committed without it.
+
+        Args:
+            was_sent: whether its batch had a sequence number, and may be on its way still.
+        """
+        if not self.is_ongoing:
+            return
+        if getattr(error, "code", None) in _FATAL_OF_BATCHES:
+            self._fatal(error)
+        elif was_sent and not self._can_bump:
+            fatal = TransactionError(
+                "The client hasn't received acknowledgment for some previously sent messages and can no longer "
+                "retry them. It isn't safe to continue.",
+                is_abortable=False,
+            )
+            fatal.__cause__ = error
+            self._fatal(fatal)
+        else:
+            self._bump_wanted |= was_sent
+            self._abortable(error)
+
+    def close(self, error: Exception) -> None:
+        """Nothing will be asked any more: let everybody go who waits."""
+        if self.state is not State.FATAL_ERROR:
+            self._fatal(error)
+
+    def next(self, now_ms: int, *, has_unsettled: bool) -> Ask | None:
+        """What to send now, if anything; it is under way then.
+
+        Args:
+            has_unsettled: whether batches have no outcome yet: a transaction ends behind them.
+        """
+        if self._awaited is not None or now_ms < self.not_before_ms:
+            return None
+        request = self._next_request(has_unsettled=has_unsettled)
+        if request is None:
+            return None
+        kind, key = self._coordinated_by(request)
+        to = self._coordinators.get((kind, key))
+        if to is None:
+            lookup = FindCoordinatorRequest(key_type=kind)
+            if self._asks_one_key:
+                lookup.key = key
+            else:
+                lookup.coordinator_keys = [key]
+            self._awaited = lookup
+            return Ask(lookup, None, _LAST_VERSION_OF_ONE_KEY if self._asks_one_key else None)
+        if isinstance(request, AddOffsetsToTxnRequest):
+            self._offsets[0].was_asked = True
+        elif isinstance(request, AddPartitionsToTxnRequest):
+            self._adding |= self._wanted
+            self._wanted.clear()
+        self._awaited = request
+        is_add = isinstance(request, AddPartitionsToTxnRequest)
+        return Ask(request, to, _ADD_PARTITIONS_VERSION_MAX if is_add else None)
+
+    # -- answers ------------------------------------------------------------------------------------------
+
+    def answered(self, sent: Request, answer: Message, now_ms: int, *, version: int) -> None:
+        """Take an answer.
+
+        Args:
+            version: of the answer.
+        """
+        self._awaited = None
+        trouble, self.trouble = self.trouble, None
+        if isinstance(sent, FindCoordinatorRequest):
+            assert isinstance(answer, FindCoordinatorResponse)
+            self._on_coordinator(sent, answer, now_ms)
+        elif isinstance(sent, InitProducerIdRequest):
+            assert isinstance(answer, InitProducerIdResponse)
+            self._on_producer_id(sent, answer, now_ms, can_bump=version >= _EPOCH_BUMP_VERSION)
+        elif isinstance(sent, AddPartitionsToTxnRequest):
+            assert isinstance(answer, AddPartitionsToTxnResponse)
+            self._on_partitions_added(sent, answer, now_ms)
+        elif isinstance(sent, AddOffsetsToTxnRequest):
+            assert isinstance(answer, AddOffsetsToTxnResponse)
+            self._on_group_added(sent, ErrorCode(answer.error_code), now_ms)
+        elif isinstance(sent, TxnOffsetCommitRequest):
+            assert isinstance(answer, TxnOffsetCommitResponse)
+            self._on_offsets_stored(sent, answer, now_ms)
+        else:
+            assert isinstance(answer, EndTxnResponse)
+            self._on_ended(sent, ErrorCode(answer.error_code), now_ms)
+        if self.trouble is None and isinstance(sent, FindCoordinatorRequest):
+            # That a coordinator is known again does not mean that it has become better.
+            self.trouble = trouble
+        elif self.trouble is None:
+            self._failures = 0
+
+    def unanswered(self, sent: Request, error: Exception, now_ms: int) -> None:
+        """A request got no answer: the connection was lost, time ran out, or the broker does not know it."""
+        self._awaited = None
+        if isinstance(sent, FindCoordinatorRequest):
+            if isinstance(error, UnsupportedApiError) and sent.coordinator_keys:
+                self._asks_one_key = True
+                return
+        else:
+            self._coordinators.pop(self._coordinated_by(sent), None)
+        if getattr(error, "retriable", False):
+            self._again(str(error), now_ms)
+        else:
+            self._fatal(error)
+
+    def _on_coordinator(
+        self, sent: FindCoordinatorRequest, answer: FindCoordinatorResponse, now_ms: int
+    ) -> None:
+        found = answer.coordinators[0] if sent.coordinator_keys else answer
+        code = ErrorCode(found.error_code)
+        key = sent.coordinator_keys[0] if sent.coordinator_keys else sent.key
+        if code is ErrorCode.NONE:
+            self._coordinators[sent.key_type, key] = Coordinator(found.host, found.port)
+        elif code is ErrorCode.INVALID_GROUP_ID:
+            self._abortable(_not_authorized_for_group(key))
+        else:
+            what = "group" if sent.key_type == _GROUP else "transaction"
+            unexpected = (
+                f"Could not find a coordinator with type {what} with key {key} due to unexpected error"
+            )
+            self._refused(sent, code, unexpected, now_ms)
+
+    def _on_producer_id(
+        self, sent: InitProducerIdRequest, answer: InitProducerIdResponse, now_ms: int, *, can_bump: bool
+    ) -> None:
+        code = ErrorCode(answer.error_code)
+        if code is not ErrorCode.NONE:
+            self._refused(sent, code, "Unexpected error in InitProducerIdResponse", now_ms)
+            return
+        if self.state is not State.INITIALIZING:
+            return
+        self.producer = (answer.producer_id, answer.producer_epoch)
+        self._can_bump = can_bump
+        self._bump_wanted = False
+        _log.info(
+            "transactional id %s has producer id %d and epoch %d", self.transactional_id, *self.producer
+        )
+        self._ready()
+
+    def _on_partitions_added(
+        self, sent: AddPartitionsToTxnRequest, answer: AddPartitionsToTxnResponse, now_ms: int
+    ) -> None:
+        errors = {
+            TopicPartition(topic.name, each.partition_index): ErrorCode(each.partition_error_code)
+            for topic in answer.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+            if each.partition_error_code
+        }
+        if not errors:
+            self._added |= self._adding
+            self._adding.clear()
+            self._is_started = True
+            return
+        codes = set(errors.values())
+        first = next(iter(errors.values()))
+        told = [each for each in errors.values() if _speaks_for_all(each)]
+        if told:
+            is_first = not self._added and told[0] is ErrorCode.CONCURRENT_TRANSACTIONS
+            if not told[0].retriable:
+                self._adding.clear()
+            self._refused(
+                sent, told[0], "Could not add partitions to transaction", now_ms, is_first_add=is_first
+            )
+            return
+        self._adding.clear()
+        if ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes:
+            refused = sorted(
+                {
+                    partition.topic
+                    for partition, code in errors.items()
+                    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                }
+            )
+            text = f"Not authorized to access topics: [{', '.join(refused)}]"
+            self._abortable(ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text))
+            return
+        named = ", ".join(f"{partition}={code.name}" for partition, code in errors.items())
+        error = TransactionError(
+            f"Could not add partitions to transaction due to errors: {{{named}}}", is_abortable=True
+        )
+        error.__cause__ = ApiError(first)
+        self._abortable(error)
+
+    def _on_group_added(self, sent: AddOffsetsToTxnRequest, code: ErrorCode, now_ms: int) -> None:
+        item = self._offsets[0] if self._offsets else None
+        if code is ErrorCode.NONE:
+            self._is_started = True
+            if item is not None:
+                item.is_added = True
+                if self.state is State.ABORTING_TRANSACTION:
+                    self._offsets.clear()  # this was all that had to be known
+            return
+        if not code.retriable and item is not None:
+            item.was_asked = False
+            if self.state is State.ABORTING_TRANSACTION:
+                self._offsets.clear()
+        self._refused(sent, code, "Unexpected error in AddOffsetsToTxnResponse", now_ms)
+
+    def _on_offsets_stored(
+        self, sent: TxnOffsetCommitRequest, answer: TxnOffsetCommitResponse, now_ms: int
+    ) -> None:
+        item = self._offsets[0] if self._offsets else None
+        for topic in answer.topics:
+            for each in topic.partitions:
+                code = ErrorCode(each.error_code)
+                partition = TopicPartition(topic.name, each.partition_index)
+                if code is ErrorCode.NONE:
+                    if item is not None:
+                        item.left.pop(partition, None)
+                elif code in _NOT_A_MEMBER:
+                    self._abortable(
+                        CommitFailedError(
+                            "Transaction offset Commit failed due to consumer group metadata mismatch: "
+                            f"{code.message}"
+                        )
+                    )
+                    return
+                else:
+                    if code is ErrorCode.REQUEST_TIMED_OUT:
+                        self._coordinators.pop(self._coordinated_by(sent), None)
+                    unexpected = "Unexpected error in TxnOffsetCommitResponse"
+                    self._refused(sent, code, unexpected, now_ms)
+                    if not code.retriable:
+                        return
+        if item is not None and not item.left:
+            self._offsets.popleft()
+            item.outcome.settle()
+
+    def _on_ended(self, sent: EndTxnRequest, code: ErrorCode, now_ms: int) -> None:
+        if code is ErrorCode.NONE:
+            self._ended()
+        elif code in _ID_UNKNOWN and self.state is State.ABORTING_TRANSACTION:
+            self._bump_wanted = True
+            self._ended()  # who does not know the producer has nothing of it to abort
+        else:
+            self._refused(sent, code, "Unhandled error in EndTxnResponse", now_ms)
+
+    def _refused(
+        self, sent: Request, code: ErrorCode, unexpected: str, now_ms: int, *, is_first_add: bool = False
+    ) -> None:
+        """Do what an error asks for, in the same way whatever was asked.
+
+        Args:
+            unexpected: the text for codes that are not expected.
+        """
+        if code in _COORDINATOR_GONE and not isinstance(sent, FindCoordinatorRequest):
+            self._coordinators.pop(self._coordinated_by(sent), None)
+        if code.retriable:
+            self._again(f"{code.name}: {code.message}", now_ms, _FIRST_ADD_BACKOFF_MS if is_first_add else 0)
+        elif code in _FENCED:
+            self._fatal(ProducerFencedError())
+        elif code in _FATAL:
+            self._fatal(ApiError(code))
+        elif code in _ABORTABLE:
+            self._abortable(ApiError(code))
+        elif code in _ID_UNKNOWN and not isinstance(sent, InitProducerIdRequest) and self._can_bump:
+            self._bump_wanted = True
+            self._abortable(ApiError(code))
+        elif code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            self._abortable(_not_authorized_for_group(self._coordinated_by(sent)[1]))
+        else:
+            error = TransactionError(f"{unexpected}; {code.message}", is_abortable=False)
+            error.__cause__ = ApiError(code)
+            self._fatal(error)
+
+    # -- what to ask --------------------------------------------------------------------------------------
+
+    def _next_request(self, *, has_unsettled: bool) -> Request | None:
+        state = self.state
+        if state is State.INITIALIZING:
+            return InitProducerIdRequest(
+                transactional_id=self.transactional_id,
+                transaction_timeout_ms=self._timeout_ms,
+                producer_id=self.producer[0],
+                producer_epoch=self.producer[1],
+            )
+        if state not in _COMPLETING and state is not State.IN_TRANSACTION:
+            return None
+        # In an abort nothing is left here but what the coordinator may have heard of: only if it has is there an end.
+        if self._wanted or self._adding:
+            return self._add_partitions()
+        if self._offsets:
+            return self._add_group() if not self._offsets[0].is_added else self._store_offsets()
+        if state is State.IN_TRANSACTION or has_unsettled:
+            return None
+        if self._must_be_ended():
+            return EndTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=self.producer[0],
+                producer_epoch=self.producer[1],
+                committed=state is State.COMMITTING_TRANSACTION,
+            )
+        self._ended()
+        return self._next_request(has_unsettled=has_unsettled) if self._is_initializing() else None
+
+    def _must_be_ended(self) -> bool:
+        # A coordinator that does not know the producer would only say so.
+        return self._is_started and getattr(self.error, "code", None) not in _ID_UNKNOWN
+
+    def _is_initializing(self) -> bool:
+        return self.state is State.INITIALIZING
+
+    def _add_partitions(self) -> AddPartitionsToTxnRequest:
+        topics: dict[str, list[int]] = {}
+        for partition in sorted(self._wanted | self._adding):
+            topics.setdefault(partition.topic, []).append(partition.partition)
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer[0],
+            v3_and_below_producer_epoch=self.producer[1],
+            v3_and_below_topics=[
+                AddPartitionsToTxnTopic(name=name, partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+
+    def _add_group(self) -> AddOffsetsToTxnRequest:
+        return AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            group_id=self._offsets[0].group.group_id,
+        )
+
+    def _store_offsets(self) -> TxnOffsetCommitRequest:
+        item = self._offsets[0]
+        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for partition, offset in item.left.items():
+            row = TxnOffsetCommitRequestPartition(
+                partition_index=partition.partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=NO_EPOCH if offset.leader_epoch is None else offset.leader_epoch,
+                committed_metadata=offset.metadata,
+            )
+            topics.setdefault(partition.topic, []).append(row)
+        return TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=item.group.group_id,
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            generation_id=item.group.generation_id,
+            member_id=item.group.member_id,
+            group_instance_id=item.group.group_instance_id,
+            topics=[TxnOffsetCommitRequestTopic(name=name, partitions=rows) for name, rows in topics.items()],
+        )
+
+    def _coordinated_by(self, request: Request) -> tuple[int, str]:
+        if isinstance(request, FindCoordinatorRequest):
+            keys = request.coordinator_keys or [request.key]
+            return request.key_type, keys[0]
+        if isinstance(request, TxnOffsetCommitRequest):
+            return _GROUP, request.group_id
+        return _TRANSACTION, self.transactional_id
+
+    # -- moving -------------------------------------------------------------------------------------------
+
+    def _called(self, operation: str, to: State) -> Outcome:
+        """A call that changes the state and waits; one that timed out is continued by the same call."""
+        if self._call is not None and not self._call.taken:
+            if self._call.operation != operation:
+                self._raise_if_unfinished(operation)
+            return self._call
+        if self.state is not State.ABORTABLE_ERROR or to is not State.ABORTING_TRANSACTION:
+            self._raise_error()
+        self._move(to)
+        if to is State.ABORTING_TRANSACTION:
+            self._wanted.clear()
+            self._drop_offsets(TransactionAbortedError(), keep_asked=True)
+        self._call = Outcome(operation)
+        return self._call
+
+    def _move(self, to: State) -> None:
+        if self.state not in _SOURCES[to]:
+            raise IllegalStateError(
+                f"TransactionalId {self.transactional_id}: Invalid transition attempted from state "
+                f"{self.state.value} to state {to.value}"
+            )
+        self.state = to
+
+    def _raise_if_unfinished(self, operation: str) -> None:
+        call = self._call
+        if call is None:
+            return
+        if not call.taken:
+            raise IllegalStateError(
+                f"Cannot attempt operation `{operation}` because the previous call to `{call.operation}` "
+                "timed out and must be retried"
+            )
+        self._call = None
+
+    def _raise_error(self) -> None:
+        if self.state not in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
+            return
+        who = (
+            f"Producer with transactionalId '{self.transactional_id}' and "
+            f"(producerId={self.producer[0]}, epoch={self.producer[1]})"
+        )
+        code = getattr(self.error, "code", None)
+        if code is ErrorCode.PRODUCER_FENCED:
+            raise ProducerFencedError(
+                f"{who} has been fenced by another producer with the same transactionalId"
+            )
+        if code is ErrorCode.INVALID_PRODUCER_EPOCH:
+            raise ApiError(code, f"{who} attempted to produce with an old epoch")
+        raise TransactionError(
+            f"Cannot execute transactional method because we are in an error state: {self.error}",
+            is_abortable=self.state is State.ABORTABLE_ERROR,
+        ) from self.error
+
+    def _again(self, trouble: str, now_ms: int, backoff_ms: int = 0) -> None:
+        least_ms, most_ms = self._backoff_ms
+        grown_ms = min(least_ms * 2 ** min(self._failures, 16), most_ms) * self._jitter()
+        self._failures += 1
+        self.trouble = trouble
+        self.not_before_ms = now_ms + (backoff_ms or int(grown_ms))
+
+    def _abortable(self, error: Exception) -> None:
+        if self.state is State.ABORTING_TRANSACTION:
+            _log.debug("skipping an error of a transaction that is being aborted: %s", error)
+            return
+        if self.state not in _CAN_BE_ABORTED:
+            return
+        _log.info("the transaction of %s has to be aborted: %s", self.transactional_id, error)
+        self.state = State.ABORTABLE_ERROR
+        self.error = error
+        self._wanted.clear()
+        self._drop_offsets(error, keep_asked=True)
+        if self._call is not None:
+            self._call.settle(error)
+
+    def _fatal(self, error: Exception) -> None:
+        _log.info("the producer of %s cannot go on: %s", self.transactional_id, error)
+        self.state = State.FATAL_ERROR
+        self.error = error
+        self._wanted.clear()
+        self._adding.clear()
+        self._drop_offsets(error, keep_asked=False)
+        if self._call is not None:
+            self._call.settle(error)
+
+    def _drop_offsets(self, error: Exception, *, keep_asked: bool) -> None:
+        """Forget offsets that are not stored; a group that the coordinator may have added is to be asked for again."""
+        for item in self._offsets:
+            item.outcome.settle(error)
+        kept = [each for each in self._offsets if keep_asked and each.was_asked and not each.is_added]
+        self._offsets = deque(kept)
+
+    def _ended(self) -> None:
+        self._is_started = False
+        self._wanted.clear()
+        self._adding.clear()
+        self._added.clear()
+        self._offsets.clear()
+        self.error = None
+        if self._bump_wanted or self.producer == _NO_PRODUCER:
+            self.state = State.INITIALIZING  # the call ends with the new epoch
+        else:
+            self._ready()
+
+    def _ready(self) -> None:
+        self.state = State.READY
+        self.error = None
+        if self._call is not None:
+            self._call.settle()
+
+
+def _speaks_for_all(code: ErrorCode) -> bool:
+    """Whether an error of one partition is one of the whole request."""
+    return (
+        code.retriable
+        or code in _FENCED
+        or code in _FATAL
+        or code in _ID_UNKNOWN
+        or code is ErrorCode.TRANSACTION_ABORTABLE
+    )
+
+
+def _not_authorized_for_group(group: str) -> ApiError:
+    return ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED, f"Not authorized to access group: {group}")
