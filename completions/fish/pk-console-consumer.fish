@@ -3,6 +3,8 @@ complete -c pk-console-consumer -f
 complete -c pk-console-consumer -l version -d 'Print the version of Kafka that this is compatible with.'
 complete -c pk-console-consumer -l debug -d 'Show the traceback of a failure.'
 complete -c pk-console-consumer -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-console-consumer -l profile -x -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-console-consumer -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-console-consumer -l topic -x -d 'The topic to read.'
 complete -c pk-console-consumer -l include -l whitelist -x -d 'Read all topics that match.'
 complete -c pk-console-consumer -l partition -x -d 'Read only this partition.'

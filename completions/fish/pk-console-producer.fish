@@ -3,6 +3,8 @@ complete -c pk-console-producer -f
 complete -c pk-console-producer -l version -d 'Print the version of Kafka that this is compatible with.'
 complete -c pk-console-producer -l debug -d 'Show the traceback of a failure.'
 complete -c pk-console-producer -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-console-producer -l profile -x -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-console-producer -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-console-producer -l topic -x -d 'Where the records go.'
 complete -c pk-console-producer -l command-config -l producer.config -r -F -d 'Properties file.'
 complete -c pk-console-producer -l command-property -l producer-property -x -d 'Wins over the file.'

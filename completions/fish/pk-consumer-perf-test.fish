@@ -3,6 +3,8 @@ complete -c pk-consumer-perf-test -f
 complete -c pk-consumer-perf-test -l version -d 'Print the version of Kafka that this is compatible with.'
 complete -c pk-consumer-perf-test -l debug -d 'Show the traceback of a failure.'
 complete -c pk-consumer-perf-test -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-consumer-perf-test -l profile -x -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-consumer-perf-test -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-consumer-perf-test -l topic -x -d 'The topic to read.'
 complete -c pk-consumer-perf-test -l messages -x -d 'How many to read.'
 complete -c pk-consumer-perf-test -l group -x -d 'Join this group, and tell the time that takes.'

@@ -2,6 +2,8 @@
 complete -c pk-e2e-latency -l version -d 'Print the version of Kafka that this is compatible with.'
 complete -c pk-e2e-latency -l debug -d 'Show the traceback of a failure.'
 complete -c pk-e2e-latency -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-e2e-latency -l profile -x -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-e2e-latency -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-e2e-latency -l topic -x -d 'Where the records go; made with one partition if it is not there.'
 complete -c pk-e2e-latency -l num-records -x -d 'How many to send, one after the other.'
 complete -c pk-e2e-latency -l producer-acks -x -d 'How many replicas acknowledge (1).'

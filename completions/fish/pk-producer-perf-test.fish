@@ -10,6 +10,8 @@ complete -c pk-producer-perf-test -l payload-file -r -F -d 'Take random lines of
 complete -c pk-producer-perf-test -l payload-delimiter -x -d 'What ends a payload in the file (\\n).'
 complete -c pk-producer-perf-test -l payload-monotonic -d 'Send counting numbers.'
 complete -c pk-producer-perf-test -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-producer-perf-test -l profile -x -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-producer-perf-test -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-producer-perf-test -l producer-props -l command-property -x -d 'Keys of the producer.'
 complete -c pk-producer-perf-test -l command-config -l producer.config -r -F -d 'Properties file.'
 complete -c pk-producer-perf-test -l print-metrics -d 'Print the producer\'s metrics at the end.'

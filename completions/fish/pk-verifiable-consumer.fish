@@ -5,6 +5,8 @@ complete -c pk-verifiable-consumer -l debug -d 'Show the traceback of a failure.
 complete -c pk-verifiable-consumer -l topic -x -d 'What to read.'
 complete -c pk-verifiable-consumer -l group-id -x -d 'The group to join.'
 complete -c pk-verifiable-consumer -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-verifiable-consumer -l profile -x -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-verifiable-consumer -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-verifiable-consumer -l group-protocol -x -d 'Only classic.'
 complete -c pk-verifiable-consumer -l group-remote-assignor -x -d 'Of the other protocol; not supported.'
 complete -c pk-verifiable-consumer -l group-instance-id -x -d 'Be a static member.'

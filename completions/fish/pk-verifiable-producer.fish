@@ -4,6 +4,8 @@ complete -c pk-verifiable-producer -l version -d 'Print the version of Kafka tha
 complete -c pk-verifiable-producer -l debug -d 'Show the traceback of a failure.'
 complete -c pk-verifiable-producer -l topic -x -d 'Where the records go.'
 complete -c pk-verifiable-producer -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-verifiable-producer -l profile -x -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-verifiable-producer -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-verifiable-producer -l max-messages -x -d 'How many; -1 until ended from outside.'
 complete -c pk-verifiable-producer -l throughput -x -d 'At most so many a second, about.'
 complete -c pk-verifiable-producer -l acks -x -a '0 1 -1' -d 'How many replicas acknowledge (-1: all).'

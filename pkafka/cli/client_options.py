@@ -1,15 +1,16 @@
 """What the tools share that run a producer or a consumer: flags, and the signals that end a consumer."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from pkafka.cli.options import parse_assignments
+from pkafka.cli.options import parse_assignments, settle
 
 if TYPE_CHECKING:
+    from pkafka.clients.config import ConsumerConfig, ProducerConfig
     from pkafka.clients.consumer import Consumer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,6 +47,28 @@ def plugin_properties(file: object, pairs: object) -> dict[str, str]:
 
     assert isinstance(pairs, tuple)
     return {**(load_properties(str(file)) if file else {}), **parse_assignments(pairs, option="--property")}
+
+
+def settle_consumer(properties: Mapping[str, object]) -> None:
+    """:func:`pkafka.cli.options.settle` of a consumer's settings."""
+    settle(properties, _consumer_config)
+
+
+def settle_producer(properties: Mapping[str, object]) -> None:
+    """:func:`pkafka.cli.options.settle` of a producer's settings."""
+    settle(properties, _producer_config)
+
+
+def _consumer_config() -> "type[ConsumerConfig]":
+    from pkafka.clients.config import ConsumerConfig
+
+    return ConsumerConfig
+
+
+def _producer_config() -> "type[ProducerConfig]":
+    from pkafka.clients.config import ProducerConfig
+
+    return ProducerConfig
 
 
 class ConsumerStop:

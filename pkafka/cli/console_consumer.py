@@ -4,12 +4,10 @@ Without a group the partitions of ``--topic`` are assigned; Kafka's tool joins a
 the coordinator and is left behind. Topics of ``--include`` come and go, so such a group is joined for them here too.
 """
 
-import base64
 import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
@@ -20,6 +18,7 @@ from pkafka.cli.client_options import (
     config_option,
     plugin_properties,
     property_option,
+    settle_consumer,
 )
 from pkafka.cli.options import (
     CommandError,
@@ -167,6 +166,8 @@ def _moment_ms(text: str) -> int:
         return time.time_ns() // 1_000_000 - parse_duration_ms(text[1:])
     if text.isdecimal():
         return int(text)
+    from datetime import UTC, datetime
+
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -208,6 +209,7 @@ def _consumer_properties(flags: Mapping[str, object]) -> dict[str, object]:
     values.setdefault("client.id", "console-consumer")
     values.setdefault("default.api.timeout.ms", _CONNECT_MS)
     _choose_group(values, flags)
+    settle_consumer(values)
     return values
 
 
@@ -271,10 +273,6 @@ class _Printer:
 
     def show(self, chunk: "Chunk", records_max: int | None) -> None:
         """Print the records of a chunk, at most so many."""
-        from pkafka.clients.serialization import SerializationError
-        from pkafka.tools.console import ShownRecord
-        from pkafka.tools.console_plugins import PluginError
-
         self.position = (chunk.partition, chunk.offsets[0])
         if records_max is not None and records_max < len(chunk):
             chunk = chunk.part(0, records_max)
@@ -287,6 +285,10 @@ class _Printer:
             output.raw(b"".join([(null if value is None else value) + end for value in chunk.values]))
             self.count += len(chunk)
             return
+        from pkafka.clients.serialization import SerializationError
+        from pkafka.tools.console import ShownRecord
+        from pkafka.tools.console_plugins import PluginError
+
         for offset, timestamp, key, value, headers in chunk.rows():
             shown = ShownRecord(
                 chunk.partition.partition, offset, timestamp, chunk.timestamp_type, key, value, headers
@@ -388,6 +390,8 @@ def _json_bytes(data: bytes | None) -> object:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
+        import base64
+
         return {"base64": base64.b64encode(data).decode()}
 
 

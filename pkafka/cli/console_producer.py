@@ -15,6 +15,7 @@ from pkafka.cli.client_options import (
     config_option,
     plugin_properties,
     property_option,
+    settle_producer,
 )
 from pkafka.cli.options import (
     CommandError,
@@ -217,6 +218,7 @@ def _producer_properties(flags: Mapping[str, object]) -> dict[str, object]:
         values["batch.size"] = batch
     values.setdefault("batch.size", _BATCH_BYTES)
     values.setdefault("client.id", "console-producer")
+    settle_producer(values)
     return values
 
 

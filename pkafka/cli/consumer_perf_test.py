@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import broker_list_option, config_option
+from pkafka.cli.client_options import broker_list_option, config_option, settle_consumer
 from pkafka.cli.options import (
     CommandError,
     bootstrap_option,
@@ -135,6 +135,7 @@ def _properties(flags: Mapping[str, object]) -> dict[str, object]:
     values["key.deserializer"] = values["value.deserializer"] = None
     values.setdefault("client.id", "perf-consumer-client")
     values.setdefault("allow.auto.create.topics", "false")  # there would be nothing to measure
+    settle_consumer(values)
     return values
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from pkafka.cli.client_options import settle_consumer
 from pkafka.cli.options import (
     bootstrap_option,
     client_properties,
@@ -56,6 +57,7 @@ def main(words: tuple[str, ...], **flags: object) -> None:
     asked = _asked(words, flags)
     common = client_properties(asked.file, asked.servers)
     require_brokers(common)
+    settle_consumer(common)
     form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
     from pkafka.clients.consumer import Consumer
     from pkafka.clients.producer import Producer

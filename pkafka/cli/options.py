@@ -19,16 +19,18 @@ from pkafka.cli.output import OutputFormat, View, show
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 
 if TYPE_CHECKING:
+    from pkafka.cli.client_settings import Settings
     from pkafka.clients.admin import Admin
+    from pkafka.clients.config import ClientConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-bootstrap_option: Final = click.option(
-    "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with."
-)
 TIMEOUT_MS: Final = 10_000
 HELP_FLAGS: Final = ["--help", "-h"]
 _FORMS: Final = tuple(form for form in OutputFormat if form is not OutputFormat.PROMETHEUS)
+_PROFILE: Final = f"{__name__}.profile"
+_SHOW_CONFIG: Final = f"{__name__}.show_config"
+_OUTPUT: Final = f"{__name__}.output"
 _OUTPUT_HELP: Final = "Format of the answer; default: Kafka's text in a pipe, a table on a terminal."
 _VERSION_HELP: Final = "Print the version of Kafka that this is compatible with."
 _AUTHORIZATION: Final = frozenset(
@@ -246,18 +248,18 @@ class Common(NamedTuple):
     output: OutputFormat | None
     timeout_ms: int
 
-    def properties(self) -> dict[str, object]:
-        """The client's configuration: flag over environment over file over default (KIP-1137).
+    def properties(self) -> "Settings":
+        """The client's configuration: flag over environment over file over profile over default (KIP-1137).
 
         Raises:
-            ConfigError: the file cannot be read.
+            ConfigError: a file cannot be read.
             click.UsageError: nobody names a broker.
         """
         values = client_properties(self.command_config, self.bootstrap_server)
         require_brokers(values)
         return values
 
-    def admin_properties(self) -> dict[str, object]:
+    def admin_properties(self) -> "Settings":
         """As :meth:`properties`, with every time-out of the client within ``--timeout``."""
         values = self.properties()
         values.setdefault("client.id", "pkafka-admin")
@@ -270,9 +272,11 @@ class Common(NamedTuple):
     @contextmanager
     def admin(self) -> "Iterator[Admin]":
         """An admin client for the length of a ``with`` block; gives up at once where no broker listens."""
+        properties = self.admin_properties()
+        settle(properties, _client_config)
         from pkafka.clients.admin import Admin
 
-        with Admin(self.admin_properties(), fail_fast=True) as admin:
+        with Admin(properties, fail_fast=True) as admin:
             yield admin
 
     def show(self, view: View) -> None:
@@ -329,6 +333,31 @@ def _connection(function: F, output: Callable[[F], F]) -> F:
     )
 
 
+def bootstrap_option(function: F) -> F:
+    """Add what says which cluster is meant: ``--bootstrap-server`` and ``--profile``; and ``--show-config``."""
+
+    def keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
+        context.meta[f"{__name__}.{parameter.name}"] = value
+
+    return click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")(
+        click.option(
+            "--profile",
+            metavar="NAME",
+            expose_value=False,
+            callback=keep,
+            help="Settings by name, of .pkafka.toml.",
+        )(
+            click.option(
+                "--show-config",
+                is_flag=True,
+                expose_value=False,
+                callback=keep,
+                help="Show the client's settings and where they come from; do nothing.",
+            )(function)
+        )
+    )
+
+
 def output_option(function: F) -> F:
     """Add ``--output`` of a command that shows tables."""
     return _output_option(_FORMS, _OUTPUT_HELP)(function)
@@ -346,7 +375,13 @@ def stream_output_option(function: F) -> F:
 
 
 def _output_option(forms: Iterable[OutputFormat], text: str) -> Callable[[F], F]:
-    return click.option("--output", type=click.Choice([form.value for form in forms]), help=text)
+    def keep(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+        context.meta[_OUTPUT] = value
+        return value
+
+    return click.option(
+        "--output", type=click.Choice([form.value for form in forms]), callback=keep, help=text
+    )
 
 
 def version_option(function: F) -> F:
@@ -364,10 +399,8 @@ def timeout_option(function: F) -> F:
     )(function)
 
 
-def client_properties(
-    file: object, servers: object, pairs: object = (), *, option: str = ""
-) -> dict[str, object]:
-    """A client's configuration: flag over properties over environment over file (KIP-1137).
+def client_properties(file: object, servers: object, pairs: object = (), *, option: str = "") -> "Settings":
+    """A client's configuration: flag over properties over environment over file over profile (KIP-1137).
 
     Args:
         file: the path of a properties file, or None.
@@ -375,22 +408,43 @@ def client_properties(
         pairs: ``key=value`` of the repeated flag ``option``.
 
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: a file cannot be read, or the profile that is asked for is in none.
         click.UsageError: a pair has no ``=``.
     """
-    values: dict[str, object] = {}
-    if file is not None:
-        from pkafka.clients.properties import load_properties
+    from pkafka.cli.client_settings import client_settings
 
-        values.update(load_properties(str(file)))
-    environment = os.environ.get("PK_BOOTSTRAP_SERVER")
-    if environment:
-        values["bootstrap.servers"] = environment
     assert isinstance(pairs, tuple)
-    values.update(parse_assignments(pairs, option=option))
-    if servers:
-        values["bootstrap.servers"] = servers
-    return values
+    return client_settings(
+        profile=_asked().get(_PROFILE),
+        file=None if file is None else str(file),
+        pairs=parse_assignments(pairs, option=option),
+        pairs_option=option,
+        servers=None if servers is None else str(servers),
+    )
+
+
+def settle(properties: "Mapping[str, object]", kind: "Callable[[], type[ClientConfig]]") -> None:
+    """The settings of a command's client are complete: with ``--show-config`` show them, and do nothing else.
+
+    Args:
+        kind: brings the class of its configuration, which is imported only then.
+
+    Raises:
+        ConfigError: a value is wrong.
+    """
+    asked = _asked()
+    if asked.get(_SHOW_CONFIG):
+        from pkafka.cli.client_settings import show_settings
+
+        form = asked.get(_OUTPUT)
+        show_settings(properties, kind(), OutputFormat(form) if form else None)
+        raise click.exceptions.Exit(ExitStatus.OK)
+
+
+def _asked() -> dict[str, Any]:
+    """What flags said that no command looks at itself."""
+    context = click.get_current_context(silent=True)
+    return {} if context is None else context.meta
 
 
 def require_brokers(properties: Mapping[str, object]) -> None:
@@ -500,6 +554,12 @@ def _debug(function: F) -> F:
     return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")(
         function
     )
+
+
+def _client_config() -> "type[ClientConfig]":
+    from pkafka.clients.config import ClientConfig
+
+    return ClientConfig
 
 
 def _asked_format(args: Sequence[str]) -> OutputFormat | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import config_option
+from pkafka.cli.client_options import config_option, settle_producer
 from pkafka.cli.metrics_text import metric_lines
 from pkafka.cli.options import CommandError, bootstrap_option, client_properties, command, text_output_option
 from pkafka.cli.output import OutputFormat, View, line, show
@@ -103,6 +103,7 @@ def _properties(flags: Mapping[str, object]) -> dict[str, object]:
     if not values:
         raise click.UsageError("Either --producer-props or --producer.config must be specified.")
     values.setdefault("client.id", "perf-producer-client")
+    settle_producer(values)
     return values
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import ConsumerStop, broker_list_option, config_option
+from pkafka.cli.client_options import ConsumerStop, broker_list_option, config_option, settle_consumer
 from pkafka.cli.exit_status import ExitStatus, effective
 from pkafka.cli.options import CommandError, bootstrap_option, client_properties, command, require_brokers
 
@@ -76,4 +76,5 @@ def _properties(flags: Mapping[str, object]) -> dict[str, object]:
     values["partition.assignment.strategy"] = flags["assignment_strategy"]
     if flags["group_instance_id"]:
         values["group.instance.id"] = flags["group_instance_id"]
+    settle_consumer(values)
     return values

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import broker_list_option, config_option
+from pkafka.cli.client_options import broker_list_option, config_option, settle_producer
 from pkafka.cli.exit_status import ExitStatus, effective
 from pkafka.cli.options import bootstrap_option, client_properties, command, require_brokers
 
@@ -101,4 +101,5 @@ def _properties(flags: Mapping[str, object]) -> dict[str, object]:
         }
     )
     require_brokers(values)
+    settle_producer(values)
     return values

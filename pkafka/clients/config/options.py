@@ -50,6 +50,11 @@ class Options:
             raise TypeError(f"{type(self).__name__} has no option {', '.join(sorted(unknown))}")
         vars(self).update(values)
 
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Every key with its default."""
+        return {name.replace("_", "."): each.default for name, each in cls._options.items()}
+
     def but(self, **values: object) -> Self:
         """A copy with other values."""
         return type(self)(**{**vars(self), **values})
@@ -86,7 +91,12 @@ def parse(key: str, value: object, kind: object, option: Option) -> object:
     return parsed
 
 
-def _parse_int(key: str, value: object) -> int:
+def parse_int(key: str, value: object) -> int:
+    """A whole number.
+
+    Raises:
+        ConfigError: it is none.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     try:
@@ -125,7 +135,7 @@ def _as_it_is(_key: str, value: object) -> object:
 
 _PARSERS: dict[object, Callable[[str, object], object]] = {
     object: _as_it_is,  # a class, its name, an object or a list of them: clients.plugins knows what to make of it
-    int: _parse_int,
+    int: parse_int,
     bool: _parse_bool,
     str: _parse_str,
     str | None: _parse_optional_str,
