@@ -398,7 +398,7 @@ def _create(admin: "Admin", common: Common, flags: Flags) -> None:
         None if assignment is None else dict(enumerate(assignment)),
         parse_assignments(flags.config, option="--config"),
     )
-    outcome = admin.create_topics([topic], validate_only=flags.dry_run)[name]
+    outcome = admin.create_topics([topic], validate_only=flags.dry_run, retry_on_quota_violation=False)[name]
     created = not isinstance(outcome, ApiError)
     if isinstance(outcome, ApiError):
         if not (flags.if_not_exists and outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -431,7 +431,12 @@ def _alter(admin: "Admin", common: Common, flags: Flags) -> None:
             assignments[name] = wanted[len(topic.partitions) :]
     counts = dict.fromkeys(names, count)
     outcomes = (
-        admin.create_partitions(counts, assignments=assignments, validate_only=flags.dry_run)
+        admin.create_partitions(
+            counts,
+            assignments=assignments,
+            validate_only=flags.dry_run,
+            retry_on_quota_violation=False,
+        )
         if counts
         else {}
     )
@@ -447,7 +452,7 @@ def _delete(admin: "Admin", common: Common, flags: Flags) -> None:
     if flags.dry_run:
         lines = [f"Would delete topic {name}." for name in names]
     elif names:
-        _raise_first(admin.delete_topics(names).values())
+        _raise_first(admin.delete_topics(names, retry_on_quota_violation=False).values())
     rows = [{"name": name, "deleted": not flags.dry_run} for name in names]
     _show_change(common, lines, rows, dry_run=flags.dry_run)
 

@@ -13,6 +13,7 @@ from pkafka.clients.consumer import Consumer
 from pkafka.clients.metrics import MetricName
 from pkafka.clients.producer import Producer
 from pkafka.clients.throttling import is_kept
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
@@ -90,18 +91,24 @@ def described(client: str, names: Iterable[MetricName]) -> set[str]:
     }
 
 
+def limit(java_tool: JavaTool, kafka: System, client_id: str, **quotas: int) -> None:
+    """Give a client of Kafka quotas."""
+    done = java_tool(
+        "kafka.admin.ConfigCommand",
+        *("--bootstrap-server", kafka.bootstrap, "--alter", "--entity-type", "clients"),
+        *("--entity-name", client_id, "--add-config"),
+        ",".join(f"{key}={value}" for key, value in quotas.items()),
+    )
+    assert done.returncode == 0, done
+
+
 def test_a_consumer_keeps_to_its_quota_without_losing_its_connection(
     java_tool: JavaTool, kafka: System | None, topic: str
 ) -> None:
     if kafka is None:
         pytest.skip("Apache Kafka is left out by PKAFKA_INTEROP_SYSTEMS")
     quota, size = 50_000, 100_000
-    done = java_tool(
-        "kafka.admin.ConfigCommand",
-        *("--bootstrap-server", kafka.bootstrap, "--alter", "--add-config", f"consumer_byte_rate={quota}"),
-        *("--entity-type", "clients", "--entity-name", topic),
-    )
-    assert done.returncode == 0, done
+    limit(java_tool, kafka, topic, consumer_byte_rate=quota)
     with Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
         # What a quota allows in ten windows of a second comes at once, the rest when its time has come.
         for _ in range(7):
@@ -129,3 +136,24 @@ def test_a_consumer_keeps_to_its_quota_without_losing_its_connection(
         assert took_s > 1, "the last record had to wait"
         assert metrics["connection-creation-total"] == 1
         assert metrics["connection-close-total"] == 0
+
+
+def test_topics_beyond_a_quota_are_made_when_their_time_has_come(
+    java_tool: JavaTool, kafka: System | None, topic: str
+) -> None:
+    if kafka is None:
+        pytest.skip("Apache Kafka is left out by PKAFKA_INTEROP_SYSTEMS")
+    limit(java_tool, kafka, topic, controller_mutation_rate=2)
+    with Admin({"bootstrap.servers": kafka.bootstrap, "client.id": topic}) as admin:
+        # A quota saves up ten windows of a second; the last topic that it allows may go beyond.
+        names = [f"{topic}-{each}" for each in range(4)]
+        large = admin.create_topics(
+            [NewTopic(name, 25, 1) for name in names[:2]], retry_on_quota_violation=False
+        )
+        # Kafka takes the topics of a request in an order of its own.
+        (refused,) = (outcome for outcome in large.values() if isinstance(outcome, ApiError))
+        assert refused.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        begun_s = time.monotonic()
+        small = admin.create_topics([NewTopic(names[2], 5, 1), NewTopic(names[3], 1, 1)])
+        assert not any(isinstance(outcome, Exception) for outcome in small.values())
+        assert time.monotonic() - begun_s > 1

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from pkafka.clients.admin.quotas import until_allowed
 from pkafka.clients.admin.results import (
     CreatedTopic,
     NewTopic,
@@ -66,13 +67,31 @@ class TopicsAdmin:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id_text(topic_id)}")
 
     def create_topics(
-        self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: int | None = None
+        self,
+        topics: Iterable[NewTopic],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+        retry_on_quota_violation: bool = True,
     ) -> dict[str, Outcome[CreatedTopic]]:
         """Create topics, or only check whether that would work.
 
         Args:
             timeout_ms: how long the brokers may take until the topics are complete.
+            retry_on_quota_violation: ask again for what a quota of changes refuses, when its time has come (KIP-599).
         """
+        wanted = {topic.name: topic for topic in topics}
+
+        def ask(names: list[str], left_ms: int | None) -> dict[str, Outcome[CreatedTopic]]:
+            return self._create([wanted[name] for name in names], validate_only, left_ms)
+
+        if not retry_on_quota_violation:
+            return ask(list(wanted), timeout_ms)
+        return until_allowed(self.cluster, ask, wanted, timeout_ms)
+
+    def _create(
+        self, topics: Iterable[NewTopic], validate_only: bool, timeout_ms: int | None
+    ) -> dict[str, Outcome[CreatedTopic]]:
         from pkafka.protocol.messages import create_topics as wire
 
         request = wire.CreateTopicsRequest()
@@ -98,16 +117,27 @@ class TopicsAdmin:
         }
 
     def delete_topics(
-        self, names: Iterable[str], *, timeout_ms: int | None = None
+        self,
+        names: Iterable[str],
+        *,
+        timeout_ms: int | None = None,
+        retry_on_quota_violation: bool = True,
     ) -> dict[str, Outcome[None]]:
-        """Delete topics with all their records."""
+        """Delete topics with all their records.
+
+        Args:
+            retry_on_quota_violation: as in :meth:`create_topics`.
+        """
+        if not retry_on_quota_violation:
+            return self._delete(list(names), timeout_ms)
+        return until_allowed(self.cluster, self._delete, names, timeout_ms)
+
+    def _delete(self, names: list[str], timeout_ms: int | None) -> dict[str, Outcome[None]]:
         from pkafka.protocol.messages import delete_topics as wire
 
-        wanted = list(names)
         request = wire.DeleteTopicsRequest()
         request.timeout_ms = self._timeout_ms(timeout_ms)
-
-        request.topic_names = wanted
+        request.topic_names = names
         response = self.cluster.request(
             request,
             wire.DeleteTopicsResponse,
@@ -122,13 +152,25 @@ class TopicsAdmin:
         }
 
     def delete_topic_ids(
-        self, topic_ids: Iterable[TopicId], *, timeout_ms: int | None = None
+        self,
+        topic_ids: Iterable[TopicId],
+        *,
+        timeout_ms: int | None = None,
+        retry_on_quota_violation: bool = True,
     ) -> dict[TopicId, Outcome[None]]:
         """Delete topics by id: of several that had the same name one after the other, the one that is meant (KIP-516).
+
+        Args:
+            retry_on_quota_violation: as in :meth:`create_topics`.
 
         Raises:
             UnsupportedApiError: the broker is older than Kafka 2.8.
         """
+        if not retry_on_quota_violation:
+            return self._delete_ids(list(topic_ids), timeout_ms)
+        return until_allowed(self.cluster, self._delete_ids, topic_ids, timeout_ms)
+
+    def _delete_ids(self, topic_ids: list[TopicId], timeout_ms: int | None) -> dict[TopicId, Outcome[None]]:
         from pkafka.protocol.messages import delete_topics as wire
 
         request = wire.DeleteTopicsRequest()
@@ -153,13 +195,30 @@ class TopicsAdmin:
         assignments: Mapping[str, list[tuple[int, ...]]] | None = None,
         validate_only: bool = False,
         timeout_ms: int | None = None,
+        retry_on_quota_violation: bool = True,
     ) -> dict[str, Outcome[None]]:
         """Grow topics.
 
         Args:
             counts: topic to its new total number of partitions.
             assignments: topic to the brokers of each added partition, the leader first.
+            retry_on_quota_violation: as in :meth:`create_topics`.
         """
+
+        def ask(names: list[str], left_ms: int | None) -> dict[str, Outcome[None]]:
+            return self._grow({name: counts[name] for name in names}, assignments, validate_only, left_ms)
+
+        if not retry_on_quota_violation:
+            return ask(list(counts), timeout_ms)
+        return until_allowed(self.cluster, ask, counts, timeout_ms)
+
+    def _grow(
+        self,
+        counts: Mapping[str, int],
+        assignments: Mapping[str, list[tuple[int, ...]]] | None,
+        validate_only: bool,
+        timeout_ms: int | None,
+    ) -> dict[str, Outcome[None]]:
         from pkafka.protocol.messages import create_partitions as wire
 
         request = wire.CreatePartitionsRequest()

@@ -7,13 +7,21 @@ from contextlib import contextmanager
 
 import pytest
 
+from pkafka.clients.admin import Admin
+from pkafka.clients.admin.results import NewTopic
 from pkafka.clients.cluster import Cluster
 from pkafka.clients.config import ClientConfig
 from pkafka.clients.connection import Address
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.errors import ClientTimeoutError
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from pkafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from pkafka.protocol.schema import Message
@@ -24,26 +32,26 @@ THROTTLE_MS = 300
 
 
 class Throttling:
-    """Answers of one kind of request, the first of which throttle the client; and when the requests came."""
+    """Answers of one kind of request, the first of which throttles the client; and when the requests came."""
 
-    def __init__(self, answer: Message, *, times: int = 1) -> None:
+    def __init__(self, answer: Message) -> None:
         self.came_s: list[float] = []
+        self.throttle_ms = THROTTLE_MS
         self.late_s = 0.0
         self._answer = answer
-        self._times = times
 
     def __call__(self, _message: Message, _version: int) -> Message:
         self.came_s.append(time.monotonic())
-        throttles = len(self.came_s) <= self._times
-        if not throttles:
+        is_first = len(self.came_s) == 1
+        if not is_first:
             threading.Event().wait(self.late_s)
-        self._answer.throttle_time_ms = THROTTLE_MS if throttles else 0  # type: ignore[attr-defined]
+        self._answer.throttle_time_ms = self.throttle_ms if is_first else 0  # type: ignore[attr-defined]
         return self._answer
 
     @property
-    def pause_s(self) -> float:
-        """What lay between the first two requests."""
-        return self.came_s[1] - self.came_s[0]
+    def pause_ms(self) -> float:
+        """What lay between the first two requests; clients reckon with whole milliseconds."""
+        return (self.came_s[1] - self.came_s[0]) * 1_000 + 1
 
 
 @contextmanager
@@ -62,14 +70,15 @@ def test_the_next_request_waits() -> None:
             assert cluster.request(MetadataRequest(), MetadataResponse).cluster_id == "c"
         address = cluster.any_address()
         assert cluster.network.throttle_ms(address) == 0
-    assert answers.pause_s >= THROTTLE_MS / 1000
+    assert answers.pause_ms >= THROTTLE_MS
 
 
 def test_a_broker_that_has_waited_itself_is_not_waited_for() -> None:
     with asking(version_max=5) as (cluster, _, answers):
+        answers.throttle_ms = 20_000
         for _ in range(2):
             cluster.request(MetadataRequest(), MetadataResponse)
-    assert answers.pause_s < THROTTLE_MS / 1000
+    assert answers.pause_ms < answers.throttle_ms
 
 
 def test_the_time_does_not_end_with_the_connection() -> None:
@@ -80,13 +89,14 @@ def test_the_time_does_not_end_with_the_connection() -> None:
         assert not cluster.network.can_send(address, in_flight_max=5)
         cluster.network.disconnect(address)
         cluster.request(MetadataRequest(), MetadataResponse)
-    assert answers.pause_s >= THROTTLE_MS / 1000
+    assert answers.pause_ms >= THROTTLE_MS
     assert broker.connections == 2
 
 
 def test_a_request_has_its_whole_time_once_it_is_sent() -> None:
-    with asking(request_timeout_ms=400) as (cluster, broker, answers):
-        answers.late_s = 0.2
+    with asking(request_timeout_ms=1_500) as (cluster, broker, answers):
+        answers.throttle_ms = 800
+        answers.late_s = 1.0
         for _ in range(2):
             cluster.request(MetadataRequest(), MetadataResponse)
     assert len(answers.came_s) == 2
@@ -94,7 +104,8 @@ def test_a_request_has_its_whole_time_once_it_is_sent() -> None:
 
 
 def test_a_request_that_would_wait_too_long_fails_and_costs_no_connection() -> None:
-    with asking(request_timeout_ms=100, retries=0) as (cluster, broker, answers):
+    with asking(request_timeout_ms=500, retries=0) as (cluster, broker, answers):
+        answers.throttle_ms = 20_000
         cluster.request(MetadataRequest(), MetadataResponse)
         with pytest.raises(ClientTimeoutError, match="throttles this client"):
             cluster.request(MetadataRequest(), MetadataResponse)
@@ -104,7 +115,7 @@ def test_a_request_that_would_wait_too_long_fails_and_costs_no_connection() -> N
 
 def test_a_consumer_waits_with_its_fetches_and_counts_how_long() -> None:
     with FakeBroker({"t": 1}) as broker:
-        answers = Throttling(FetchResponse(responses=[]), times=1)
+        answers = Throttling(FetchResponse(responses=[]))
 
         def fetch(message: Message, version: int) -> Message:
             assert isinstance(message, FetchRequest)
@@ -121,4 +132,69 @@ def test_a_consumer_waits_with_its_fetches_and_counts_how_long() -> None:
             assert registry.value("fetch-throttle-time-max", "consumer-fetch-manager-metrics") == THROTTLE_MS
             # Every answer counts, as in Kafka; most of them are not throttled.
             assert 0 < registry.value("fetch-throttle-time-avg") < THROTTLE_MS / 2
-    assert answers.pause_s >= THROTTLE_MS / 1000
+    assert answers.pause_ms >= THROTTLE_MS
+
+
+# -- changes that are too many ------------------------------------------------------------------------------------
+
+
+class Changing:
+    """A controller that lets one topic be created a request, and refuses the others for a time."""
+
+    def __init__(self, throttle_ms: int = 50) -> None:
+        self.asked: list[list[str]] = []
+        self._throttle_ms = throttle_ms
+
+    def __call__(self, message: Message, _version: int) -> Message:
+        assert isinstance(message, CreateTopicsRequest)
+        self.asked.append([topic.name for topic in message.topics])
+        rows = [
+            CreatableTopicResult(
+                name=topic.name, error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED if index else ErrorCode.NONE
+            )
+            for index, topic in enumerate(message.topics)
+        ]
+        is_over = len(rows) > 1
+        return CreateTopicsResponse(topics=rows, throttle_time_ms=self._throttle_ms if is_over else 0)
+
+
+@contextmanager
+def changing(controller: Changing, **keys: object) -> Iterator[Admin]:
+    with FakeBroker() as broker:
+        broker.handlers[ApiKey.CREATE_TOPICS] = controller
+        values = {"bootstrap.servers": broker.bootstrap, "retry.backoff.ms": 5}
+        values.update({key.replace("_", "."): str(value) for key, value in keys.items()})
+        with Admin(values) as admin:
+            yield admin
+
+
+NEW = [NewTopic("a", 1, 1), NewTopic("b", 1, 1), NewTopic("c", 1, 1)]
+
+
+def test_what_a_quota_refuses_is_asked_for_again() -> None:
+    controller = Changing()
+    with changing(controller) as admin:
+        begun_s = time.monotonic()
+        outcomes = admin.create_topics(NEW)
+        assert time.monotonic() - begun_s >= 0.09, "twice the time that the controller wants"
+    assert controller.asked == [["a", "b", "c"], ["b", "c"], ["c"]]
+    assert not any(isinstance(outcome, ApiError) for outcome in outcomes.values())
+
+
+def test_a_quota_may_be_reported_instead() -> None:
+    controller = Changing()
+    with changing(controller) as admin:
+        outcomes = admin.create_topics(NEW, retry_on_quota_violation=False)
+    assert controller.asked == [["a", "b", "c"]]
+    assert {name for name, outcome in outcomes.items() if isinstance(outcome, ApiError)} == {"b", "c"}
+
+
+@pytest.mark.parametrize("request_timeout_ms", [500, 30_000])
+def test_what_a_quota_refuses_for_too_long_stays_refused(request_timeout_ms: int) -> None:
+    controller = Changing(throttle_ms=60_000)
+    with changing(controller, request_timeout_ms=request_timeout_ms, default_api_timeout_ms=1_200) as admin:
+        outcomes = admin.create_topics(NEW)
+    assert controller.asked == [["a", "b", "c"]]
+    refused = outcomes["c"]
+    assert isinstance(refused, ApiError)
+    assert refused.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
