@@ -1,5 +1,8 @@
 """The producer's metrics, under Kafka's names: ``producer-metrics`` and ``producer-topic-metrics`` (OBS-6)."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from pkafka.clients.metrics import Metrics, Sensor, Stat
@@ -96,7 +99,7 @@ class ProducerMetrics:
             )
         )
 
-        self.transaction_times = {
+        self._transaction_calls = {
             step: self._sensor(
                 (
                     f"txn-{step}-time-ns-total",
@@ -106,6 +109,17 @@ class ProducerMetrics:
             )
             for step, call in _TRANSACTION_CALLS.items()
         }
+
+    @contextmanager
+    def transaction_call(self, step: str) -> Iterator[None]:
+        """Count the time of a call about transactions, unless it fails.
+
+        Args:
+            step: ``init``, ``begin``, ``send-offsets``, ``commit`` or ``abort``.
+        """
+        begun_ns = time.perf_counter_ns()
+        yield
+        self._transaction_calls[step].record(time.perf_counter_ns() - begun_ns)
 
     def topic(self, name: str) -> TopicMetrics:
         """The sensors of a topic; of the sender thread alone."""

@@ -6,6 +6,7 @@ import pytest
 
 import pkafka
 from pkafka.clients.metrics import Metric, MetricName, Metrics, Stat
+from pkafka.clients.producer.metrics import ProducerMetrics
 from pkafka.clock import ManualClock
 
 STATS = {
@@ -107,3 +108,15 @@ def test_every_client_says_how_many_metrics_it_has_and_what_it_is() -> None:
     }
     with pytest.raises(ValueError, match="could not convert"):
         metrics.value("version")
+
+
+def test_calls_about_transactions_are_timed_where_they_succeed() -> None:
+    metrics = Metrics(ManualClock())
+    sensors = ProducerMetrics(metrics)
+    with pytest.raises(ZeroDivisionError), sensors.transaction_call("commit"):
+        raise ZeroDivisionError
+    assert metrics.value("txn-commit-time-ns-total") == 0
+    with sensors.transaction_call("commit"):
+        pass
+    assert metrics.value("txn-commit-time-ns-total") > 0
+    assert metrics.value("txn-abort-time-ns-total") == 0
