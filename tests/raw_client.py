@@ -47,7 +47,11 @@ class RawClient:
         self.sock.settimeout(timeout_s)
         if receive_buffer_bytes:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        self.sock.connect((host, int(port)))
+        try:
+            self.sock.connect((host, int(port)))
+        except OSError:
+            self.sock.close()
+            raise
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port: int = self.sock.getsockname()[1]
         self._sent: list[tuple[int, int, int]] = []

@@ -2,31 +2,63 @@
 
 import threading
 import time
+from collections.abc import Callable
+from typing import TypeAlias
 
 from confluent_kafka import KafkaError, Message, Producer
 
 from pkafka.errors import ErrorCode
 from tests.differences import first_difference
-from tests.faults.wire import Wire, read_all, values_of
+from tests.faults.wire import Wire, read_all
 
 RECORDS_PER_BATCH = 20
 VALUE_BYTES = 200
 PACE_S = 0.002
 """Between two sends: the load shall not take the processors from the broker that starts again."""
 
+Pair: TypeAlias = tuple[bytes | None, bytes | None]
+"""A record's key and value."""
+
 
 def value(number: int) -> bytes:
     return b"%08d" % number + b"." * (VALUE_BYTES - 8)
 
 
-class Writer:
-    """Writes 0, 1, 2, ... to one partition, a batch after the other; a batch is sent again until it is acknowledged."""
+def numbered(number: int) -> Pair:
+    return None, value(number)
 
-    def __init__(self, address: str, topic: str, partition: int, *, acks: int) -> None:
+
+class Writer:
+    """Writes 0, 1, 2, ... to one partition, a batch after the other; a batch is sent again until it is acknowledged.
+
+    Args:
+        address: of the broker.
+        topic: what to write to.
+        partition: of the topic.
+        acks: of each request.
+        pair: makes the key and the value of a number.
+        batch_records: of each batch.
+        pace_s: between two batches.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        topic: str,
+        partition: int,
+        *,
+        acks: int = -1,
+        pair: Callable[[int], Pair] = numbered,
+        batch_records: int = RECORDS_PER_BATCH,
+        pace_s: float = PACE_S,
+    ) -> None:
         self._address = address
         self._topic = topic
-        self._partition = partition
+        self.partition = partition
         self._acks = acks
+        self._pair = pair
+        self._batch_records = batch_records
+        self._pace_s = pace_s
         self.acknowledged = 0
         """All records below this number are."""
         self.retries = 0
@@ -44,10 +76,11 @@ class Writer:
                     wire = Wire(self._address, timeout_s=5.0)
                 if producer is None:
                     producer = wire.init_producer()
-                error, _offset = wire.produce(
+                numbers = range(self.acknowledged, self.acknowledged + self._batch_records)
+                error, _offset = wire.produce_pairs(
                     self._topic,
-                    self._partition,
-                    [value(self.acknowledged + number) for number in range(RECORDS_PER_BATCH)],
+                    self.partition,
+                    [self._pair(number) for number in numbers],
                     acks=self._acks,
                     producer=(*producer, self.acknowledged),
                 )
@@ -59,13 +92,13 @@ class Writer:
                 time.sleep(0.02)
                 continue
             if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                self.acknowledged += RECORDS_PER_BATCH
-                time.sleep(PACE_S)
+                self.acknowledged += self._batch_records
+                time.sleep(self._pace_s)
             elif error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 self.retries += 1
                 time.sleep(0.02)
             else:
-                self.failure = f"{self._topic}-{self._partition}: {error.name}"
+                self.failure = f"{self._topic}-{self.partition}: {error.name}"
                 break
         if wire is not None:
             wire.close()
@@ -78,9 +111,11 @@ class Writer:
 
     def check(self) -> None:
         """All that was acknowledged is there, once and in order; behind it at most the batch that was on its way."""
-        found = values_of(read_all(self._address, self._topic, self._partition))
-        assert len(found) - self.acknowledged in (0, RECORDS_PER_BATCH)
-        assert not first_difference(found, [value(number) for number in range(len(found))])
+        found = [
+            (record.key, record.value) for record in read_all(self._address, self._topic, self.partition)
+        ]
+        assert len(found) - self.acknowledged in (0, self._batch_records)
+        assert not first_difference(found, [self._pair(number) for number in range(len(found))])
 
 
 class LibrdkafkaWriter:

@@ -19,6 +19,7 @@ from pkafka.server.partitions import owner_of
 from pkafka.testing import Broker
 from tests.faults.conftest import MakeBroker, MeasuredBroker
 from tests.faults.family import connect_to, family, kill, replaced
+from tests.faults.load import Writer
 from tests.faults.wire import EARLIEST, Wire, eventually
 
 T = TypeVar("T")
@@ -41,7 +42,6 @@ EAGER: dict[str, object] = {
     "log.cleaner.threads": 2,
     "replica.high.watermark.checkpoint.interval.ms": 500,
 }
-CHANGED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 def key_of(number: int) -> bytes:
@@ -52,54 +52,16 @@ def value_of(number: int) -> bytes | None:
     return None if number % 11 == 3 else b"%08d" % number + b"." * (number % 200)
 
 
-class ChangeWriter:
+def change_writer(address: str, partition: int) -> Writer:
     """An idempotent producer of numbered changes to a few keys of one partition."""
-
-    def __init__(self, address: str, partition: int) -> None:
-        self._address = address
-        self.partition = partition
-        self.acknowledged = 0
-        """All changes below this number are."""
-        self.failure = ""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        wire: Wire | None = None
-        producer: tuple[int, int] | None = None
-        while not self._stop.is_set():
-            try:
-                if wire is None:
-                    wire = Wire(self._address, timeout_s=5.0)
-                if producer is None:
-                    producer = wire.init_producer()
-                numbers = range(self.acknowledged, self.acknowledged + BATCH)
-                pairs = [(key_of(number), value_of(number)) for number in numbers]
-                ids = (*producer, self.acknowledged)
-                error, _ = wire.produce_pairs(TOPIC, self.partition, pairs, producer=ids)
-            except OSError:
-                if wire is not None:
-                    wire.close()
-                wire = None
-                time.sleep(0.02)
-                continue
-            if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                self.acknowledged += BATCH
-                time.sleep(PACE_S)
-            elif error in CHANGED:
-                time.sleep(0.02)
-            else:
-                self.failure = f"{TOPIC}-{self.partition}: {error.name}"
-                break
-        if wire is not None:
-            wire.close()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(timeout=20)
-        assert not self._thread.is_alive()
-        assert not self.failure
+    return Writer(
+        address,
+        TOPIC,
+        partition,
+        pair=lambda number: (key_of(number), value_of(number)),
+        batch_records=BATCH,
+        pace_s=PACE_S,
+    )
 
 
 def read_from_start(wire: Wire, partitions: Sequence[int]) -> dict[int, list[Record]]:
@@ -148,7 +110,7 @@ def check(records: list[Record], acknowledged: int) -> None:
 class Reader:
     """Reads all partitions from their starts over and over, through the worker of that name where one is given."""
 
-    def __init__(self, broker: Broker, writers: Sequence[ChangeWriter], worker: str | None = None) -> None:
+    def __init__(self, broker: Broker, writers: Sequence[Writer], worker: str | None = None) -> None:
         self._broker = broker
         self._writers = writers
         self._worker = worker
@@ -186,12 +148,12 @@ class Reader:
 
 
 @contextmanager
-def load(broker: Broker, partitions: int = 2, **settings: str) -> Iterator[list[ChangeWriter]]:
+def load(broker: Broker, partitions: int = 2, **settings: str) -> Iterator[list[Writer]]:
     """Writers of all partitions and a reader, ended and looked at on leaving."""
     configs = TINY | {name.replace("_", "."): value for name, value in settings.items()}
     with Wire(broker.bootstrap) as wire:
         assert wire.create_topic(TOPIC, partitions, configs=configs) == ErrorCode.NONE
-    writers = [ChangeWriter(broker.bootstrap, partition) for partition in range(partitions)]
+    writers = [change_writer(broker.bootstrap, partition) for partition in range(partitions)]
     reader = Reader(broker, writers)
     yield writers
     for writer in writers:
@@ -207,7 +169,7 @@ def cleaned(broker: Broker) -> dict[int, int]:
     return {int(row[1]): int(row[2]) for row in rows if row[0] == TOPIC}
 
 
-def progress(broker: Broker, writers: list[ChangeWriter]) -> None:
+def progress(broker: Broker, writers: list[Writer]) -> None:
     """Wait until something that is written from now on has been cleaned, in every partition."""
     now = {writer.partition: writer.acknowledged for writer in writers}
     eventually(
@@ -215,7 +177,7 @@ def progress(broker: Broker, writers: list[ChangeWriter]) -> None:
     )
 
 
-def settled(broker: Broker, writers: list[ChangeWriter]) -> None:
+def settled(broker: Broker, writers: list[Writer]) -> None:
     """All is there, little else is, and no round has left a file behind."""
     for writer in writers:
         with Wire(broker.bootstrap) as wire:

@@ -220,18 +220,15 @@ def test_the_log_start_of_deleted_records_survives_stops(broker: Broker) -> None
     from pkafka.protocol.messages.delete_records import (
         DeleteRecordsPartition,
         DeleteRecordsRequest,
-        DeleteRecordsResponse,
         DeleteRecordsTopic,
     )
 
     write(broker, "t")
     with Wire(broker.bootstrap) as wire:
         part = DeleteRecordsPartition(partition_index=0, offset=10)
-        wire.send(
-            DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[part])], timeout_ms=10_000),
-            2,
-        )
-        answer = wire.receive(DeleteRecordsResponse, 2).topics[0].partitions[0]
+        topics = [DeleteRecordsTopic(name="t", partitions=[part])]
+        request = DeleteRecordsRequest(topics=topics, timeout_ms=10_000)
+        answer = wire.call(request, 2).topics[0].partitions[0]
         assert (answer.error_code, answer.low_watermark) == (0, 10)
     broker.restart()
     with Wire(broker.bootstrap) as wire:

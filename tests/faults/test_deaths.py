@@ -107,7 +107,8 @@ def test_the_cleaner_is_replaced_and_does_what_was_left(make_broker: MakeBroker)
     victim = family(broker)["cleaner"]
     checkpoint = broker.log_dir / "replication-offset-checkpoint"
     eventually(lambda: "t 1 0" in checkpoint.read_text())
-    delete_topic(broker, "gone")
+    with Wire(broker.bootstrap) as wire:
+        assert wire.delete_topic("gone") == ErrorCode.NONE
     eventually(lambda: list(broker.log_dir.glob("gone-0.*-delete")))
     victim.kill()
     replaced(broker, victim, "cleaner")
@@ -115,14 +116,6 @@ def test_the_cleaner_is_replaced_and_does_what_was_left(make_broker: MakeBroker)
     eventually(lambda: "t 1 1" in checkpoint.read_text())
     eventually(lambda: not list(broker.log_dir.glob("gone-0.*-delete")))
     assert broker.stop() == 0
-
-
-def delete_topic(broker: Broker, topic: str) -> None:
-    from pkafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-
-    with Wire(broker.bootstrap) as wire:
-        wire.send(DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000), 4)
-        assert wire.receive(DeleteTopicsResponse, 4).responses[0].error_code == 0
 
 
 def test_children_end_with_the_supervisor_and_the_next_start_works_at_once(broker: MeasuredBroker) -> None:

@@ -316,8 +316,7 @@ def test_a_stop_answers_the_requests_in_hand(broker: Broker) -> None:
         assert producer.produced() == {0: (ErrorCode.NONE, 2), 1: (ErrorCode.NONE, 2)}
         for wire in (one, two):
             assert wire.polled() == {0: (ErrorCode.NONE, []), 1: (ErrorCode.NONE, [])}
-            with pytest.raises(ConnectionError):
-                wire.polled()
+            assert wire.is_closed()
     assert exit_code(broker) == 0
     broker.start()
     for partition in range(2):

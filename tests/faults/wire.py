@@ -1,92 +1,45 @@
 """A connection that speaks the protocol and nothing more: no retries, no metadata, so that faults show as they are."""
 
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Self, TypeVar
+from typing import Any, TypeVar
 
 from pkafka.errors import ErrorCode
-from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
-    CreateTopicsResponse,
 )
-from pkafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pkafka.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from pkafka.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from pkafka.protocol.schema import Message
+from pkafka.protocol.messages.delete_topics import DeleteTopicsRequest
+from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import Record, read_records
+from tests.raw_client import (
+    RawClient,
+    ask_offsets,
+    batch,
+    fetch_request,
+    fetched,
+    produce_request,
+    produce_to,
+)
 
 CREATE_TOPICS_VERSION = 5
 DELETE_TOPICS_VERSION = 4
 FETCH_VERSION = 11
 INIT_PRODUCER_ID_VERSION = 4
-LIST_OFFSETS_VERSION = 7
 PRODUCE_VERSION = 9
 EARLIEST, LATEST = -2, -1
+PARTITION_BYTES = 1 << 20
 
-R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
 
-class Wire:
-    """One connection to ``host:port``; what goes wrong is an OSError."""
+class Wire(RawClient):
+    """One connection to ``host:port``, and what the tests ask over it; what goes wrong is an OSError."""
 
     def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
-        host, _, port = address.rpartition(":")
-        self.sock = socket.create_connection((host, int(port)), timeout=timeout_s)
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._correlation_id = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.sock.close()
-
-    def send(self, request: Message, version: int) -> None:
-        self._correlation_id += 1
-        assert request.__api_key__ is not None
-        self.sock.sendall(
-            encode_request(request.__api_key__, version, self._correlation_id, "faults", request)
-        )
-
-    def receive(self, kind: type[R], version: int) -> R:
-        assert kind.__api_key__ is not None
-        frame = self._read(struct.unpack(">i", self._read(4))[0])
-        _correlation_id, response = decode_response(kind.__api_key__, version, frame)
-        assert isinstance(response, kind)
-        return response
-
-    def _read(self, count: int) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            chunk = self.sock.recv(count - len(data))
-            if not chunk:
-                raise ConnectionResetError("the broker closed the connection")
-            data += chunk
-        return bytes(data)
-
-    # -- the requests that the tests need --
+        super().__init__(address, timeout_s=timeout_s)
 
     def create_topic(
         self,
@@ -109,17 +62,15 @@ class Wire:
             ],
             timeout_ms=10_000,
         )
-        self.send(request, CREATE_TOPICS_VERSION)
-        return ErrorCode(self.receive(CreateTopicsResponse, CREATE_TOPICS_VERSION).topics[0].error_code)
+        return ErrorCode(self.call(request, CREATE_TOPICS_VERSION).topics[0].error_code)
 
     def delete_topic(self, topic: str) -> ErrorCode:
-        self.send(DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000), DELETE_TOPICS_VERSION)
-        return ErrorCode(self.receive(DeleteTopicsResponse, DELETE_TOPICS_VERSION).responses[0].error_code)
+        request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000)
+        return ErrorCode(self.call(request, DELETE_TOPICS_VERSION).responses[0].error_code)
 
     def init_producer(self) -> tuple[int, int]:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        self.send(request, INIT_PRODUCER_ID_VERSION)
-        answer = self.receive(InitProducerIdResponse, INIT_PRODUCER_ID_VERSION)
+        answer = self.call(request, INIT_PRODUCER_ID_VERSION)
         assert answer.error_code == 0
         return answer.producer_id, answer.producer_epoch
 
@@ -147,21 +98,13 @@ class Wire:
     ) -> tuple[ErrorCode, int]:
         """The same with keys."""
         now_ms = int(time.time() * 1000)
-        batch = build_batch(
+        data = build_batch(
             [(now_ms, key, value, ()) for key, value in pairs],
             producer_id=producer[0],
             producer_epoch=producer[1],
             base_sequence=producer[2],
         )
-        data = PartitionProduceData(index=partition, records=batch)
-        request = ProduceRequest(
-            acks=acks,
-            timeout_ms=10_000,
-            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
-        )
-        self.send(request, PRODUCE_VERSION)
-        answer = self.receive(ProduceResponse, PRODUCE_VERSION).responses[0].partition_responses[0]
-        return ErrorCode(answer.error_code), answer.base_offset
+        return produce_to(self, topic, bytes(data), partition, version=PRODUCE_VERSION, acks=acks)
 
     def fetch(self, topic: str, partition: int, offset: int) -> tuple[ErrorCode, list[Record]]:
         """What one fetch brings, control records excluded, checksums looked at."""
@@ -173,78 +116,58 @@ class Wire:
         return self.fetch_each(topic, {partition: offset})[partition]
 
     def fetch_each(
-        self, topic: str, offsets: Mapping[int, int], *, bytes_max: int = 1 << 20
+        self, topic: str, offsets: Mapping[int, int], *, bytes_max: int = PARTITION_BYTES
     ) -> dict[int, tuple[ErrorCode, bytes]]:
         """What one fetch from several partitions brings, each from its offset on, as it came."""
-        parts = [
-            FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)
-            for partition, offset in offsets.items()
-        ]
-        request = FetchRequest(
-            replica_id=-1,
-            max_wait_ms=100,
-            min_bytes=1,
-            max_bytes=1 << 24,
-            topics=[FetchTopic(topic=topic, partitions=parts)],
+        request = fetch_request(
+            _places(topic, offsets), max_wait_ms=100, max_bytes=1 << 24, partition_max_bytes=bytes_max
         )
-        self.send(request, FETCH_VERSION)
-        answer = self.receive(FetchResponse, FETCH_VERSION)
+        answer = self.call(request, FETCH_VERSION)
         if answer.error_code:
             return dict.fromkeys(offsets, (ErrorCode(answer.error_code), b""))
-        return {
-            found.partition_index: (ErrorCode(found.error_code), bytes(found.records or b""))
-            for found in answer.responses[0].partitions
-        }
+        return _outcomes(answer)
 
     def poll(self, topic: str, partitions: Sequence[int], offset: int, *, max_wait_ms: int) -> None:
         """Ask for records at ``offset``, without waiting for the answer."""
-        parts = [
-            FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
-            for partition in partitions
-        ]
-        request = FetchRequest(
-            replica_id=-1,
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=1 << 24,
-            topics=[FetchTopic(topic=topic, partitions=parts)],
-        )
+        places = _places(topic, dict.fromkeys(partitions, offset))
+        request = fetch_request(places, max_wait_ms=max_wait_ms, partition_max_bytes=PARTITION_BYTES)
         self.send(request, FETCH_VERSION)
 
     def polled(self) -> dict[int, tuple[ErrorCode, list[Record]]]:
         """The answer to :meth:`poll`, by partition."""
-        answer = self.receive(FetchResponse, FETCH_VERSION)
+        answer = self.receive()
         assert not answer.error_code
         return {
-            found.partition_index: (ErrorCode(found.error_code), list(read_records(found.records or b"")))
-            for found in answer.responses[0].partitions
+            partition: (error, list(read_records(data)))
+            for partition, (error, data) in _outcomes(answer).items()
         }
 
     def produce_to_each(self, topic: str, partitions: Sequence[int], value: bytes) -> None:
         """One record for each partition, in one request, without waiting for the answer."""
-        now_ms = int(time.time() * 1000)
-        data = [
-            PartitionProduceData(index=partition, records=build_batch([(now_ms, None, value, ())]))
-            for partition in partitions
-        ]
-        self.send(
-            ProduceRequest(
-                acks=-1, timeout_ms=60_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
-            ),
-            PRODUCE_VERSION,
-        )
+        sets = {(topic, partition): batch(value) for partition in partitions}
+        self.send(produce_request(sets), PRODUCE_VERSION)
 
     def produced(self) -> dict[int, tuple[ErrorCode, int]]:
         """The answer to :meth:`produce_to_each`: error and base offset, by partition."""
-        answer = self.receive(ProduceResponse, PRODUCE_VERSION).responses[0].partition_responses
-        return {one.index: (ErrorCode(one.error_code), one.base_offset) for one in answer}
+        return {
+            one.index: (ErrorCode(one.error_code), one.base_offset)
+            for topic in self.receive().responses
+            for one in topic.partition_responses
+        }
 
     def offset(self, topic: str, partition: int, timestamp: int = LATEST) -> tuple[ErrorCode, int]:
-        part = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[part])])
-        self.send(request, LIST_OFFSETS_VERSION)
-        answer = self.receive(ListOffsetsResponse, LIST_OFFSETS_VERSION).topics[0].partitions[0]
-        return ErrorCode(answer.error_code), answer.offset
+        return ask_offsets(self, {(topic, partition): timestamp})[topic, partition]
+
+
+def _places(topic: str, offsets: Mapping[int, int]) -> dict[tuple[str, int], int]:
+    return {(topic, partition): offset for partition, offset in offsets.items()}
+
+
+def _outcomes(answer: Any) -> dict[int, tuple[ErrorCode, bytes]]:
+    return {
+        partition: (ErrorCode(part.error_code), bytes(part.records or b""))
+        for (_topic, partition), part in fetched(answer).items()
+    }
 
 
 def eventually(attempt: Callable[[], T | None], *, timeout_s: float = 20.0, pause_s: float = 0.02) -> T:
