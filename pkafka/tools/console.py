@@ -2,10 +2,12 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pkafka.clients.serialization import Deserializer, Headers, load_deserializer
 from pkafka.errors import ConfigError, PkafkaError
+
+if TYPE_CHECKING:
+    from pkafka.clients.serialization import Deserializer, Headers
 
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 
@@ -253,7 +255,7 @@ class RecordFormatter:
             for name, value in record.headers
         )
 
-    def _text(self, part: str, data: bytes | None, headers: Headers, topic: str) -> bytes:
+    def _text(self, part: str, data: bytes | None, headers: "Headers", topic: str) -> bytes:
         if data is None:
             return self._null
         reader: Deserializer | None = self._readers.get(part)
@@ -263,8 +265,10 @@ class RecordFormatter:
         return value if isinstance(value, bytes) else _java_text(value).encode()
 
 
-def _reader(part: str, properties: Mapping[str, str]) -> Deserializer:
+def _reader(part: str, properties: Mapping[str, str]) -> "Deserializer":
     """The deserializer of a part; its own properties have the name of its key in front, as in Kafka."""
+    from pkafka.clients.serialization import load_deserializer
+
     key = f"{part}.deserializer"
     own = {
         name.removeprefix(f"{key}."): value

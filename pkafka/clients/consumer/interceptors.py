@@ -1,6 +1,5 @@
 """``interceptor.classes``: objects of the user's that see records before poll returns them, and commits (CONS-25)."""
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -10,8 +9,6 @@ from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.consumer.records import ConsumerRecords
-
-log = logging.getLogger(__name__)
 
 
 class ConsumerInterceptor(Protocol):
@@ -57,7 +54,9 @@ class Interceptors:
             try:
                 records = call(records)
             except Exception:
-                log.exception("Error executing interceptor onConsume callback")
+                import logging
+
+                logging.getLogger(__name__).exception("Error executing interceptor onConsume callback")
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -69,7 +68,9 @@ class Interceptors:
             try:
                 call(offsets)
             except Exception:
-                log.exception("Error executing interceptor onCommit callback")
+                import logging
+
+                logging.getLogger(__name__).exception("Error executing interceptor onCommit callback")
 
     def close(self) -> None:
         """Close all of them."""

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import repeat
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from pkafka.clients.consumer.chunks import Chunk
 from pkafka.clients.consumer.errors import RecordDeserializationError
 from pkafka.clients.plugins import close_quietly
-from pkafka.clients.serialization import ByteArrayDeserializer, Deserializer, load_deserializer
 from pkafka.model import TopicPartition
+
+if TYPE_CHECKING:
+    from pkafka.clients.serialization import Deserializer
 
 
 class ConsumerRecord(NamedTuple):
@@ -56,7 +58,7 @@ class RecordReader:
         key, value: the deserializers; None leaves bytes.
     """
 
-    def __init__(self, key: Deserializer | None, value: Deserializer | None) -> None:
+    def __init__(self, key: "Deserializer | None", value: "Deserializer | None") -> None:
         self._key = key
         self._value = value
 
@@ -120,7 +122,7 @@ class RecordReader:
 
 
 def _deserialized(
-    deserializer: Deserializer | None, chunk: Chunk, column: list[bytes | None]
+    deserializer: "Deserializer | None", chunk: Chunk, column: list[bytes | None]
 ) -> tuple[list[Any], Exception | None]:
     """The objects of a column, up to the first that cannot be read, and why it cannot."""
     if deserializer is None:
@@ -138,8 +140,10 @@ def _deserialized(
     return found, None
 
 
-def _load(name: str, named: object, configs: Mapping[str, object], *, is_key: bool) -> Deserializer | None:
+def _load(name: str, named: object, configs: Mapping[str, object], *, is_key: bool) -> "Deserializer | None":
     if named is None or named == "":
         return None
+    from pkafka.clients.serialization import ByteArrayDeserializer, load_deserializer
+
     made = load_deserializer(name, named, configs, is_key=is_key)
     return None if type(made) is ByteArrayDeserializer else made

@@ -8,6 +8,7 @@ import pytest
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from pkafka.protocol.schema import Message
+from pkafka.records.loops import COMPILED
 from tests.fakes.broker import FakeBroker
 
 HEAVY = (
@@ -65,6 +66,23 @@ def test_groups_are_listed_without_a_consumer() -> None:
         run = [sys.executable, "-c", program, "--list", "--bootstrap-server", broker.bootstrap]
         done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout) == (0, "g\n"), done.stderr
+
+
+@pytest.mark.parametrize("group", [[], ["--group", "g"]], ids=["alone", "group"])
+def test_reading_imports_what_reads(group: list[str]) -> None:
+    heavy = [
+        *("asyncio", "rich", "kazoo", "msgpack", "pkafka.server", "pkafka.clients.admin"),
+        *("pkafka.clients.serialization", "pkafka.clients.producer", "pkafka.clients.consumer.pool"),
+        "pkafka.clients.consumer.assignors.different_subscriptions",  # for who leads the group
+        *(["pkafka.records._plain"] if COMPILED else []),
+        *([] if group else ["logging", "pkafka.clients.consumer.coordinator"]),
+    ]
+    with FakeBroker({"t": 1}) as broker:
+        program = PROGRAM.replace("cli.topics", "cli.console_consumer").format(heavy=heavy)
+        args = ["--bootstrap-server", broker.bootstrap, "--topic", "t", "--max-messages", "0", *group]
+        run = [sys.executable, "-c", program, *args]
+        done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("module", ["pkafka.testing", "pkafka.tools.local_broker"])

@@ -19,10 +19,7 @@ from pkafka.clients.consumer.assignors.api import (
     Subscription,
 )
 from pkafka.clients.consumer.assignors.claims import Claim, settle
-from pkafka.clients.consumer.assignors.different_subscriptions import DifferentSubscriptions
-from pkafka.clients.consumer.assignors.equal_subscriptions import EqualSubscriptions
 from pkafka.clients.consumer.assignors.java_order import group_order
-from pkafka.clients.consumer.assignors.racks import Racks
 from pkafka.model import TopicPartition
 
 _INT: Final = Struct(">i")
@@ -147,6 +144,11 @@ def _assign(
     """Who gets what, and what of it others have to give up first; None where that was not found on the way."""
     if not subscriptions:
         return {}, {}
+    # For the leader alone: whoever else joins a group need not load them.
+    from pkafka.clients.consumer.assignors.different_subscriptions import DifferentSubscriptions
+    from pkafka.clients.consumer.assignors.equal_subscriptions import EqualSubscriptions
+    from pkafka.clients.consumer.assignors.racks import Racks
+
     subscribed = frozenset(topic for each in subscriptions.values() for topic in each.topics)
     partitions = {topic: found for topic, found in partitions.items() if topic in subscribed}
     racks = Racks(partitions, subscriptions)
