@@ -44,12 +44,7 @@ def _pkafka(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
     from pkafka.clients.consumer import Consumer
     from pkafka.model import TopicPartition
 
-    config = {
-        "bootstrap.servers": bootstrap,
-        "fetch.max.wait.ms": _FETCH_WAIT_MS,
-        # Kafka's default of 64 kB makes broker and consumer take turns; the others leave it to the system.
-        "receive.buffer.bytes": -1,
-    }
+    config = {"bootstrap.servers": bootstrap, "fetch.max.wait.ms": _FETCH_WAIT_MS}
     with Consumer(config) as consumer:
         consumer.assign([TopicPartition(topic, index) for index in range(partitions)])
         consumer.seek_to_beginning()

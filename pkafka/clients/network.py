@@ -228,8 +228,9 @@ class Network:
             address,
             client_id=config.client_id,
             setup_deadline_ms=self._clock.monotonic_ms() + setup_ms,
-            send_buffer_bytes=config.send_buffer_bytes,
-            receive_buffer_bytes=config.receive_buffer_bytes,
+            # Kafka's defaults would make broker and client take turns: the system knows better.
+            send_buffer_bytes=config.send_buffer_bytes if config.is_set("send_buffer_bytes") else -1,
+            receive_buffer_bytes=config.receive_buffer_bytes if config.is_set("receive_buffer_bytes") else -1,
         )
         self._connections[address] = connection
         connection.meter = self._metrics

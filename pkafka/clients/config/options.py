@@ -55,6 +55,10 @@ class Options:
         """Every key with its default."""
         return {name.replace("_", "."): each.default for name, each in cls._options.items()}
 
+    def is_set(self, name: str) -> bool:
+        """Whether somebody gave this option a value, even its default."""
+        return name in vars(self)
+
     def but(self, **values: object) -> Self:
         """A copy with other values."""
         return type(self)(**{**vars(self), **values})

@@ -1,5 +1,6 @@
 """Connection, network and cluster against a scripted broker: negotiation, retries, time-outs, named stages."""
 
+import os
 import socket
 import time
 
@@ -69,6 +70,21 @@ def test_nobody_listening_fails_at_once_at_the_connect_stage() -> None:
     assert caught.value.stage is Stage.CONNECT
     assert caught.value.hint is not None
     assert time.monotonic() - started < 20
+
+
+def test_socket_buffers_are_the_systems_unless_they_are_set() -> None:
+    def buffers(**keys: object) -> list[int]:
+        with FakeBroker() as broker, cluster_of(broker.bootstrap, **keys) as cluster:
+            cluster.refresh()
+            connection = cluster.network.connection(parse_address(broker.bootstrap))
+            assert connection is not None
+            with socket.socket(fileno=os.dup(connection.fileno())) as peer:
+                options = (socket.SO_SNDBUF, socket.SO_RCVBUF)
+                return [peer.getsockopt(socket.SOL_SOCKET, each) for each in options]
+
+    # The kernel doubles what it is given, for its own use.
+    assert buffers(send_buffer_bytes=20_000, receive_buffer_bytes=30_000) == [40_000, 60_000]
+    assert buffers() == buffers(send_buffer_bytes=-1, receive_buffer_bytes=-1)
 
 
 def test_a_service_keeps_trying_until_its_time_is_up() -> None:
