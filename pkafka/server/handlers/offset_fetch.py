@@ -6,8 +6,7 @@ v7 stable offsets only (KIP-447) · v8 several groups (KIP-709) · v9 member epo
 Version 0 reads the coordination store, as OffsetCommit v0 writes it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from pkafka.errors import ErrorCode
@@ -98,18 +97,12 @@ def _keys(request: OffsetFetchRequest) -> list[PartitionKey] | None:
     return [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
 
 
-def _by_topic(found: Found) -> Iterable[tuple[str, list[tuple[int, CommittedOffset | ErrorCode | None]]]]:
-    in_order = sorted(found.items(), key=lambda item: item[0])
-    for topic, items in groupby(in_order, key=lambda item: item[0][0]):
-        yield topic, [(key[1], one) for key, one in items]
-
-
 def _topics(found: Found, topic: Callable[..., _Topic], partition: Callable[..., Message]) -> list[_Topic]:
-    """What was found, in the structures that a version has for it."""
-    return [
-        topic(name=name, partitions=[_answered(partition, index, one) for index, one in of_topic])
-        for name, of_topic in _by_topic(found)
-    ]
+    """What was found, in order, in the structures that a version has for it."""
+    answers: dict[str, list[Message]] = {}
+    for key in sorted(found):
+        answers.setdefault(key[0], []).append(_answered(partition, key[1], found[key]))
+    return [topic(name=name, partitions=partitions) for name, partitions in answers.items()]
 
 
 def _answered(
