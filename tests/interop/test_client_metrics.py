@@ -91,6 +91,30 @@ def described(client: str, names: Iterable[MetricName]) -> set[str]:
     }
 
 
+def test_the_time_of_transactions_is_counted(kafka: System | None, topic: str) -> None:
+    if kafka is None:
+        pytest.skip("Apache Kafka is left out by PKAFKA_INTEROP_SYSTEMS")
+    with Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic}) as producer:
+
+        def counted() -> set[str]:
+            found = {key.name: metric.value for key, metric in producer.metrics().items()}
+            return {
+                name.split("-")[1] for name, value in found.items() if name.startswith("txn-") and value > 0
+            }
+
+        assert counted() == set()
+        producer.init_transactions()
+        assert counted() == {"init"}
+        producer.begin_transaction()
+        producer.send(topic, b"x")
+        producer.send_offsets_to_transaction({TopicPartition(topic, 0): 1}, topic)
+        producer.commit_transaction()
+        assert counted() == {"init", "begin", "send", "commit"}
+        producer.begin_transaction()
+        producer.abort_transaction()
+        assert counted() == {"init", "begin", "send", "commit", "abort"}
+
+
 def limit(java_tool: JavaTool, kafka: System, client_id: str, **quotas: int) -> None:
     """Give a client of Kafka quotas."""
     done = java_tool(

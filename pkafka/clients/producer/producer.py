@@ -248,7 +248,9 @@ class Producer:
                 that is too long.
             ClosedError: the producer was closed.
         """
-        self._need_transactions().call(lambda each: each.init(), _ms(timeout_s))
+        transactions = self._need_transactions()
+        with self._sensors.transaction_call("init"):
+            transactions.call(lambda each: each.init(), _ms(timeout_s))
 
     def begin_transaction(self) -> None:
         """Begin a transaction; records sent from now on are a part of it.
@@ -259,7 +261,9 @@ class Producer:
             TransactionError: the last transaction has to be aborted first, or the producer to be closed.
             ClosedError: the producer was closed.
         """
-        self._need_transactions().begin()
+        transactions = self._need_transactions()
+        with self._sensors.transaction_call("begin"):
+            transactions.begin()
 
     def send_offsets_to_transaction(
         self,
@@ -294,7 +298,8 @@ class Producer:
             partition: each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
             for partition, each in offsets.items()
         }
-        transactions.call(lambda each: each.send_offsets(wanted, group), _ms(timeout_s))
+        with self._sensors.transaction_call("send-offsets"):
+            transactions.call(lambda each: each.send_offsets(wanted, group), _ms(timeout_s))
 
     def commit_transaction(self, timeout_s: float | None = None) -> None:
         """Send what is left, then commit: read_committed consumers see all of the transaction, or nothing.
@@ -306,7 +311,9 @@ class Producer:
             ClientTimeoutError: whether it will be committed is open; the same call may be made again, and waits on.
             ClosedError: the producer was closed.
         """
-        self._need_transactions().call(lambda each: each.commit(), _ms(timeout_s))
+        transactions = self._need_transactions()
+        with self._sensors.transaction_call("commit"):
+            transactions.call(lambda each: each.commit(), _ms(timeout_s))
 
     def abort_transaction(self, timeout_s: float | None = None) -> None:
         """Drop what is not sent (its futures fail with TransactionAbortedError), and abort.
@@ -318,7 +325,9 @@ class Producer:
             ClientTimeoutError: the same call may be made again, and waits on.
             ClosedError: the producer was closed.
         """
-        self._need_transactions().call(lambda each: each.abort(), _ms(timeout_s))
+        transactions = self._need_transactions()
+        with self._sensors.transaction_call("abort"):
+            transactions.call(lambda each: each.abort(), _ms(timeout_s))
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
