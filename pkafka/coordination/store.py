@@ -102,6 +102,8 @@ class Stat(NamedTuple):
     data_length: int
     num_children: int
     pzxid: int
+    aversion: int = 0
+    """How often the node's ACL was changed; the embedded store has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class ZooKeeperStore:
         create_chroot: bool = False,
         in_flight_max: int = PIPELINE_REQUESTS_MAX,
     ) -> None:
-        hosts, self._chroot = _split_connect(connect)
+        hosts, self._chroot = split_connect(connect)
         self._timeout_s = session_timeout_ms / 1000
         self._in_flight_max = min(in_flight_max, PIPELINE_REQUESTS_MAX)
         self._state_lock = threading.Lock()
@@ -444,7 +444,12 @@ class ZooKeeperStore:
             self._watches.rearm_all()
 
 
-def _split_connect(connect: str) -> tuple[str, str]:
+def split_connect(connect: str) -> tuple[str, str]:
+    """Servers and chroot (empty or beginning with a slash) of ``host:port,host:port/chroot``.
+
+    Raises:
+        ValueError: it names no server, or the chroot is no path.
+    """
     hosts, slash, chroot = connect.partition("/")
     chroot = (slash + chroot).rstrip("/")
     if not hosts.strip():
@@ -566,6 +571,7 @@ def _stat(stat: Untyped) -> Stat:
         data_length=stat.dataLength,
         num_children=stat.numChildren,
         pzxid=stat.pzxid,
+        aversion=stat.aversion,
     )
 
 

@@ -1,0 +1,275 @@
+"""pk-zookeeper-shell: look at nodes of ZooKeeper and change them, as zookeeper-shell.sh; of an embedded store too."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pkafka.cli.exit_status import ExitStatus, effective
+from pkafka.cli.options import CommandError, command, parse_duration_ms, text_output_option, timeout_option
+from pkafka.cli.output import OutputFormat, View, line, note, show
+from pkafka.errors import PkafkaError
+
+if TYPE_CHECKING:
+    from pkafka.coordination.administration import Event, Nodes
+    from pkafka.tools.zookeeper_shell import Answer
+
+COMMAND_NOT_FOUND: Final = 127
+_SERVER: Final = "localhost:2181"
+
+
+@command("pk-zookeeper-shell")
+@click.option(
+    "--zk-tls-config-file",
+    metavar="FILE",
+    help="Properties file with zookeeper.ssl.client.enable and the rest of zookeeper.ssl.*; stores in PEM.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Instead of a server: the first log directory of a broker without ZooKeeper. Read-only while it runs.",
+)
+@click.option("--read-only", is_flag=True, help="Be content with a server that has lost its ensemble.")
+@timeout_option
+@text_output_option
+@click.argument("words", nargs=-1, metavar="[HOST:PORT[,...][/CHROOT]] [COMMAND [ARGUMENT]...]")
+def main(
+    zk_tls_config_file: str | None,
+    data_dir: Path | None,
+    read_only: bool,
+    timeout: str,
+    output: str | None,
+    words: tuple[str, ...],
+) -> int:
+    """Look at the nodes of ZooKeeper and change them.
+
+    With a command it is done and the shell ends; without one it reads commands line by line. A directory in place of
+    the server is that of --data-dir. Commands: addWatch addauth close config connect create delete deleteall delquota
+    get getAcl getAllChildrenNumber getEphemerals history listquota ls printwatches quit reconfig redo removewatches
+    set setAcl setquota stat sync version whoami.
+    """
+    server, asked = ("", words) if data_dir is not None else (words[0] if words else _SERVER, words[1:])
+    if data_dir is None and (server.startswith((".", "/")) or Path(server).exists()):
+        data_dir = Path(server)
+    form = OutputFormat(output) if output else OutputFormat.TEXT
+    if form is not OutputFormat.TEXT and not asked:
+        raise click.UsageError("--output needs a command")
+    if data_dir is not None:
+        return _Console(str(data_dir), form, _file_opener(data_dir)).run(asked)
+    opener = _server_opener(zk_tls_config_file, timeout_ms=parse_duration_ms(timeout), read_only=read_only)
+    return _Console(server, form, opener).run(asked)
+
+
+class _Console:
+    """The shell with its input and output.
+
+    Args:
+        server: what the user called it.
+        form: of the answers; events and greetings are text only.
+        open_nodes: connects; gets the server and what is to be done with events.
+    """
+
+    def __init__(
+        self, server: str, form: OutputFormat, open_nodes: "Callable[[str, Callable[[Event], None]], Nodes]"
+    ) -> None:
+        from pkafka.tools.zookeeper_shell import Shell
+
+        self._server = server
+        self._form = form
+        self._open_nodes = open_nodes
+        self._leaving = False
+        self._shell = Shell(self._connect)
+
+    def run(self, words: Sequence[str]) -> int:
+        """Do one command, or all that is typed; returns the status to end with."""
+        try:
+            return self._run_once(words) if words else self._converse()
+        finally:
+            self._leaving = True
+            self._shell.close()
+
+    def _connect(self, server: str | None) -> "Nodes":
+        self._server = server or self._server
+        try:
+            return self._open_nodes(self._server, self._show_event)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+
+    def _show_event(self, event: "Event") -> None:
+        if self._leaving or self._form is not OutputFormat.TEXT or not self._shell.print_watches:
+            return
+        kind, path = event.type or "None", event.path or "null"
+        line(f"\nWATCHER::\n\nWatchedEvent state:{event.state.value} type:{kind} path:{path}")
+
+    def _run_once(self, words: Sequence[str]) -> int:
+        from pkafka.tools.zookeeper_shell import Leave, UnknownVerbError
+
+        if self._form is OutputFormat.TEXT:
+            line(f"Connecting to {self._server}")
+        try:
+            self._shell.check(words)
+            self._shell.open()
+            self._show(self._shell.run(words))
+        except Leave:
+            pass
+        except UnknownVerbError as error:
+            _explain_verbs(error)
+            return COMMAND_NOT_FOUND
+        except PkafkaError as error:
+            raise _explained(error) from error
+        return ExitStatus.OK
+
+    def _converse(self) -> int:
+        """Lines until the input ends or says quit; the status is that of the last command."""
+        from pkafka.tools.zookeeper_shell import Leave, UnknownVerbError
+
+        line(f"Connecting to {self._server}")
+        line("Welcome to ZooKeeper!")
+        if not sys.stdin.isatty():
+            line("JLine support is disabled")
+        self._shell.open()
+        status = 0
+        for typed in self._lines():
+            try:
+                self._show(self._shell.run_line(typed))
+                status = ExitStatus.OK
+            except Leave:
+                break
+            except UnknownVerbError as error:
+                _explain_verbs(error)
+                status = COMMAND_NOT_FOUND
+            except (PkafkaError, CommandError) as error:
+                explained = error if isinstance(error, CommandError) else _explained(error)
+                note(explained.message)
+                status = effective(explained.status)
+            except (click.UsageError, OSError) as error:
+                note(str(error))
+                status = effective(ExitStatus.USAGE)
+        return status
+
+    def _lines(self) -> Iterator[str]:
+        if not sys.stdin.isatty():
+            yield from (typed.rstrip("\n") for typed in sys.stdin)
+            return
+        _edit_lines(self._completions)
+        while True:
+            try:
+                typed = input(self._prompt())
+            except EOFError:
+                return
+            except KeyboardInterrupt:
+                note("")
+                continue
+            if typed.strip():
+                yield typed
+
+    def _prompt(self) -> str:
+        state = "CLOSED" if self._shell.nodes is None else "CONNECTED"
+        return f"[zk: {self._server}({state}) {len(self._shell.history)}] "
+
+    def _completions(self, begin: str) -> list[str]:
+        """Verbs, or nodes whose path begins like this."""
+        from pkafka.tools.zookeeper_shell import VERB_NAMES
+
+        if not begin.startswith("/"):
+            return [name for name in VERB_NAMES if name.startswith(begin)]
+        nodes = self._shell.nodes
+        if nodes is None:
+            return []
+        above = begin[: begin.rfind("/")]
+        try:
+            names, _ = nodes.children(above or "/")
+        except PkafkaError:
+            return []
+        return [path for name in sorted(names) if (path := f"{above}/{name}").startswith(begin)]
+
+    def _show(self, answer: "Answer") -> None:
+        for remark in answer.remarks:
+            note(remark)
+        rows = answer.rows if answer.name else [{"line": each} for each in answer.lines]
+        show(View(answer.name or "lines", answer.lines, rows), self._form)
+        sys.stdout.flush()
+
+
+def _edit_lines(completions: Callable[[str], list[str]]) -> None:
+    """Let readline keep a history and complete words, where Python has it."""
+    try:
+        import readline
+    except ImportError:
+        return
+
+    def complete(begin: str, number: int) -> str | None:
+        found = completions(begin)
+        return found[number] if number < len(found) else None
+
+    readline.set_completer(complete)
+    readline.set_completer_delims(" \t")
+    readline.parse_and_bind("tab: complete")
+
+
+def _explain_verbs(error: PkafkaError) -> None:
+    from pkafka.tools.zookeeper_shell import USAGE
+
+    for each in USAGE:
+        note(each)
+    note(str(error))
+
+
+def _explained(error: PkafkaError) -> CommandError:
+    """An error in the shell's words, with the status that it ends with."""
+    from pkafka.coordination.administration import KeeperCode, KeeperError
+    from pkafka.tools.zookeeper_shell import VerbUsageError, explain
+
+    if isinstance(error, KeeperError):
+        status = ExitStatus.FAILURE
+        if error.code in (KeeperCode.NO_AUTH, KeeperCode.AUTH_FAILED):
+            status = ExitStatus.AUTHENTICATION
+        elif error.code in (KeeperCode.CONNECTION_LOSS, KeeperCode.SESSION_EXPIRED):
+            status = ExitStatus.UNREACHABLE
+        return CommandError(explain(error), status=status)
+    if isinstance(error, VerbUsageError):
+        return CommandError(str(error), status=ExitStatus.USAGE)
+    return CommandError(str(error))
+
+
+def _file_opener(place: Path) -> "Callable[[str, Callable[[Event], None]], Nodes]":
+    from pkafka.coordination.embedded import STORE_FILE
+    from pkafka.coordination.embedded_nodes import EmbeddedNodes
+
+    file = place if place.is_file() else place / STORE_FILE
+    return lambda _server, _show_event: EmbeddedNodes(file)
+
+
+def _server_opener(
+    tls_file: str | None, *, timeout_ms: int, read_only: bool
+) -> "Callable[[str, Callable[[Event], None]], Nodes]":
+    from pkafka.clients.properties import load_properties
+    from pkafka.coordination.store import ConnectionLossError
+    from pkafka.coordination.zookeeper_session import ZooKeeperSession
+    from pkafka.tools.zookeeper_shell import tls_settings
+
+    tls = None if tls_file is None else tls_settings(load_properties(tls_file), source=tls_file)
+
+    def connect(server: str, show_event: "Callable[[Event], None]") -> ZooKeeperSession:
+        session = ZooKeeperSession(
+            server, session_timeout_ms=timeout_ms, on_event=show_event, read_only=read_only, tls=tls
+        )
+        try:
+            session.wait_connected(timeout_ms)
+        except ConnectionLossError as error:
+            session.close()
+            raise CommandError(str(error), status=ExitStatus.UNREACHABLE) from None
+        return session
+
+    return connect
+
+
+# What a verb's flags mean is the verb's business, and they may stand beside those of the command.
+main.ignore_unknown_options = True
+
+
+if __name__ == "__main__":
+    main()
