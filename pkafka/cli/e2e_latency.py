@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pkafka.tools.latency import Latencies
 
 _REPORT_EVERY = 1_000
+_DIGITS = 4
 _PERCENTILES = (("50th", 0.5), ("99th", 0.99), ("99.9th", 0.999))
 _USAGE = (
     "USAGE: pk-e2e-latency broker_list topic num_messages producer_acks message_size_bytes "
@@ -129,18 +130,14 @@ def _make_topic(common: Mapping[str, object], topic: str, *, is_told: bool) -> N
 
 
 def _lines(found: "Latencies") -> list[str]:
-    shown = ", ".join(f"{name} = {_whole_ms(found, at)}" for name, at in _PERCENTILES)
+    # Whole milliseconds, as Kafka's tool has them; other formats tell what lies below one.
+    shown = ", ".join(f"{name} = {int(found.percentile_ms(at))}" for name, at in _PERCENTILES)
     return [f"Avg latency: {found.average_ms:.4f} ms", f"Percentiles: {shown}"]
-
-
-def _whole_ms(found: "Latencies", fraction: float) -> int:
-    """A percentile as Kafka's tool has it, in every format."""
-    return int(found.percentile_ms(fraction))
 
 
 def _row(found: "Latencies") -> dict[str, object]:
     return {
         "records": len(found.sorted_ns),
-        "average_ms": round(found.average_ms, 4),
-        **{f"percentile_{name}_ms": _whole_ms(found, at) for name, at in _PERCENTILES},
+        "average_ms": round(found.average_ms, _DIGITS),
+        **{f"percentile_{name}_ms": round(found.percentile_ms(at), _DIGITS) for name, at in _PERCENTILES},
     }

@@ -121,13 +121,11 @@ def test_latency_is_shown_alike(system: System, java_tool: JavaTool, topic: str)
     (run,) = document["runs"]
     assert run["records"] == 5
     latencies = {name: value for name, value in run.items() if name != "records"}
-    # As many digits as Kafka's tool prints.
-    places = [len(text.partition(".")[2]) for text in re.findall(r"(?:latency:|th =) ([\d.]+)", theirs)]
     assert list(latencies) == ["average_ms", *(f"percentile_{at}_ms" for at in ("50th", "99th", "99.9th"))]
-    assert places == [4, 0, 0, 0]
-    for value, digits in zip(latencies.values(), places, strict=True):
-        assert round(value, digits) == value
-    assert all(isinstance(value, int) for value in list(latencies.values())[1:])
+    # The digits of Kafka's average, also for percentiles, of which its text has whole milliseconds.
+    assert all(round(value, 4) == value for value in latencies.values())
+    assert 0 < latencies["percentile_50th_ms"] <= latencies["percentile_99.9th_ms"]
+    assert any(value != int(value) for name, value in latencies.items() if name != "average_ms")
     assert pk("e2e_latency", *words[:3], 2, 100, code=2) == ""
     assert pk("e2e_latency", *words[:3], code=2) == ""
 
