@@ -99,6 +99,25 @@ class Uncommitted:
             self.ends.pop(each.partition, None)
 
 
+def listener(kind: Any, uncommitted: Uncommitted) -> Any:
+    """A client's ConsumerRebalanceListener of that kind, for those clients that all call it by the same names."""
+
+    class Listener(kind):  # type: ignore[misc]
+        def on_partitions_revoked(self, partitions: Any) -> None:
+            uncommitted.commit()
+            uncommitted.forget(partitions)
+            tell_partitions("revoked", partitions)
+
+        def on_partitions_assigned(self, partitions: Any) -> None:
+            tell_partitions("assigned", partitions)
+
+        def on_partitions_lost(self, partitions: Any) -> None:
+            uncommitted.forget(partitions)
+            tell_partitions("lost", partitions)
+
+    return Listener()
+
+
 def run_kafka_python(settings: Settings) -> None:
     from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
     from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -111,19 +130,6 @@ def run_kafka_python(settings: Settings) -> None:
                 for number, end in ends.items()
             }
         )
-
-    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-        def on_partitions_revoked(self, revoked: Any) -> None:
-            uncommitted.commit()
-            uncommitted.forget(revoked)
-            tell_partitions("revoked", revoked)
-
-        def on_partitions_assigned(self, assigned: Any) -> None:
-            tell_partitions("assigned", assigned)
-
-        def on_partitions_lost(self, lost: Any) -> None:
-            uncommitted.forget(lost)
-            tell_partitions("lost", lost)
 
     assert settings.assignor == "range"
     asked = leaving()
@@ -138,7 +144,7 @@ def run_kafka_python(settings: Settings) -> None:
         heartbeat_interval_ms=settings.heartbeat_ms,
         partition_assignment_strategy=[RangePartitionAssignor],
     )
-    consumer.subscribe([settings.topic], listener=Listener())
+    consumer.subscribe([settings.topic], listener=listener(ConsumerRebalanceListener, uncommitted))
     while not asked.is_set():
         batches = consumer.poll(timeout_ms=int(POLL_S * 1000))
         uncommitted.read(
@@ -276,19 +282,6 @@ def run_pkafka(settings: Settings) -> None:
     def commit(ends: dict[int, int]) -> None:
         consumer.commit_sync({TopicPartition(settings.topic, number): end for number, end in ends.items()})
 
-    class Listener(ConsumerRebalanceListener):
-        def on_partitions_revoked(self, partitions: Any) -> None:
-            uncommitted.commit()
-            uncommitted.forget(partitions)
-            tell_partitions("revoked", partitions)
-
-        def on_partitions_assigned(self, partitions: Any) -> None:
-            tell_partitions("assigned", partitions)
-
-        def on_partitions_lost(self, partitions: Any) -> None:
-            uncommitted.forget(partitions)
-            tell_partitions("lost", partitions)
-
     assignors = {"range": "RangeAssignor", "cooperative-sticky": "CooperativeStickyAssignor"}
     asked = leaving()
     uncommitted = Uncommitted(commit, (ApiError, ClientError))
@@ -304,7 +297,7 @@ def run_pkafka(settings: Settings) -> None:
             "partition.assignment.strategy": assignors[settings.assignor],
         }
     )
-    consumer.subscribe([settings.topic], listener=Listener())
+    consumer.subscribe([settings.topic], listener=listener(ConsumerRebalanceListener, uncommitted))
     while not asked.is_set():
         offsets: dict[int, list[int]] = {}
         for record in consumer.poll(int(POLL_S * 1000)):
