@@ -1,15 +1,18 @@
 """The metrics of a client as Kafka's performance tools print them."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pkafka.clients.metrics import Metric, MetricName
 
+# What Kafka keeps as a whole number; all else that is counted is a double there.
+_WHOLE: Final = frozenset({"start-time-ms", "preferred-read-replica"})
+
 
 def metric_lines(metrics: "Mapping[MetricName, Metric]") -> list[str]:
     """A line for each metric, sorted, under a heading; none where there are no metrics."""
-    values = {_full_name(name): metric.value for name, metric in metrics.items()}
+    values = {_full_name(name): _text(name, metric.value) for name, metric in metrics.items()}
     if not values:
         return []
     width = max(map(len, values))
@@ -17,7 +20,7 @@ def metric_lines(metrics: "Mapping[MetricName, Metric]") -> list[str]:
     return [
         "",
         heading,
-        *(f"{name.ljust(width)} : {_number(value)}" for name, value in sorted(values.items())),
+        *(f"{name.ljust(width)} : {value}" for name, value in sorted(values.items())),
     ]
 
 
@@ -26,8 +29,8 @@ def _full_name(name: "MetricName") -> str:
     return f"{name.group}:{name.name}:{{{tags}}}"
 
 
-def _number(value: object) -> str:
-    """As Java writes a double; what is no number stays as it is."""
-    if not isinstance(value, int | float):
+def _text(name: "MetricName", value: object) -> str:
+    """As Java writes a double; what is none there stays as it is."""
+    if name.name in _WHOLE or not isinstance(value, int | float):
         return str(value)
     return "NaN" if value != value else f"{value:.3f}"
