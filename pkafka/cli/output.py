@@ -250,6 +250,29 @@ def live_tables() -> Iterator[Callable[[Sequence[Table], Sequence[str]], None]]:
         yield update
 
 
+@contextmanager
+def live_notes() -> Iterator[Callable[[Mapping[str, object], str], None]]:
+    """What tells on standard error how far something is: the latest rows in place on a terminal, else line by line."""
+    if not sys.stderr.isatty():
+        yield lambda _row, text: note(text)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    rows: list[Mapping[str, object]] = []
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+
+        def update(row: Mapping[str, object], _text: str) -> None:
+            rows.append(row)
+            del rows[:-_LIVE_ROWS]
+            live.update(_draw(Table(rows)), refresh=True)
+
+        yield update
+
+
+_LIVE_ROWS: Final = 10
+
+
 def _print_table(table: Table) -> None:
     from rich.console import Console
 

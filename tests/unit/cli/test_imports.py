@@ -46,7 +46,14 @@ def test_quick_paths_import_little(args: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["console_consumer", "consumer_groups", "e2e_latency", "verifiable_consumer", "verifiable_producer"],
+    [
+        "console_consumer",
+        "consumer_groups",
+        "e2e_latency",
+        "perf_test",
+        "verifiable_consumer",
+        "verifiable_producer",
+    ],
 )
 def test_help_imports_little(command: str) -> None:
     program = PROGRAM.replace("cli.topics", f"cli.{command}").format(heavy=WITHOUT_CLUSTER)

@@ -1,0 +1,409 @@
+"""pk-perf-test: producers and consumers together under a load that can be planned, kept and compared.
+
+Kafka has no such tool; its two, each for one client, are ``pk-producer-perf-test`` and ``pk-consumer-perf-test``.
+"""
+
+import json
+import secrets
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import click
+
+from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.options import (
+    HELP_FLAGS,
+    CommandError,
+    CommandGroup,
+    Common,
+    connection_options,
+    parse_assignments,
+    parse_duration_ms,
+    text_output_option,
+    version_option,
+)
+from pkafka.cli.output import OutputFormat, View, live_notes, note, show, to_json
+
+if TYPE_CHECKING:
+    from pkafka.tools.perf_test.plan import Plan
+    from pkafka.tools.perf_test.report import Document
+    from pkafka.tools.perf_test.run import Clients, Progress
+
+_DEFAULT_DURATION: Final = "10s"
+_MIB: Final = 1024 * 1024
+_RESULT_COLUMNS: Final = (
+    "side",
+    "records",
+    "failed",
+    "seconds",
+    "records_per_second",
+    "mib_per_second",
+    "latency_mean_ms",
+    "percentiles_ms",
+    "latency_max_ms",
+)
+
+
+class _Verbs(CommandGroup):
+    """``run`` is what is meant where no verb is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's, with ``run`` in front of a flag that is not the group's own."""
+        own = {flag for each in self.get_params(ctx) for flag in each.opts}
+        if args and args[0].startswith("-") and args[0].partition("=")[0] not in own:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("pk-perf-test", cls=_Verbs, context_settings={"help_option_names": HELP_FLAGS})
+@version_option
+def main() -> None:
+    """Load tests: producers and consumers together, with percentiles of what their records go through.
+
+    Without a verb, run is meant. Reports of two runs are compared by compare and drawn by plot.
+    """
+
+
+@main.command("run")
+@connection_options
+@click.option(
+    "--topic", metavar="NAME", help="Made where it is missing, and deleted again; a new one if left out."
+)
+@click.option(
+    "--partitions", type=click.IntRange(1), metavar="N", help="Of a topic that is made; the broker's default."
+)
+@click.option("--replication-factor", type=click.IntRange(1), metavar="N", help="Of a topic that is made.")
+@click.option(
+    "--topic-config", "topic_configs", multiple=True, metavar="K=V", help="Of a topic that is made."
+)
+@click.option("--keep-topic", is_flag=True, help="Do not delete the topic that was made.")
+@click.option("--producers", type=click.IntRange(0), default=1, metavar="N", help="Processes that send (1).")
+@click.option(
+    "--consumers",
+    type=click.IntRange(0),
+    default=1,
+    metavar="N",
+    help="Processes that read (1). Without producers they read what is there.",
+)
+@click.option("--group", metavar="ID", help="The consumers join it; without one each is given partitions.")
+@click.option("--duration", metavar="TIME", help=f"How long is measured, as 30s or 2m ({_DEFAULT_DURATION}).")
+@click.option("--num-records", type=click.IntRange(1), metavar="N", help="How many to send in all.")
+@click.option(
+    "--rate", type=float, metavar="R", help="Records per second of all producers; no limit if left out."
+)
+@click.option("--throughput", type=float, metavar="MB", help="As --rate, in MB per second.")
+@click.option("--warmup", default="0", metavar="TIME", help="So long at the beginning nothing is measured.")
+@click.option(
+    "--record-size",
+    default="100",
+    metavar="SIZE",
+    help="BYTES, uniform:FROM:TO, normal:MEAN:DEVIATION or file:PATH (100).",
+)
+@click.option("--payload-file", metavar="FILE", help="Send random lines of this file.")
+@click.option(
+    "--payload-template",
+    metavar="TEXT",
+    help="Send this, with {number}, {now_ms}, {uuid}, {random:N}, {int:A:B} and {choice:A|B} filled in.",
+)
+@click.option(
+    "--key",
+    default="none",
+    metavar="KEYS",
+    help="none, sequential, uniform:N or zipf:N[:EXPONENT] (none).",
+)
+@click.option("--header", "headers", multiple=True, metavar="K=V", help="A header of every record.")
+@click.option(
+    "--codec", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), help="What compresses batches."
+)
+@click.option(
+    "--acks", type=click.Choice(["0", "1", "all", "-1"]), help="How many replicas acknowledge (all)."
+)
+@click.option("--batch-size", type=click.IntRange(0), metavar="BYTES", help="Of the producers' batches.")
+@click.option(
+    "--linger-ms", type=click.IntRange(0), metavar="MS", help="How long a batch waits for more (0)."
+)
+@click.option(
+    "--producer-property", "producer_pairs", multiple=True, metavar="K=V", help="A key of the producers."
+)
+@click.option(
+    "--consumer-property", "consumer_pairs", multiple=True, metavar="K=V", help="A key of the consumers."
+)
+@click.option(
+    "--max-error-rate",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    metavar="SHARE",
+    help="The share of records that may fail (0).",
+)
+@click.option("--interval", default="1s", metavar="TIME", help="Of the lines and of the time series (1s).")
+@click.option("--report", "report_file", metavar="FILE", help="Keep the report, for compare and plot.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")
+def run(common: Common, **flags: object) -> int:
+    """Run a load test."""
+    from pkafka.clients.admin import Admin
+    from pkafka.clients.config import ConsumerConfig, ProducerConfig
+    from pkafka.tools.perf_test import run as load_test
+    from pkafka.tools.perf_test.fleet import GeneratorError
+    from pkafka.tools.perf_test.plan import PlanError
+    from pkafka.tools.perf_test.report import build
+
+    admin_properties = common.admin_properties()
+    clients = _clients(common, flags)
+    ProducerConfig.from_properties(clients.producer)
+    ConsumerConfig.from_properties(clients.consumer)
+    try:
+        plan = _plan(common, flags)
+    except PlanError as error:
+        raise click.UsageError(str(error)) from None
+    report_file = None if flags["report_file"] is None else Path(str(flags["report_file"]))
+    if report_file is not None:
+        report_file.touch()  # rather now than after an hour
+    partitions, replication_factor = flags["partitions"], flags["replication_factor"]
+    assert isinstance(partitions, int | None)
+    assert isinstance(replication_factor, int | None)
+    with Admin(admin_properties, fail_fast=True) as admin, _Signals() as signals:
+        making = load_test.topic_for(
+            admin,
+            plan,
+            partitions=partitions or -1,
+            replication_factor=replication_factor or -1,
+            configs=_pairs(flags["topic_configs"], "--topic-config"),
+            is_kept=bool(flags["keep_topic"]),
+        )
+        try:
+            with making, live_notes() as tell:
+                outcome = load_test.run(
+                    plan,
+                    clients,
+                    admin,
+                    on_progress=lambda progress: _tell(progress, tell),
+                    is_interrupted=signals.came,
+                )
+        except GeneratorError as error:
+            raise CommandError(str(error)) from None
+    report = build(outcome, clients)
+    if report_file is not None:
+        report_file.write_text(to_json(report) + "\n", encoding="utf-8")
+    _show_report(report, common.output)
+    return _status(report, plan, signals)
+
+
+@main.command("compare")
+@click.argument("before", metavar="REPORT")
+@click.argument("after", metavar="REPORT")
+@click.option("--threshold", default="5%", metavar="SHARE", help="How much worse a figure may be (5%).")
+@text_output_option
+def compare(before: str, after: str, threshold: str, output: str | None) -> int:
+    """Compare two reports; ends with 1 where a figure became worse.
+
+    Judged are rates, medians, 99th percentiles and failed records.
+    """
+    from pkafka.tools.perf_test import comparison
+
+    limit = _share(threshold)
+    found = comparison.compare(_read(before), _read(after), threshold=limit)
+    rows = [row._asdict() for row in found.rows]
+    width = max(len(row.figure) for row in found.rows)
+    lines = [
+        f"{row.figure:<{width}}  {row.before:>14.3f}  {row.after:>14.3f}  "
+        f"{'' if row.change_percent is None else f'{row.change_percent:+.2f}%':>9}  {row.verdict}"
+        for row in found.rows
+    ]
+    extra = {"threshold": limit, "regression": found.is_regression, "remarks": found.remarks}
+    form = OutputFormat(output) if output else None
+    show(View("figures", [*lines, *found.remarks], rows, extra), form)
+    return ExitStatus.FAILURE if found.is_regression else ExitStatus.OK
+
+
+@main.command("plot")
+@click.argument("report", metavar="REPORT")
+@click.option("--svg", "svg_file", metavar="FILE", help="Write the picture as SVG.")
+@click.option("--png", "png_file", metavar="FILE", help="Write it as PNG, where CairoSVG is installed.")
+def plot(report: str, svg_file: str | None, png_file: str | None) -> None:
+    """Draw a report: throughput and latency over time, and latency by percentile."""
+    from pkafka.tools.perf_test import plot as drawing
+
+    if svg_file is None and png_file is None:
+        raise click.UsageError("where to? --svg FILE or --png FILE")
+    picture = drawing.svg(_read(report))
+    if svg_file is not None:
+        Path(svg_file).write_text(picture, encoding="utf-8")
+    if png_file is not None:
+        try:
+            import cairosvg
+        except ImportError:
+            hint = "pip install cairosvg, or write SVG"
+            raise CommandError(
+                "a PNG needs the package CairoSVG, which is not installed", hint=hint
+            ) from None
+        cairosvg.svg2png(bytestring=picture.encode(), write_to=png_file)
+
+
+class _Signals:
+    """Lets SIGINT and SIGTERM end the test, which still has a report; the second one ends it at once."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def came(self) -> bool:
+        """Whether one came."""
+        return self.number is not None
+
+    def status(self) -> ExitStatus:
+        """What a shell expects then."""
+        return ExitStatus.TERMINATED if self.number == signal.SIGTERM else ExitStatus.INTERRUPTED
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self.number is not None:
+            raise KeyboardInterrupt
+        self.number = number
+
+
+def _plan(common: Common, flags: Mapping[str, Any]) -> "Plan":
+    from pkafka.tools.perf_test.plan import Plan
+    from pkafka.tools.perf_test.run import mean_record_bytes
+
+    if flags["rate"] is not None and flags["throughput"] is not None:
+        raise click.UsageError('Option "[rate]" can\'t be used with option "[throughput]"')
+    duration = flags["duration"]
+    if duration is None and flags["num_records"] is None:
+        duration = _DEFAULT_DURATION
+    plan = Plan(
+        topic=flags["topic"] or f"pk-perf-test-{secrets.token_hex(4)}",
+        producers=flags["producers"],
+        consumers=flags["consumers"],
+        duration_s=None if duration is None else _seconds(duration),
+        records=flags["num_records"],
+        rate=flags["rate"],
+        warmup_s=_seconds(flags["warmup"]),
+        interval_s=_seconds(flags["interval"]),
+        record_size=flags["record_size"],
+        payload_file=flags["payload_file"],
+        payload_template=flags["payload_template"],
+        key=flags["key"],
+        headers=tuple(_pairs(flags["headers"], "--header").items()),
+        group=flags["group"],
+        max_error_rate=flags["max_error_rate"],
+        timeout_s=common.timeout_ms / 1000,
+    )
+    plan.check()
+    mean_bytes = mean_record_bytes(plan)
+    if flags["throughput"] is not None:
+        plan = plan.at_rate(flags["throughput"] * _MIB / mean_bytes)
+        plan.check()
+    return plan
+
+
+def _clients(common: Common, flags: Mapping[str, Any]) -> "Clients":
+    from pkafka.tools.perf_test.run import Clients
+
+    base = common.properties()
+    # What a test waits for is its time-out, where nobody says something else.
+    producer = {"client.id": "pk-perf-test-producer", "max.block.ms": common.timeout_ms, **base}
+    for name, key in (
+        ("codec", "compression.type"),
+        ("acks", "acks"),
+        ("batch_size", "batch.size"),
+        ("linger_ms", "linger.ms"),
+    ):
+        if flags[name] is not None:
+            producer[key] = flags[name]
+    producer |= _pairs(flags["producer_pairs"], "--producer-property")
+    # Kafka's own tool reads with a larger buffer than its consumer has, too; -1 leaves it to the system.
+    consumer = {"client.id": "pk-perf-test-consumer", "receive.buffer.bytes": -1, **base}
+    if flags["producers"] == 0:
+        consumer["auto.offset.reset"] = "earliest"
+    if flags["group"] is not None:
+        consumer["group.id"] = flags["group"]
+    consumer |= _pairs(flags["consumer_pairs"], "--consumer-property")
+    return Clients(producer, consumer)
+
+
+def _pairs(pairs: object, option: str) -> dict[str, str]:
+    assert isinstance(pairs, tuple)
+    return parse_assignments(pairs, option=option)
+
+
+def _seconds(text: str) -> float:
+    """Seconds of ``5``, ``0.5``, or of a time with a unit."""
+    try:
+        return float(text)
+    except ValueError:
+        try:
+            return parse_duration_ms(text) / 1000
+        except click.UsageError:
+            raise click.UsageError(f"{text!r} is no time: seconds, or like 500ms, 30s, 2m, 1h") from None
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < float("inf"):
+        raise click.UsageError(f"{text!r} is no share: like 5% or 0.05")
+    return share
+
+
+def _tell(progress: "Progress", tell: Callable[[Mapping[str, object], str], None]) -> None:
+    from pkafka.tools.perf_test.report import progress_line, progress_row
+
+    row = progress_row(progress)
+    tell(row, progress_line(row))
+
+
+def _show_report(report: "Document", form: OutputFormat | None) -> None:
+    from pkafka.tools.perf_test.report import lines
+
+    rows: Sequence[Mapping[str, object]] = report["results"]
+    extra = {name: value for name, value in report.items() if name != "results"}
+    show(View("results", lines(report), rows, extra, columns=_RESULT_COLUMNS), form)
+
+
+def _status(report: "Document", plan: "Plan", signals: _Signals) -> ExitStatus:
+    """How the command ends, with a line that says why where it failed."""
+    from pkafka.tools.perf_test.plan import is_too_many
+
+    if signals.came():
+        return signals.status()
+    failed = sum(row["failed"] for row in report["results"])
+    arrived = sum(
+        row["records"] + row["warm_up_records"] for row in report["results"] if row["side"] == "produce"
+    )
+    if is_too_many(plan, failed, failed + arrived):
+        note(f"pk-perf-test: {failed} of {failed + arrived} records could not be sent: {report['error']}")
+        return ExitStatus.FAILURE
+    if report["status"] == "failed":
+        note(f"pk-perf-test: {report['error']}")
+        return ExitStatus.FAILURE
+    if report["missing"]:
+        note(f"pk-perf-test: {report['missing']} acknowledged records were not read")
+        return ExitStatus.FAILURE
+    return ExitStatus.OK
+
+
+def _read(path: str) -> Mapping[str, Any]:
+    from pkafka.tools.perf_test import comparison
+
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError:
+        document = None
+    return comparison.check(document, where=path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Two reports of load tests side by side: what became better, what became worse, and whether they measured the same."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from pkafka.errors import PkafkaError
+from pkafka.tools.perf_test.report import FORMAT
+
+_JUDGED_PERCENTILES: Final = ("50", "99")
+_SHOWN_PERCENTILES: Final = ("50", "90", "99", "99.9")
+_UNLIKE: Final = frozenset({"topic", "headers"})
+"""What may differ without a remark: it does not make records slower or faster by itself."""
+
+
+class ReportError(PkafkaError):
+    """A file is not a report that this can read."""
+
+
+class Row(NamedTuple):
+    """One figure in both reports."""
+
+    figure: str
+    before: float
+    after: float
+    change_percent: float | None
+    """None where there was nothing before."""
+
+    verdict: str
+    """"better", "worse" or "same", where the threshold lies between; "shown" where a figure is not judged."""
+
+
+class Comparison(NamedTuple):
+    """What differs between two reports."""
+
+    rows: list[Row]
+    remarks: list[str]
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether any figure that is judged became worse."""
+        return any(row.verdict == "worse" for row in self.rows)
+
+
+def check(report: object, *, where: str) -> Mapping[str, Any]:
+    """A report, if it is one.
+
+    Raises:
+        ReportError: it is not, or of another format.
+    """
+    if not isinstance(report, dict) or report.get("tool") != "pk-perf-test":
+        raise ReportError(f"{where}: this is no report of pk-perf-test")
+    if report.get("format") != FORMAT:
+        raise ReportError(f"{where}: its format is {report.get('format')}, not {FORMAT}")
+    return report
+
+
+def compare(before: Mapping[str, Any], after: Mapping[str, Any], *, threshold: float) -> Comparison:
+    """Compare two reports.
+
+    Args:
+        threshold: the share by which a figure may become worse; of rates and of times alike.
+
+    Raises:
+        ReportError: they have nothing in common.
+    """
+    sides = [
+        (row["side"], row, other)
+        for row in before["results"]
+        for other in after["results"]
+        if row["side"] == other["side"]
+    ]
+    if not sides:
+        raise ReportError(
+            "the two reports have no side in common: one is of producers, the other of consumers"
+        )
+    rows = [row for side, old, new in sides for row in _rows(side, old, new, threshold)]
+    return Comparison(rows, [*_differences(before, after), *_unfinished(before, after)])
+
+
+def _rows(side: str, old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> Iterator[Row]:
+    for name, text in (("records_per_second", "records/sec"), ("mib_per_second", "MB/sec")):
+        yield _row(f"{side} {text}", old[name], new[name], threshold, more_is_better=True)
+    times = "produce" if side == "produce" else "end-to-end"
+    for name in _SHOWN_PERCENTILES:
+        if name in old["percentiles_ms"] and name in new["percentiles_ms"]:
+            limit = threshold if name in _JUDGED_PERCENTILES else None
+            yield _row(
+                f"{times} latency {name}%, ms",
+                old["percentiles_ms"][name],
+                new["percentiles_ms"][name],
+                limit,
+                more_is_better=False,
+            )
+    for name, text in (
+        ("latency_max_ms", f"{times} latency max, ms"),
+        ("cpu_us_per_record", f"{side} CPU us/record"),
+    ):
+        if old[name] is not None and new[name] is not None:
+            yield _row(text, old[name], new[name], None, more_is_better=False)
+    if side == "produce":
+        yield _row("failed records", old["failed"], new["failed"], threshold, more_is_better=False)
+
+
+def _row(figure: str, old: float, new: float, threshold: float | None, *, more_is_better: bool) -> Row:
+    change = None if old == 0 else (new - old) / old
+    if threshold is None:
+        verdict = "shown"
+    elif change is None:
+        verdict = "same" if new == 0 else ("better" if more_is_better else "worse")
+    elif abs(change) <= threshold:
+        verdict = "same"
+    else:
+        verdict = "better" if (change > 0) is more_is_better else "worse"
+    return Row(figure, old, new, None if change is None else round(change * 100, 2), verdict)
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    old, new = before["configuration"], after["configuration"]
+    for name in sorted({*old, *new} - _UNLIKE):
+        one, other = old.get(name), new.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):
+            for key in sorted({*one, *other} - {"bootstrap.servers", "client.id"}):
+                if one.get(key) != other.get(key):
+                    yield f"not the same: {name} {key}: {_shown(one.get(key))}, {_shown(other.get(key))}"
+        elif one != other:
+            yield f"not the same: {name}: {_shown(one)}, {_shown(other)}"
+    for name in ("name", "processor", "cores"):
+        one, other = before["host"].get(name), after["host"].get(name)
+        if one != other:
+            yield f"not the same: host {name}: {_shown(one)}, {_shown(other)}"
+
+
+def _unfinished(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for text, report in (("first", before), ("second", after)):
+        if report["status"] != "complete":
+            yield f"the {text} test is {report['status']}, not complete"
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)

@@ -1,0 +1,156 @@
+"""A consumer of a load test: reads chunks, and finds out when their records were due."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import itemgetter
+from typing import Final, cast
+
+from pkafka.clients.consumer import Consumer, ConsumerRebalanceListener
+from pkafka.clients.consumer.chunks import Chunk
+from pkafka.model import TopicPartition
+from pkafka.tools.perf_test.measuring import Clock, Recorder
+from pkafka.tools.perf_test.payload import STAMP_BYTES, due_of, has_room_for_stamps
+from pkafka.tools.perf_test.plan import Task
+
+_POLL_MS: Final = 100
+_POLL_RECORDS: Final = 10_000
+_CREATE_TIME: Final = 0
+_beginning_of: Final = itemgetter(slice(0, STAMP_BYTES))
+
+
+class ConsumerLoad:
+    """Reads what one process has to.
+
+    Args:
+        task: the part of the process.
+        consumer: not used before; without deserializers.
+    """
+
+    def __init__(self, task: Task, consumer: Consumer) -> None:
+        plan = task.plan
+        self.is_waiting = True
+        """Whether the test has not begun."""
+
+        self.seeks_end = False
+        self.is_log_append_time = False
+        """Whether the topic has the times of the broker, which say nothing of when a record was due."""
+
+        self._consumer = consumer
+        self._topic = plan.topic
+        self._run_id = bytes.fromhex(task.run_id)
+        self._sees_due = not plan.is_until_end
+        self._sees_stamps = self._sees_due and plan.rate is not None and has_room_for_stamps(plan)
+        self._has_keys = plan.key != "none" or plan.is_until_end
+        # What turns the times of records into those of the clock that schedules are made of.
+        self._epoch_ns = time.time_ns() - time.monotonic_ns()
+        if plan.group is None:
+            offsets = {TopicPartition(plan.topic, partition): at for partition, at in task.offsets}
+            consumer.assign(offsets)
+            for partition, at in offsets.items():
+                consumer.seek(partition, at)
+            consumer.pause(offsets)
+        else:
+            consumer.subscribe([plan.topic], listener=_Waiting(self, consumer))
+
+    def prepare(self) -> list[int]:
+        """Join the group, where there is one.
+
+        Returns:
+            The partitions that it has, each with a position by now.
+        """
+        self._consumer.poll_chunks(_POLL_MS)  # of partitions that are paused
+        if self.seeks_end and self._sees_due:
+            # What came before the test is not for this test, whatever the group had committed.
+            self._consumer.seek_to_end(self._consumer.assignment())
+            self.seeks_end = False
+        found = self._consumer.assignment()
+        for each in found:
+            self._consumer.position(each)
+        return sorted(each.partition for each in found)
+
+    def begin(self) -> None:
+        """Read from now on."""
+        self.is_waiting = False
+        self._consumer.resume(self._consumer.assignment())
+
+    def run(
+        self,
+        clock: Clock,
+        recorder: Recorder,
+        until: Callable[[], Mapping[int, int] | None],
+        caught_up: Callable[[], None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        """Read until somebody stops it, or the time is over where nobody produces.
+
+        Args:
+            until: the ends of the partitions, as soon as they are known.
+            caught_up: called once, when all partitions that it has are read up to there.
+        """
+        is_caught_up = False
+        while not is_stopping():
+            chunks = self._consumer.poll_chunks(_POLL_MS, records_max=_POLL_RECORDS)
+            now_ns = time.monotonic_ns()
+            if chunks:
+                self._count(chunks, now_ns, recorder)
+            if not self._sees_due and clock.end_ns is not None and now_ns >= clock.end_ns:
+                is_caught_up = True
+                caught_up()
+                return
+            ends = until()
+            if ends is not None and not is_caught_up and self._has_reached(ends):
+                is_caught_up = True
+                caught_up()
+
+    def _has_reached(self, ends: Mapping[int, int]) -> bool:
+        return all(
+            self._consumer.position(each) >= ends.get(each.partition, 0)
+            for each in self._consumer.assignment()
+        )
+
+    def _count(self, chunks: Iterable[Chunk], now_ns: int, recorder: Recorder) -> None:
+        records = size_bytes = 0
+        due: list[tuple[int, int]] = []
+        for chunk in chunks:
+            values = cast("list[bytes]", chunk.values)
+            records += len(chunk)
+            try:
+                size_bytes += sum(map(len, values))
+            except TypeError:  # a tombstone, of somebody else
+                values = list(filter(None, values))
+                size_bytes += sum(map(len, values))
+            if self._has_keys:
+                size_bytes += sum(len(key) for key in chunk.keys if key is not None)
+            if self._sees_stamps:
+                for beginning, count in Counter(map(_beginning_of, values)).items():
+                    if (due_ns := due_of(self._run_id, beginning)) is not None:
+                        due.append((due_ns, count))
+            elif self._sees_due:
+                due += self._by_timestamp(chunk)
+        recorder.arrived(now_ns, records, size_bytes, due)
+
+    def _by_timestamp(self, chunk: Chunk) -> Iterable[tuple[int, int]]:
+        if chunk.timestamp_type != _CREATE_TIME:
+            self.is_log_append_time = True
+            return ()
+        stamps = chunk.timestamps
+        # The records of one call have one time, and times grow: rarely is there more to count.
+        counts = {stamps[0]: len(stamps)} if stamps[0] == stamps[-1] else Counter(stamps)
+        return [(ms * 1_000_000 - self._epoch_ns, count) for ms, count in counts.items()]
+
+
+class _Waiting(ConsumerRebalanceListener):
+    """Nothing is read before the test begins; then what the group gives is, from where the group left it."""
+
+    def __init__(self, load: ConsumerLoad, consumer: Consumer) -> None:
+        self._load = load
+        self._consumer = consumer
+
+    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        if self._load.is_waiting:
+            self._consumer.pause(partitions)
+            self._load.seeks_end = True
+
+    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        return

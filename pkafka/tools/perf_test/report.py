@@ -1,0 +1,235 @@
+"""What a load test has found out, as the document that is kept and compared, and as lines for a person."""
+
+import math
+import os
+import platform
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from pkafka import KAFKA_VERSION, __version__
+from pkafka.tools.perf_test.histogram import Histogram
+from pkafka.tools.perf_test.measuring import Window
+from pkafka.tools.perf_test.payload import has_room_for_stamps
+from pkafka.tools.perf_test.plan import Plan
+from pkafka.tools.perf_test.run import Clients, Outcome, Progress, Side
+
+FORMAT: Final = 1
+"""Grows when a report can no longer be read as those before."""
+
+MIB: Final = 1024 * 1024
+PERCENTS: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+_SECRET: Final = re.compile(r"password|secret|jaas|token|key$", re.IGNORECASE)
+
+Document = dict[str, Any]
+
+
+def build(outcome: Outcome, clients: Clients) -> Document:
+    """The report of a test: JSON values."""
+    plan = outcome.plan
+    return {
+        "tool": "pk-perf-test",
+        "format": FORMAT,
+        "status": outcome.status,
+        "error": outcome.error or outcome.produced.error or outcome.consumed.error,
+        "started_at": outcome.began.isoformat(timespec="milliseconds"),
+        "results": list(_results(outcome)),
+        "missed": outcome.missed,
+        "missing": outcome.missing,
+        "schedule_lag": _times(outcome.produced.measured().lag),
+        "remarks": list(_remarks(outcome)),
+        "versions": {
+            "pkafka": __version__,
+            "compatible_with_kafka": KAFKA_VERSION,
+            "python": platform.python_version(),
+        },
+        "host": _host(),
+        "configuration": {
+            **asdict(plan),
+            "producer": _without_secrets(clients.producer) if plan.producers else None,
+            "consumer": _without_secrets(clients.consumer) if plan.consumers else None,
+        },
+        "end_to_end_clock": _end_to_end_clock(plan),
+        "series": list(_series(outcome)),
+        "histograms": {
+            "produce": outcome.produced.measured().latency.encode(),
+            "end_to_end": outcome.consumed.measured().latency.encode(),
+        },
+    }
+
+
+def lines(report: Document) -> Iterator[str]:
+    """The report in the form that a person reads, a few lines long."""
+    for row in report["results"]:
+        is_produce = row["side"] == "produce"
+        failed = f", {row['failed']} failed" if is_produce else ""
+        yield (
+            f"{'produced' if is_produce else 'consumed'} {row['records']} records in {row['seconds']:.2f} s, "
+            f"{row['records_per_second']:.1f} records/sec ({row['mib_per_second']:.2f} MB/sec){failed}"
+        )
+        if row["latency_mean_ms"] is not None:
+            shares = ", ".join(f"{name}% {value:.3f}" for name, value in row["percentiles_ms"].items())
+            yield (
+                f"{'produce' if is_produce else 'end-to-end'} latency in ms: mean {row['latency_mean_ms']:.3f}, "
+                f"{shares}, max {row['latency_max_ms']:.3f}"
+            )
+    yield from report["remarks"]
+
+
+def progress_row(progress: Progress) -> dict[str, object]:
+    """A window that is over, for a person who waits."""
+    plan, produced, consumed = progress.plan, progress.produced, progress.consumed
+    seconds = plan.interval_s
+    row: dict[str, object] = {"second": round((progress.number + 1) * seconds, 3)}
+    if plan.producers:
+        row |= {
+            "sent/s": round(produced.records / seconds),
+            "sent MB/s": round(produced.size_bytes / MIB / seconds, 2),
+            "failed": produced.failed,
+            "ack p50 ms": _ms(produced.latency, 50),
+            "ack p99 ms": _ms(produced.latency, 99),
+        }
+    if plan.consumers:
+        row |= {
+            "read/s": round(consumed.records / seconds),
+            "read MB/s": round(consumed.size_bytes / MIB / seconds, 2),
+        }
+    if plan.consumers and plan.producers:
+        row |= {
+            "end-to-end p50 ms": _ms(consumed.latency, 50),
+            "end-to-end p99 ms": _ms(consumed.latency, 99),
+        }
+    return row
+
+
+def progress_line(row: Mapping[str, object]) -> str:
+    """As :func:`progress_row`, in one line."""
+    figures = ", ".join(
+        f"{name} {value}" for name, value in row.items() if name != "second" and value is not None
+    )
+    second = row["second"]
+    assert isinstance(second, float)
+    return f"{'warm-up' if second <= 0 else f'{second:g} s'}: {figures}"
+
+
+def _results(outcome: Outcome) -> Iterator[Document]:
+    plan = outcome.plan
+    if plan.producers:
+        yield _result("produce", outcome, outcome.produced, plan.producers)
+    if plan.consumers:
+        yield _result("consume", outcome, outcome.consumed, plan.consumers)
+
+
+def _result(name: str, outcome: Outcome, side: Side, processes: int) -> Document:
+    total, seconds = side.measured(), outcome.seconds_of(side)
+    every = side.everything(lambda window: window.records)
+    times = _times(total.latency)
+    return {
+        "side": name,
+        "processes": processes,
+        "records": total.records,
+        "size_bytes": total.size_bytes,
+        "failed": side.everything(lambda window: window.failed),
+        "warm_up_records": every - total.records,
+        "seconds": round(seconds, 6),
+        "records_per_second": round(_per_second(total.records, seconds), 3),
+        "mib_per_second": round(_per_second(total.size_bytes / MIB, seconds), 6),
+        "latency_mean_ms": times["mean_ms"],
+        "percentiles_ms": times["percentiles_ms"],
+        "latency_max_ms": times["max_ms"],
+        "cpu_us_per_record": round(side.cpu_s * 1e6 / every, 3) if every else None,
+    }
+
+
+def _times(histogram: Histogram) -> Document:
+    mean = histogram.mean_us()
+    return {
+        "mean_ms": None if math.isnan(mean) else round(mean / 1000, 4),
+        "percentiles_ms": {
+            f"{percent:g}": us / 1000
+            for percent, us in zip(PERCENTS, histogram.percentiles_us(PERCENTS), strict=True)
+        }
+        if histogram.total
+        else {},
+        "max_ms": histogram.max_us() / 1000 if histogram.total else None,
+    }
+
+
+def _series(outcome: Outcome) -> Iterator[Document]:
+    produced, consumed = outcome.produced.windows, outcome.consumed.windows
+    numbers = [*produced, *consumed]
+    for number in range(min(numbers, default=0), max(numbers, default=-1) + 1):
+        sent, read = produced.get(number, Window()), consumed.get(number, Window())
+        yield {
+            "at_s": round(number * outcome.plan.interval_s, 6),
+            "seconds": round(outcome.seconds_in(number), 6),
+            "produced": sent.records,
+            "produced_mib": round(sent.size_bytes / MIB, 4),
+            "failed": sent.failed,
+            "consumed": read.records,
+            "consumed_mib": round(read.size_bytes / MIB, 4),
+            **{f"produce_p{percent:g}_ms": _ms(sent.latency, percent) for percent in (50, 99, 99.9)},
+            **{f"end_to_end_p{percent:g}_ms": _ms(read.latency, percent) for percent in (50, 99, 99.9)},
+        }
+
+
+def _remarks(outcome: Outcome) -> Iterator[str]:
+    plan = outcome.plan
+    if outcome.missed:
+        yield f"{outcome.missed} records were due and not sent: the rate of {plan.rate:g} records/sec was not kept"
+    if outcome.missing:
+        yield f"{outcome.missing} acknowledged records were not read"
+    if plan.consumers and not outcome.is_caught_up and outcome.status == "complete" and not plan.is_until_end:
+        yield f"the consumers did not read to the end: nothing came for {plan.timeout_s:g} s"
+    if outcome.is_log_append_time:
+        yield "no end-to-end latency: the topic has the brokers' time of appending (message.timestamp.type)"
+    if outcome.status == "interrupted":
+        yield "interrupted: these are the figures until then"
+
+
+def _end_to_end_clock(plan: Plan) -> str | None:
+    """Where a consumer sees when a record was due."""
+    if plan.is_until_end or not plan.consumers:
+        return None
+    is_stamped = plan.rate is not None and has_room_for_stamps(plan)
+    return "value, in microseconds" if is_stamped else "timestamp, in milliseconds"
+
+
+def _per_second(amount: float, seconds: float) -> float:
+    return amount / seconds if seconds else 0.0
+
+
+def _ms(histogram: Histogram, percent: float) -> float | None:
+    return histogram.percentile_us(percent) / 1000 if histogram.total else None
+
+
+def _without_secrets(properties: Mapping[str, object]) -> dict[str, str]:
+    return {
+        name: "[hidden]" if _SECRET.search(name) else str(value) for name, value in sorted(properties.items())
+    }
+
+
+def _host() -> Document:
+    memory: int | None = None
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        load: list[float] | None = [round(each, 2) for each in os.getloadavg()]
+    except (OSError, ValueError):
+        load = None
+    return {
+        "name": platform.node(),
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_bytes": memory,
+        "load_average": load,
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()

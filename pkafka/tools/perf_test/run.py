@@ -1,0 +1,373 @@
+"""One load test, from its topic to its last record: starts processes, adds up what they see, knows when it is over."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from pkafka.clients.errors import ClientTimeoutError, Stage
+from pkafka.errors import ApiError, ErrorCode, PkafkaError
+from pkafka.model import TopicPartition
+from pkafka.tools.perf_test.fleet import Fleet, GeneratorError, Said
+from pkafka.tools.perf_test.measuring import Clock, Window, window_of_json
+from pkafka.tools.perf_test.payload import Keys, Values
+from pkafka.tools.perf_test.plan import NS, Plan, Task, is_hopeless, shared_out
+
+if TYPE_CHECKING:
+    from pkafka.clients.admin import Admin
+
+T = TypeVar("T")
+
+_READY_S: Final = 60.0
+_LISTEN_S: Final = 0.1
+_START_NS: Final = 100_000_000
+_TELLING_NS: Final = 300_000_000
+"""How much later than its end a window is complete: processes tell of it when it is over."""
+
+
+@dataclass(slots=True)
+class Side:
+    """What the producers, or the consumers, of a test saw."""
+
+    windows: dict[int, Window] = field(default_factory=dict)
+    last_ns: int = 0
+    cpu_s: float = 0.0
+    error: str | None = None
+
+    def window(self, number: int) -> Window:
+        """A window, empty where nothing was seen."""
+        return self.windows.setdefault(number, Window())
+
+    def measured(self) -> Window:
+        """All windows but those of the warm-up."""
+        total = Window()
+        for number, window in self.windows.items():
+            if number >= 0:
+                total.add(window)
+        return total
+
+    def everything(self, count: Callable[[Window], int]) -> int:
+        """A count of all windows, those of the warm-up included."""
+        return sum(map(count, self.windows.values()))
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a load test."""
+
+    plan: Plan
+    clock: Clock
+    began: datetime
+    produced: Side = field(default_factory=Side)
+    consumed: Side = field(default_factory=Side)
+    status: str = "complete"
+    """"complete"; "interrupted", by who ran it; "failed": too many records did, or the cluster does not answer."""
+
+    error: str | None = None
+    missed: int = 0
+    """How many records were due and never handed over."""
+
+    is_caught_up: bool = False
+    is_log_append_time: bool = False
+
+    @property
+    def missing(self) -> int:
+        """How many acknowledged records the consumers did not find."""
+        if not self.is_caught_up or not self.plan.consumers or self.plan.is_until_end:
+            return 0
+        found = self.consumed.everything(lambda window: window.records)
+        return max(0, self.produced.everything(lambda window: window.records) - found)
+
+    def seconds_in(self, number: int) -> float:
+        """How much of a window belongs to the test, which may end in the middle of it."""
+        begin_ns = self.clock.measured_ns + number * self.clock.interval_ns
+        last_ns = max(self.produced.last_ns, self.consumed.last_ns)
+        return min(self.clock.interval_ns, max(0, last_ns - begin_ns)) / NS
+
+    def seconds_of(self, side: Side) -> float:
+        """From the end of the warm-up to the last record."""
+        return max(0, side.last_ns - self.clock.measured_ns) / NS
+
+
+class Progress(NamedTuple):
+    """How far a test is: a window that is over."""
+
+    number: int
+    plan: Plan
+    produced: Window
+    consumed: Window
+
+
+class Clients(NamedTuple):
+    """The configurations of the clients."""
+
+    producer: Mapping[str, object]
+    consumer: Mapping[str, object]
+
+
+@contextmanager
+def topic_for(
+    admin: "Admin",
+    plan: Plan,
+    *,
+    partitions: int,
+    replication_factor: int,
+    configs: Mapping[str, str],
+    is_kept: bool,
+) -> Iterator[bool]:
+    """Make the topic where it is missing, for the length of a ``with`` block unless it is kept.
+
+    Args:
+        partitions, replication_factor: -1 leaves it to the broker.
+
+    Yields:
+        Whether it was made.
+
+    Raises:
+        ApiError, ClientError: it could not be made; or it is missing, and there is no producer to write to it.
+    """
+    from pkafka.clients.admin.results import NewTopic
+
+    is_missing = all(each.name != plan.topic for each in admin.list_topics())
+    if is_missing:
+        if plan.is_until_end:
+            text = f"The topic {plan.topic} does not exist, and without producers there is nothing to read"
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+        new = NewTopic(plan.topic, partitions, replication_factor, configs=configs or None)
+        made = admin.create_topics([new])[plan.topic]
+        if isinstance(made, ApiError):
+            raise made
+    try:
+        yield is_missing
+    finally:
+        if is_missing and not is_kept:
+            admin.delete_topics([plan.topic])
+
+
+def mean_record_bytes(plan: Plan) -> float:
+    """What a record is about to hold, for rates in bytes; also finds out whether payloads and keys can be made.
+
+    Raises:
+        PlanError, OSError: they cannot.
+    """
+    keys = Keys(plan.key, 0).take(100)
+    return Values(plan, 0).mean_bytes + (0 if keys is None else sum(map(len, keys)) / len(keys))
+
+
+def run(
+    plan: Plan,
+    clients: Clients,
+    admin: "Admin",
+    *,
+    on_progress: Callable[[Progress], None],
+    is_interrupted: Callable[[], bool],
+) -> Outcome:
+    """Run a load test on a topic that exists.
+
+    Args:
+        admin: finds where the partitions begin and end.
+        on_progress: called with every window, soon after it is over.
+        is_interrupted: asked ten times a second; from then on the test comes to its end.
+
+    Raises:
+        GeneratorError: a process failed, or was not ready within a minute.
+        ApiError, ClientError: the cluster does not say where the partitions are.
+    """
+    partitions = _partitions(admin, plan)
+    offsets = _offsets(admin, plan, partitions, at_end=not plan.is_until_end)
+    with Fleet(_tasks(plan, clients, offsets)) as fleet:
+        _wait_until_ready(fleet, plan, len(partitions))
+        start_ns = time.monotonic_ns() + _START_NS
+        measured_ns = start_ns + int(plan.warmup_s * NS)
+        end_ns = None if plan.duration_s is None else measured_ns + int(plan.duration_s * NS)
+        clock = Clock(start_ns, measured_ns, end_ns, int(plan.interval_s * NS))
+        test = _Test(fleet, admin, Outcome(plan, clock, datetime.now(UTC)), on_progress)
+        fleet.tell("start", clock=list(clock))
+        if plan.is_until_end:
+            ends = _offsets(admin, plan, partitions, at_end=True)
+            fleet.tell("until", role="consume", ends=ends)
+        test.drive(is_interrupted)
+        return test.outcome
+
+
+class _Test:
+    """A test that has begun."""
+
+    def __init__(
+        self, fleet: Fleet, admin: "Admin", outcome: Outcome, on_progress: Callable[[Progress], None]
+    ) -> None:
+        self.outcome = outcome
+        self._plan = outcome.plan
+        self._fleet = fleet
+        self._admin = admin
+        self._on_progress = on_progress
+        self._sides = {"produce": outcome.produced, "consume": outcome.consumed}
+        self._next_shown = outcome.clock.window_of(outcome.clock.start_ns)
+        self._behind = set(range(self._plan.consumers))
+        self._drained_since: float | None = None
+        self._stopped: set[str] = set()
+        self._moved = time.monotonic()
+
+    def drive(self, is_interrupted: Callable[[], bool]) -> None:
+        """Listen until all processes are done."""
+        try:
+            while self._fleet.working:
+                for said in self._fleet.listen(_LISTEN_S):
+                    self._hear(said)
+                self._show(time.monotonic_ns() - _TELLING_NS)
+                if is_interrupted() and self.outcome.status == "complete":
+                    self.outcome.status = "interrupted"
+                    self._stop("produce", "consume")
+                self._decide()
+        except PkafkaError as error:
+            # What was seen until now is still worth a report.
+            self._fail(str(error))
+        self._show(None)
+        self.outcome.is_caught_up = not self._behind and self.outcome.status == "complete"
+
+    def _hear(self, said: Said) -> None:
+        side, message = self._sides[said.task.role], said.message
+        if said.kind == "window":
+            window = window_of_json(message["window"])
+            side.window(message["number"]).add(window)
+            side.error = side.error or message["error"]
+            if window.records or window.failed:
+                self._moved = time.monotonic()
+        elif said.kind == "caught_up":
+            self._behind.discard(said.task.number)
+        elif said.kind == "done":
+            side.last_ns = max(side.last_ns, message["last_ns"])
+            side.cpu_s += message["cpu_s"]
+            side.error = side.error or message["error"]
+            self.outcome.missed += message.get("missed", 0)
+            self.outcome.is_log_append_time |= message.get("log_append_time", False)
+
+    def _decide(self) -> None:
+        plan, outcome = self._plan, self.outcome
+        failed = outcome.produced.everything(lambda window: window.failed)
+        if failed and is_hopeless(plan, failed) and outcome.status == "complete":
+            self._fail(None)
+        if self._fleet.is_working("produce") or "consume" in self._stopped:
+            return
+        if self._drained_since is None and not plan.is_until_end:
+            # All outcomes are known: what is in the partitions now is all that there will be.
+            self._drained_since = self._moved = time.monotonic()
+            ends = _offsets(self._admin, plan, _partitions(self._admin, plan), at_end=True)
+            self._fleet.tell("until", role="consume", ends=ends)
+        is_enough = (
+            plan.is_until_end
+            and plan.records is not None
+            and (outcome.consumed.everything(lambda window: window.records) >= plan.records)
+        )
+        if not self._behind or is_enough or time.monotonic() - self._moved > self._silence_max_s():
+            self._stop("consume")
+
+    def _silence_max_s(self) -> float:
+        # Windows are told when they are over.
+        return self._plan.timeout_s + self._plan.interval_s
+
+    def _fail(self, error: str | None) -> None:
+        self.outcome.status = "failed"
+        self.outcome.error = error
+        self._stop("produce", "consume")
+
+    def _stop(self, *roles: str) -> None:
+        for role in roles:
+            if role not in self._stopped:
+                self._stopped.add(role)
+                self._fleet.tell("stop", role=role)
+
+    def _show(self, now_ns: int | None) -> None:
+        known = [*self.outcome.produced.windows, *self.outcome.consumed.windows]
+        end = (
+            max(known, default=self._next_shown - 1) + 1
+            if now_ns is None
+            else self.outcome.clock.window_of(now_ns)
+        )
+        last_ns = self.outcome.clock.end_ns
+        if last_ns is not None:
+            # What arrives after the end, as its last records do, is no window of its own to a person.
+            end = min(end, self.outcome.clock.window_of(last_ns - 1) + 1)
+        while self._next_shown < end:
+            number = self._next_shown
+            self._next_shown += 1
+            produced, consumed = (side.window(number) for side in self._sides.values())
+            self._on_progress(Progress(number, self._plan, produced, consumed))
+
+
+def _tasks(plan: Plan, clients: Clients, offsets: Mapping[int, int]) -> list[Task]:
+    run_id = secrets.token_hex(8)
+    producers = [Task("produce", number, plan, clients.producer, run_id) for number in range(plan.producers)]
+    shares = shared_out(offsets, plan.consumers)
+    consumers = [
+        Task(
+            "consume", number, plan, clients.consumer, run_id, tuple((each, offsets[each]) for each in share)
+        )
+        for number, share in enumerate(shares)
+    ]
+    return producers + consumers
+
+
+def _wait_until_ready(fleet: Fleet, plan: Plan, partitions: int) -> None:
+    deadline = time.monotonic() + _READY_S
+    producers: set[int] = set()
+    held: dict[int, Sequence[int]] = {}
+    while (
+        len(producers) < plan.producers
+        or len(held) < plan.consumers
+        or (
+            plan.consumers
+            and sorted(each for share in held.values() for each in share) != [*range(partitions)]
+        )
+    ):
+        if time.monotonic() > deadline:
+            raise GeneratorError(f"the processes of the test are not ready after {_READY_S:.0f} s")
+        for said in fleet.listen(_LISTEN_S):
+            if said.kind == "ready" and said.task.role == "produce":
+                producers.add(said.task.number)
+            elif said.kind == "ready":
+                held[said.task.number] = said.message["partitions"]
+
+
+def _partitions(admin: "Admin", plan: Plan) -> list[int]:
+    """The partitions of the topic; of one that was made just now, as soon as brokers know of it."""
+    return _patiently(
+        plan,
+        lambda: [
+            each.partition for each in _good(admin.describe_topics([plan.topic])[plan.topic]).partitions
+        ],
+    )
+
+
+def _offsets(admin: "Admin", plan: Plan, partitions: Sequence[int], *, at_end: bool) -> dict[int, int]:
+    from pkafka.clients.admin.partitions import EARLIEST, LATEST
+
+    wanted = {TopicPartition(plan.topic, each): LATEST if at_end else EARLIEST for each in partitions}
+    return _patiently(
+        plan,
+        lambda: {where.partition: _good(found).offset for where, found in admin.list_offsets(wanted).items()},
+    )
+
+
+def _good(outcome: T | ApiError) -> T:
+    if isinstance(outcome, ApiError):
+        raise outcome
+    return outcome
+
+
+def _patiently(plan: Plan, ask: Callable[[], T]) -> T:
+    """Ask again while brokers only begin to know of a topic."""
+    deadline = time.monotonic() + plan.timeout_s
+    while True:
+        try:
+            return ask()
+        except ApiError as error:
+            if not error.code.retriable:
+                raise
+            if time.monotonic() > deadline:
+                text = f"the partitions of {plan.topic} cannot be found: {error.message}"
+                raise ClientTimeoutError(Stage.METADATA, text) from None
+            time.sleep(_LISTEN_S)

@@ -1,0 +1,91 @@
+"""The report of a test: figures without the warm-up, and nothing that is secret."""
+
+import json
+from dataclasses import replace
+
+from pkafka.tools.perf_test.histogram import decode
+from pkafka.tools.perf_test.measuring import Window
+from pkafka.tools.perf_test.plan import Plan
+from pkafka.tools.perf_test.report import build, lines, progress_line, progress_row
+from pkafka.tools.perf_test.run import Clients, Progress
+from tests.unit.tools.perf_test.reports import outcome, report
+
+PLAN = Plan("t", duration_s=2, warmup_s=1, rate=1000)
+
+
+def test_the_warm_up_has_no_part_in_the_figures() -> None:
+    made = report(PLAN)
+    produced, consumed = made["results"]
+    assert (produced["side"], consumed["side"]) == ("produce", "consume")
+    assert (produced["records"], produced["warm_up_records"], produced["seconds"]) == (2000, 1000, 2.0)
+    assert produced["records_per_second"] == 1000
+    assert produced["cpu_us_per_record"] == round(0.01e6 / 3000, 3)
+    assert produced["percentiles_ms"]["50"] == 2.491
+    assert decode(made["histograms"]["produce"]).total == 2000
+    assert [row["at_s"] for row in made["series"]] == [-1, 0, 1]
+    assert [row["produce_p50_ms"] for row in made["series"]] == [None, 2.491, 2.491]
+
+
+def test_it_is_json_and_says_on_what_it_was_measured() -> None:
+    made = json.loads(json.dumps(report(PLAN), allow_nan=False))
+    assert made["configuration"]["rate"] == 1000
+    assert made["configuration"]["producer"] == {"acks": "all", "sasl.password": "[hidden]"}
+    assert made["host"]["cores"] > 0
+    assert made["versions"]["compatible_with_kafka"] == "3.9.1"
+    assert made["end_to_end_clock"] == "value, in microseconds"
+    assert report(replace(PLAN, rate=None))["end_to_end_clock"] == "timestamp, in milliseconds"
+
+
+def test_lines_for_a_person() -> None:
+    assert list(lines(report(PLAN, failed=3))) == [
+        "produced 2000 records in 2.00 s, 1000.0 records/sec (0.10 MB/sec), 3 failed",
+        "produce latency in ms: mean 2.496, 50% 2.491, 75% 2.741, 90% 2.891, 95% 2.941, 99% 2.981, 99.9% 2.991, "
+        "99.99% 2.991, max 2.991",
+        "consumed 2000 records in 2.00 s, 1000.0 records/sec (0.10 MB/sec)",
+        "end-to-end latency in ms: mean 2.496, 50% 2.491, 75% 2.741, 90% 2.891, 95% 2.941, 99% 2.981, 99.9% 2.991, "
+        "99.99% 2.991, max 2.991",
+    ]
+
+
+def test_what_is_wrong_is_said() -> None:
+    made = outcome(PLAN)
+    made.missed = 7
+    made.produced.window(0).records += 5
+    made.is_log_append_time = True
+    said = build(made, Clients({}, {}))["remarks"]
+    assert said == [
+        "7 records were due and not sent: the rate of 1000 records/sec was not kept",
+        "5 acknowledged records were not read",
+        "no end-to-end latency: the topic has the brokers' time of appending (message.timestamp.type)",
+    ]
+    made.is_caught_up = False
+    assert (
+        "the consumers did not read to the end: nothing came for 10 s"
+        in build(made, Clients({}, {}))["remarks"]
+    )
+    made.status = "interrupted"
+    assert "interrupted: these are the figures until then" in build(made, Clients({}, {}))["remarks"]
+
+
+def test_a_test_that_saw_nothing_has_a_report() -> None:
+    made = outcome(PLAN)
+    for side in (made.produced, made.consumed):
+        side.windows.clear()
+        side.last_ns = 0
+    empty = json.loads(json.dumps(build(made, Clients({}, {})), allow_nan=False))
+    assert empty["results"][0]["records_per_second"] == 0
+    assert empty["results"][0]["percentiles_ms"] == {}
+    assert empty["series"] == []
+    assert next(lines(empty)) == "produced 0 records in 0.00 s, 0.0 records/sec (0.00 MB/sec), 0 failed"
+
+
+def test_progress() -> None:
+    made = outcome(PLAN)
+    row = progress_row(Progress(0, PLAN, made.produced.window(0), made.consumed.window(0)))
+    assert progress_line(row) == (
+        "1 s: sent/s 1000, sent MB/s 0.1, failed 0, ack p50 ms 2.491, ack p99 ms 2.981, read/s 1000, "
+        "read MB/s 0.1, end-to-end p50 ms 2.491, end-to-end p99 ms 2.981"
+    )
+    only_sending = replace(PLAN, consumers=0)
+    row = progress_row(Progress(-1, only_sending, Window(), Window()))
+    assert progress_line(row) == "warm-up: sent/s 0, sent MB/s 0.0, failed 0"
