@@ -3,7 +3,7 @@ complete -c pk-delete-records -f
 complete -c pk-delete-records -l version -d 'Print the version of Kafka that this is compatible with.'
 complete -c pk-delete-records -l debug -d 'Show the traceback of a failure.'
 complete -c pk-delete-records -l bootstrap-server -x -d 'Brokers to begin with.'
-complete -c pk-delete-records -l profile -x -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-delete-records -l profile -x -a '(pk-completions names profiles (commandline -opc) 2>/dev/null)' -d 'Settings by name, of .pkafka.toml.'
 complete -c pk-delete-records -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-delete-records -l command-config -r -F -d 'Properties file for the client.'
 complete -c pk-delete-records -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'

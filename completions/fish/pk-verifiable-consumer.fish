@@ -2,10 +2,10 @@
 complete -c pk-verifiable-consumer -f
 complete -c pk-verifiable-consumer -l version -d 'Print the version of Kafka that this is compatible with.'
 complete -c pk-verifiable-consumer -l debug -d 'Show the traceback of a failure.'
-complete -c pk-verifiable-consumer -l topic -x -d 'What to read.'
-complete -c pk-verifiable-consumer -l group-id -x -d 'The group to join.'
+complete -c pk-verifiable-consumer -l topic -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'What to read.'
+complete -c pk-verifiable-consumer -l group-id -x -a '(pk-completions names groups (commandline -opc) 2>/dev/null)' -d 'The group to join.'
 complete -c pk-verifiable-consumer -l bootstrap-server -x -d 'Brokers to begin with.'
-complete -c pk-verifiable-consumer -l profile -x -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-verifiable-consumer -l profile -x -a '(pk-completions names profiles (commandline -opc) 2>/dev/null)' -d 'Settings by name, of .pkafka.toml.'
 complete -c pk-verifiable-consumer -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-verifiable-consumer -l group-protocol -x -d 'Only classic.'
 complete -c pk-verifiable-consumer -l group-remote-assignor -x -d 'Of the other protocol; not supported.'

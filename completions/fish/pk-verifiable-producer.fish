@@ -2,9 +2,9 @@
 complete -c pk-verifiable-producer -f
 complete -c pk-verifiable-producer -l version -d 'Print the version of Kafka that this is compatible with.'
 complete -c pk-verifiable-producer -l debug -d 'Show the traceback of a failure.'
-complete -c pk-verifiable-producer -l topic -x -d 'Where the records go.'
+complete -c pk-verifiable-producer -l topic -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'Where the records go.'
 complete -c pk-verifiable-producer -l bootstrap-server -x -d 'Brokers to begin with.'
-complete -c pk-verifiable-producer -l profile -x -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-verifiable-producer -l profile -x -a '(pk-completions names profiles (commandline -opc) 2>/dev/null)' -d 'Settings by name, of .pkafka.toml.'
 complete -c pk-verifiable-producer -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-verifiable-producer -l max-messages -x -d 'How many; -1 until ended from outside.'
 complete -c pk-verifiable-producer -l throughput -x -d 'At most so many a second, about.'

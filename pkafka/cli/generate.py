@@ -1,7 +1,8 @@
 """Completions for bash, zsh and fish and man pages, made from the commands themselves.
 
 The files are committed; ``scripts/regenerate.py`` writes them, and a test finds them out of date. Completions know
-flags, verbs and fixed values: nothing is asked of a cluster while somebody types.
+flags, verbs and fixed values; topics, groups, keys and profiles they get from ``pk-completions names`` while somebody
+types (live_names.py).
 """
 
 import re
@@ -22,6 +23,21 @@ _STATUSES: Final = {
     ExitStatus.AUTHENTICATION: "The cluster refused who asked.",
     ExitStatus.INTERRUPTED: "Ended by Ctrl-C.",
 }
+# What a shell asks for when the value of a flag is typed; keys are followed by their value.
+_LIVE_NAMES: Final = {
+    "--topic": "topics",
+    "--topic-list": "topics",
+    "--group": "groups",
+    "--group-id": "groups",
+    "--broker-list": "brokers",
+    "--broker": "brokers",
+    "--profile": "profiles",
+    "--config": "topic-keys=",
+    "--override": "broker-keys=",
+    "--producer-property": "producer-keys=",
+    "--producer-props": "producer-keys=",
+    "--consumer-property": "consumer-keys=",
+}
 _FILE_METAVARS: Final = frozenset({"FILE", "FILE,..."})
 
 
@@ -35,6 +51,13 @@ class Flag(NamedTuple):
     choices: list[str]
     is_file: bool
     repeats: bool
+    live_names: str | None
+    """Of which kind of ``pk-completions names`` its value is."""
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether a value goes on behind what is completed."""
+        return self.live_names is not None and self.live_names.endswith("=")
 
 
 def flags_of(command: click.Command) -> list[Flag]:
@@ -62,7 +85,10 @@ def _flag(option: click.Parameter, context: click.Context) -> Flag:
     choices = [str(each) for each in option.type.choices] if isinstance(option.type, click.Choice) else []
     is_file = isinstance(option.type, click.Path) or value in _FILE_METAVARS
     names = sorted([*option.opts, *option.secondary_opts], key=lambda each: (len(each), each))
-    return Flag(names, " ".join((option.help or "").split()), value, choices, is_file, option.multiple)
+    live = next((_LIVE_NAMES[each] for each in names if each in _LIVE_NAMES), None)
+    if value is not None and "HOST" in value:
+        live = None  # brokers by their addresses
+    return Flag(names, " ".join((option.help or "").split()), value, choices, is_file, option.multiple, live)
 
 
 def _takes_files(command: click.Command) -> bool:
@@ -179,6 +205,11 @@ def _bash_words(command: click.Command, indent: str, verbs: Iterable[str] = ()) 
                 yield f'{indent}    COMPREPLY=($(compgen -W "{" ".join(flag.choices)}" -- "$cur"))'
             elif not flag.is_file:
                 yield f"{indent}    compopt +o default 2>/dev/null"
+            if flag.live_names is not None:
+                words = f'$(pk-completions names {flag.live_names} "${{COMP_WORDS[@]}}" 2>/dev/null)'
+                if flag.is_followed:
+                    yield f"{indent}    compopt -o nospace 2>/dev/null"
+                yield f'{indent}    COMPREPLY=($(compgen -W "{words}" -- "$cur"))'
             yield f"{indent}    return"
             yield f"{indent}    ;;"
         yield f"{indent}esac"
@@ -215,6 +246,10 @@ def _zsh_specs(command: click.Command) -> str:
     specs = []
     for flag in flags_of(command):
         action = f"({' '.join(flag.choices)})" if flag.choices else ("_files" if flag.is_file else " ")
+        if flag.live_names is not None:
+            suffix = '-S "" ' if flag.is_followed else ""
+            live = f'pk-completions names {flag.live_names} "${{words[@]}}" 2>/dev/null'
+            action = f'{{compadd {suffix}-- "${{(@f)$({live})}}"}}'
         value = "" if flag.value is None else f":{_zsh(flag.value)}:{action}"
         exclusive = "*" if flag.repeats else f"({' '.join(flag.names)})"
         specs += [f"'{exclusive}{each}[{_zsh(flag.help)}]{value}'" for each in flag.names]
@@ -253,6 +288,9 @@ def _fish_flags(prefix: str, command: click.Command) -> Iterator[str]:
         value = ""
         if flag.choices:
             value = f" -x -a {_fish(' '.join(flag.choices))}"
+        elif flag.live_names is not None:
+            live = f"pk-completions names {flag.live_names} (commandline -opc) 2>/dev/null"
+            value = f" -x -a '({live})'"
         elif flag.value is not None:
             value = " -r -F" if flag.is_file else " -x"
         yield f"complete -c {prefix} {names}{value} -d {_fish(flag.help)}"

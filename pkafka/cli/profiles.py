@@ -51,6 +51,15 @@ def find_profile(name: str | None) -> Profile | None:
     raise ConfigError("profile", f"there is no such profile; {where}", name)
 
 
+def profile_names() -> list[str]:
+    """The names of all profiles.
+
+    Raises:
+        ConfigError: a file is not as described in the module's text.
+    """
+    return sorted({name for path in _files() for name in _read(path).get(_PROFILES, {})})
+
+
 def _files() -> Iterator[str]:
     """The files that exist, the nearest first."""
     folder = os.getcwd()

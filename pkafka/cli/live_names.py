@@ -1,0 +1,173 @@
+"""Names that a shell offers while somebody types: topics, groups and brokers of the cluster meant, keys, profiles.
+
+Somebody waits for every one of them: what was found is kept for a moment, a cluster has 300 ms to answer, and what it
+answered before stands in when it does not. Nothing here prints an error: a shell would show it in the middle of a line.
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any, Final
+
+from pkafka.cli.client_settings import SERVERS, client_settings
+from pkafka.errors import PkafkaError
+
+_DEADLINE_S: Final = 0.3
+_FRESH_S: Final = 10.0
+_CLUSTERS_KEPT: Final = 20
+_FILE_FLAGS: Final = frozenset(
+    {"--command-config", "--producer.config", "--consumer.config", "--producer-config", "--consumer-config"}
+)
+_SERVER_FLAGS: Final = frozenset({"--bootstrap-server", "--broker-list", "-b"})
+
+
+class _LateError(Exception):
+    """The cluster has had its time."""
+
+
+def names(kind: str, words: Sequence[str]) -> list[str]:
+    """What to offer.
+
+    Args:
+        kind: one of :data:`KINDS`.
+        words: the command line so far, which says which cluster is meant.
+
+    Returns:
+        Names in order; none where nobody can be asked.
+    """
+    offline = _OFFLINE.get(kind)
+    try:
+        if offline is not None:
+            return offline()
+        settings = _settings(words)
+        servers = settings.get(SERVERS)
+        return _of_cluster(kind, str(servers), settings) if servers else []
+    except (PkafkaError, OSError, ValueError):
+        return []
+
+
+def _settings(words: Sequence[str]) -> dict[str, object]:
+    given: dict[str, str] = {}
+    for position, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if not equals:
+            value = words[position + 1] if position + 1 < len(words) else ""
+        if flag in _SERVER_FLAGS:
+            given["servers"] = value
+        elif flag == "--profile":
+            given["profile"] = value
+        elif flag in _FILE_FLAGS:
+            given["file"] = value
+    return client_settings(profile=given.get("profile"), file=given.get("file"), servers=given.get("servers"))
+
+
+# -- of a cluster ------------------------------------------------------------------------------------------
+
+
+def _of_cluster(kind: str, servers: str, settings: Mapping[str, object]) -> list[str]:
+    kept = _kept()
+    entry = kept.get(servers, {}).get(kind)
+    if entry is not None and 0 <= time.time() - entry["at"] < _FRESH_S:
+        return list(entry["names"])
+    try:
+        found = _ask(kind, settings)
+    except (PkafkaError, OSError, _LateError):
+        return list(entry["names"]) if entry is not None else []
+    _keep(kept, servers, kind, found)
+    return found
+
+
+def _ask(kind: str, settings: Mapping[str, object]) -> list[str]:
+    def late(_number: int, _frame: FrameType | None) -> None:
+        raise _LateError
+
+    from pkafka.clients.admin import Admin
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, _DEADLINE_S)
+    try:
+        with Admin({**settings, "client.id": "pk-completions"}, fail_fast=True) as admin:
+            return sorted(_LIVE[kind](admin))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _cache_file() -> str:
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(home, "pkafka", "names.json")
+
+
+def _kept() -> dict[str, Any]:
+    """What was found before, by servers and kind."""
+    try:
+        with open(_cache_file(), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _keep(kept: dict[str, Any], servers: str, kind: str, found: Sequence[str]) -> None:
+    """Write what was found; two shells at once lose one answer, never the file."""
+    entries = {**kept.pop(servers, {}), kind: {"at": time.time(), "names": list(found)}}
+    latest = dict(list(kept.items())[-_CLUSTERS_KEPT + 1 :])
+    path = _cache_file()
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    half = f"{path}.{os.getpid()}"
+    with open(half, "w", encoding="utf-8") as file:
+        json.dump({**latest, servers: entries}, file)
+    os.replace(half, path)
+
+
+_LIVE: Final[Mapping[str, Callable[[Any], list[str]]]] = {
+    "topics": lambda admin: [each.name for each in admin.list_topics()],
+    "groups": lambda admin: [each.group_id for each in admin.list_groups().groups],
+    "brokers": lambda admin: [str(each.id) for each in admin.describe_cluster().brokers],
+}
+
+
+# -- of nobody's cluster -----------------------------------------------------------------------------------
+
+
+def _topic_keys() -> list[str]:
+    from pkafka.server.config_keys import topic_keys
+
+    return sorted(topic_keys())
+
+
+def _broker_keys() -> list[str]:
+    from pkafka.server.config_keys import broker_keys
+
+    return sorted(broker_keys())
+
+
+def _producer_keys() -> list[str]:
+    from pkafka.clients.config import ProducerConfig
+
+    return sorted(ProducerConfig.defaults())
+
+
+def _consumer_keys() -> list[str]:
+    from pkafka.clients.config import ConsumerConfig
+
+    return sorted(ConsumerConfig.defaults())
+
+
+def _profiles() -> list[str]:
+    from pkafka.cli.profiles import profile_names
+
+    return profile_names()
+
+
+_OFFLINE: Final[Mapping[str, Callable[[], list[str]]]] = {
+    "topic-keys": _topic_keys,
+    "broker-keys": _broker_keys,
+    "producer-keys": _producer_keys,
+    "consumer-keys": _consumer_keys,
+    "profiles": _profiles,
+}
+KINDS: Final = (*_LIVE, *_OFFLINE)
+"""What can be asked for."""
