@@ -20,6 +20,13 @@ EITHER_KIND: Final = tuple(
     pytest.param(name, marks=[pytest.mark.nightly] if name == "kafka" else []) for name in SYSTEMS
 )
 
+# What tests about groups of Apache Kafka and pkafka have in common: a broker alone, and few partitions to load.
+GROUP_SETTINGS: Final = {
+    "broker.id": 0,
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 5,
+}
+
 
 class MeasuredBroker(Broker):
     """A broker that knows how fast the machine is just now."""

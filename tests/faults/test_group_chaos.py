@@ -23,7 +23,14 @@ from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from pkafka.protocol.messages.sync_group import SyncGroupRequest
-from tests.faults.conftest import EITHER_KIND, AnyBroker, MakeBroker, broker_of_kind, memory_bytes
+from tests.faults.conftest import (
+    EITHER_KIND,
+    GROUP_SETTINGS,
+    AnyBroker,
+    MakeBroker,
+    broker_of_kind,
+    memory_bytes,
+)
 from tests.faults.crowd import COMMIT_VERSION, HEARTBEAT_VERSION, JOIN_VERSION, SYNC_VERSION, Crowd
 from tests.faults.family import kill, replaced
 from tests.faults.members import JAVA_CLIENTS, Chaos, Setting, now_ms
@@ -54,10 +61,7 @@ COOPERATIVE_CLIENTS: Final = tuple(
     each for each in (*JAVA_CLIENTS, "confluent", "pkafka") if each not in _LEFT_OUT
 )
 
-SETTINGS: Final = {
-    "broker.id": 0,
-    "offsets.topic.replication.factor": 1,
-    "offsets.topic.num.partitions": 5,
+SETTINGS: Final = GROUP_SETTINGS | {
     "group.initial.rebalance.delay.ms": 1000,
     "zookeeper.session.timeout.ms": 6000,
 }

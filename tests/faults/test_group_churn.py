@@ -12,6 +12,7 @@ import pytest
 from tests.faults.churn import PARTITIONS, SETTLED_S, TOPIC, Churn
 from tests.faults.conftest import (
     EITHER_KIND,
+    GROUP_SETTINGS,
     AnyBroker,
     MakeBroker,
     MeasuredBroker,
@@ -28,10 +29,7 @@ NIGHTLY_SECONDS: Final = 180.0
 SEED: Final = int(os.environ.get("PKAFKA_CHURN_SEED", "432"))
 GROWTH_BYTES: Final = 8 << 20
 """What a broker may need more afterwards: the log's index and the like, not thousands of members and connections."""
-SETTINGS: Final = {
-    "broker.id": 0,
-    "offsets.topic.replication.factor": 1,
-    "offsets.topic.num.partitions": 5,
+SETTINGS: Final = GROUP_SETTINGS | {
     "group.initial.rebalance.delay.ms": 500,
     "group.min.session.timeout.ms": 500,
 }
