@@ -57,6 +57,13 @@ def client(address: str) -> Iterator[RawClient]:
 
 
 @pytest.fixture
+def plain_environment(pkafka_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands know the plugin's broker from the environment, and nothing else."""
+    monkeypatch.delenv("PK_COMPAT", raising=False)
+    monkeypatch.setenv("PK_BOOTSTRAP_SERVER", pkafka_broker.bootstrap)
+
+
+@pytest.fixture
 def topic() -> str:
     """The name of a topic that does not exist yet."""
     return new_topic_name()

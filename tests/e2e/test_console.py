@@ -16,11 +16,7 @@ from pkafka.records.builder import build_batch
 from pkafka.testing import Broker
 from tests.talk import Talk, good, talking, wait_for
 
-
-@pytest.fixture(autouse=True)
-def plain_environment(pkafka_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PK_COMPAT", raising=False)
-    monkeypatch.setenv("PK_BOOTSTRAP_SERVER", pkafka_broker.bootstrap)
+pytestmark = pytest.mark.usefixtures("plain_environment")
 
 
 def exists(topic: str, capsys: pytest.CaptureFixture[str]) -> bool:

@@ -18,6 +18,8 @@ from pkafka.testing import Broker
 from pkafka.tools.console_plugins import MessageFormatter, RecordReader
 from tests.talk import Talk, talking
 
+pytestmark = pytest.mark.usefixtures("plain_environment")
+
 HERE = "tests.e2e.test_console_plugins"
 
 
@@ -75,12 +77,6 @@ class Places(MessageFormatter):
 
     def close(self) -> None:
         Places.closed += 1
-
-
-@pytest.fixture(autouse=True)
-def plain_environment(pkafka_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PK_COMPAT", raising=False)
-    monkeypatch.setenv("PK_BOOTSTRAP_SERVER", pkafka_broker.bootstrap)
 
 
 @pytest.fixture

@@ -28,10 +28,7 @@ from tests.talk import Talk, talking, wait_for
 PROGRAM = "from pkafka.cli.consumer_groups import main; main()"
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(pkafka_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PK_COMPAT", raising=False)
-    monkeypatch.setenv("PK_BOOTSTRAP_SERVER", pkafka_broker.bootstrap)
+pytestmark = pytest.mark.usefixtures("plain_environment")
 
 
 @pytest.fixture

@@ -31,11 +31,11 @@ from pkafka.cli.options import KafkaCommand
 from pkafka.clients.producer import Producer
 from pkafka.testing import Broker
 
+pytestmark = pytest.mark.usefixtures("plain_environment")
+
 
 @pytest.fixture(autouse=True)
-def plain_environment(pkafka_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PK_COMPAT", raising=False)
-    monkeypatch.setenv("PK_BOOTSTRAP_SERVER", pkafka_broker.bootstrap)
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
 
