@@ -37,21 +37,31 @@ if TYPE_CHECKING:
 )
 @config_option("producer")
 @click.option("--print-metrics", is_flag=True, help="Print the producer's metrics at the end.")
-@click.option("--transactional-id", metavar="ID", help="Not supported yet.")
-@click.option("--transaction-duration-ms", type=int, metavar="MS", help="Not supported yet.")
+@click.option(
+    "--transactional-id",
+    default="performance-producer-default-transactional-id",
+    metavar="ID",
+    help="The producer's transactional.id, where --transaction-duration-ms is above 0.",
+)
+@click.option(
+    "--transaction-duration-ms",
+    type=int,
+    default=0,
+    metavar="MS",
+    help="Send in transactions that are committed after so long; 0 for none.",
+)
 @text_output_option
 def main(**flags: object) -> None:
     """Measure the throughput and latency of one producer."""
-    for name in ("transactional_id", "transaction_duration_ms"):
-        if flags[name]:
-            raise CommandError(
-                f"--{name.replace('_', '-')} is not supported by this version of pk-producer-perf-test"
-            )
     size, lines = _payload(flags)
     properties = _properties(flags)
     records, throughput = flags["num_records"], flags["throughput"]
+    transaction_ms = flags["transaction_duration_ms"]
     assert isinstance(records, int)
     assert isinstance(throughput, float)
+    assert isinstance(transaction_ms, int)
+    if transaction_ms > 0:
+        properties["transactional.id"] = flags["transactional_id"]
     form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
     from pkafka.clients.cluster import Cluster
     from pkafka.clients.config import ProducerConfig
@@ -68,6 +78,7 @@ def main(**flags: object) -> None:
             records=records,
             records_per_second=throughput,
             on_window=_show_window if form is OutputFormat.TEXT else _ignore_window,
+            transaction_ms=transaction_ms,
         )
         metrics = metric_lines(producer.metrics()) if flags["print_metrics"] else []
     show(View("runs", [_summary(stats), *metrics], [_row(stats)]), form)

@@ -151,6 +151,7 @@ def run_producer(
     records: int,
     records_per_second: float,
     on_window: Callable[[WindowStats], None],
+    transaction_ms: int = 0,
 ) -> RunStats:
     """Send records and wait for all outcomes.
 
@@ -159,14 +160,44 @@ def run_producer(
         records: how many to send.
         records_per_second: the rate to keep; negative for as fast as possible.
         on_window: called every five seconds, on the sender thread.
+        transaction_ms: after so long a transaction is committed and the next one begun; 0 for none.
     """
+    transactions = None
+    if transaction_ms > 0:
+        producer.init_transactions()
+        transactions = _Transactions(producer, transaction_ms)
     stats = LatencyStats(records, on_window)
     if records_per_second > 0:
-        _send_at_rate(producer, topic, values, records, records_per_second, stats)
+        _send_at_rate(producer, topic, values, records, records_per_second, stats, transactions)
     else:
-        _send_in_chunks(producer, topic, values, records, stats)
+        _send_in_chunks(producer, topic, values, records, stats, transactions)
+    if transactions is not None:
+        transactions.end()
     producer.flush()
     return stats.result()
+
+
+class _Transactions:
+    """One transaction after the other, as Kafka's tool: what is sent when one has become too old is its last."""
+
+    def __init__(self, producer: Producer, age_max_ms: int) -> None:
+        self._producer = producer
+        self._age_max_ms = age_max_ms
+        self._begun_ms: float | None = None
+
+    def before_send(self) -> None:
+        if self._begun_ms is None:
+            self._producer.begin_transaction()
+            self._begun_ms = time.perf_counter() * 1_000
+
+    def after_send(self) -> None:
+        if self._begun_ms is not None and time.perf_counter() * 1_000 - self._begun_ms >= self._age_max_ms:
+            self.end()
+
+    def end(self) -> None:
+        if self._begun_ms is not None:
+            self._producer.commit_transaction()
+            self._begun_ms = None
 
 
 def _send_at_rate(
@@ -176,12 +207,17 @@ def _send_at_rate(
     records: int,
     records_per_second: float,
     stats: LatencyStats,
+    transactions: _Transactions | None,
 ) -> None:
     start = time.perf_counter()
     for number in range(records):
         value = next(values)
         outcome = partial(_note_record, stats, time.perf_counter(), len(value))
+        if transactions is not None:
+            transactions.before_send()
         producer.send(topic, value, callback=outcome)
+        if transactions is not None:
+            transactions.after_send()
         ahead = (number + 1) / records_per_second - (time.perf_counter() - start)
         if ahead > 0.001:
             time.sleep(ahead)
@@ -194,7 +230,12 @@ def _note_record(
 
 
 def _send_in_chunks(
-    producer: Producer, topic: str, values: Iterator[bytes], records: int, stats: LatencyStats
+    producer: Producer,
+    topic: str,
+    values: Iterator[bytes],
+    records: int,
+    stats: LatencyStats,
+    transactions: _Transactions | None,
 ) -> None:
     """Without a limit, the time of a record begins when the chunk that it is in is handed over."""
     length = 1
@@ -202,8 +243,12 @@ def _send_in_chunks(
         chunk = list(islice(values, min(records, length)))
         length = max(1, min(_CHUNK_RECORDS, _CHUNK_BYTES // (1 + max(map(len, chunk)))))
         records -= len(chunk)
+        if transactions is not None:
+            transactions.before_send()
         future = producer.send_batch(topic, chunk)
         future.add_done_callback(partial(_note_chunk, stats, time.perf_counter(), chunk))
+        if transactions is not None:
+            transactions.after_send()
 
 
 def _note_chunk(stats: LatencyStats, sent_at: float, chunk: list[bytes], future: BatchFuture) -> None:
