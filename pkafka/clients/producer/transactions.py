@@ -456,8 +456,9 @@ class Transactions:
         told = [each for each in errors.values() if _speaks_for_all(each)]
         if told:
             is_first = not self._added and told[0] is ErrorCode.CONCURRENT_TRANSACTIONS
-            if not told[0].retriable:
-                self._adding.clear()
+            is_missing = told[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not told[0].retriable or (is_missing and self.state is State.ABORTING_TRANSACTION):
+                self._adding.clear()  # a topic that was deleted does not come for an abort
             self._refused(
                 sent, told[0], "Could not add partitions to transaction", now_ms, is_first_add=is_first
             )

@@ -482,6 +482,19 @@ def test_an_abort_asks_again_for_what_may_have_been_added() -> None:
     assert play.asked == []
 
 
+def test_an_abort_does_not_wait_for_a_topic_that_was_deleted() -> None:
+    play = Played()
+    play.rules.begin()
+    play.rules.admits(ONE)
+    for _ in range(3):
+        play.answer(play.expect(adding.AddPartitionsToTxnRequest), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    play.rules.failed(FAILURE, was_sent=False)
+    abort = play.rules.abort()
+    play.answer(play.expect(adding.AddPartitionsToTxnRequest), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    play.settle()
+    assert (play.asked, abort.done, abort.error) == ([], True, None)
+
+
 def test_an_abort_forgets_offsets_and_ends_what_their_group_began() -> None:
     play = Played()
     play.rules.begin()
