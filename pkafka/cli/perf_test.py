@@ -21,7 +21,6 @@ from pkafka.cli.options import (
     Common,
     connection_options,
     parse_assignments,
-    parse_duration_ms,
     text_output_option,
     version_option,
 )
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_DURATION: Final = "10s"
 _MIB: Final = 1024 * 1024
+_UNITS_S: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _RESULT_COLUMNS: Final = (
     "side",
     "records",
@@ -172,6 +172,7 @@ def run(common: Common, **flags: object) -> int:
             replication_factor=replication_factor or -1,
             configs=_pairs(flags["topic_configs"], "--topic-config"),
             is_kept=bool(flags["keep_topic"]),
+            on_left=lambda why: note(f"pk-perf-test: the topic {plan.topic} could not be deleted: {why}"),
         )
         try:
             with making, live_notes() as tell:
@@ -339,13 +340,11 @@ def _pairs(pairs: object, option: str) -> dict[str, str]:
 
 def _seconds(text: str) -> float:
     """Seconds of ``5``, ``0.5``, or of a time with a unit."""
-    try:
-        return float(text)
-    except ValueError:
-        try:
-            return parse_duration_ms(text) / 1000
-        except click.UsageError:
-            raise click.UsageError(f"{text!r} is no time: seconds, or like 500ms, 30s, 2m, 1h") from None
+    number = text.rstrip("hms")
+    factor = _UNITS_S.get(text[len(number) :])
+    if factor is None or not number.replace(".", "", 1).isdecimal():
+        raise click.UsageError(f"{text!r} is no time: seconds, or like 500ms, 30s, 2m, 1h")
+    return float(number) * factor
 
 
 def _share(text: str) -> float:

@@ -37,7 +37,8 @@ class ConsumerLoad:
         """Whether the topic has the times of the broker, which say nothing of when a record was due."""
 
         self._consumer = consumer
-        self._topic = plan.topic
+        # There may be more consumers than partitions; a group would let them wait for their turn.
+        self._has_work = plan.group is not None or bool(task.offsets)
         self._run_id = bytes.fromhex(task.run_id)
         self._sees_due = not plan.is_until_end
         self._sees_stamps = self._sees_due and plan.rate is not None and has_room_for_stamps(plan)
@@ -59,7 +60,7 @@ class ConsumerLoad:
         Returns:
             The partitions that it has, each with a position by now.
         """
-        self._consumer.poll_chunks(_POLL_MS)  # of partitions that are paused
+        self._poll()  # of partitions that are paused
         if self.seeks_end and self._sees_due:
             # What came before the test is not for this test, whatever the group had committed.
             self._consumer.seek_to_end(self._consumer.assignment())
@@ -90,7 +91,7 @@ class ConsumerLoad:
         """
         is_caught_up = False
         while not is_stopping():
-            chunks = self._consumer.poll_chunks(_POLL_MS, records_max=_POLL_RECORDS)
+            chunks = self._poll()
             now_ns = time.monotonic_ns()
             if chunks:
                 self._count(chunks, now_ns, recorder)
@@ -102,6 +103,12 @@ class ConsumerLoad:
             if ends is not None and not is_caught_up and self._has_reached(ends):
                 is_caught_up = True
                 caught_up()
+
+    def _poll(self) -> list[Chunk]:
+        if not self._has_work:
+            time.sleep(_POLL_MS / 1000)
+            return []
+        return self._consumer.poll_chunks(_POLL_MS, records_max=_POLL_RECORDS)
 
     def _has_reached(self, ends: Mapping[int, int]) -> bool:
         return all(

@@ -160,6 +160,7 @@ def _consume(task: Task, parent: _Parent) -> None:
         clock = parent.clock
         if clock is None:
             return
+        _sleep_until(clock.start_ns, parent)
         load.begin()
         recorder = Recorder(clock)
         ticker = _Ticker(parent, recorder, clock)

@@ -32,6 +32,7 @@ _STAMP: Final = struct.Struct(">8sQ")
 _POOL_RECORDS: Final = 10_000
 _POOL_BYTES: Final = 16 * 1024 * 1024
 _RECORDS_MAX: Final = 1_000
+_SAMPLES: Final = 100
 _CALL_BYTES: Final = 262_144
 _KEYS_KEPT: Final = 65_536
 _ZIPF_KEYS_MAX: Final = 5_000_000
@@ -126,7 +127,7 @@ class Values:
         self._template: Template | None = None
         if plan.payload_template is not None:
             self._template = Template(plan.payload_template, draw)
-            sample = self._template.take(100)
+            sample = Template(plan.payload_template, draw).take(_SAMPLES)
         elif plan.payload_file is not None:
             lines = [line for line in Path(plan.payload_file).read_bytes().split(b"\n") if line]
             if not lines:

@@ -70,10 +70,8 @@ class ProducerLoad:
             due_ns, records = schedule.group(number)
             due_ns += clock.start_ns
             number += 1
-            count = self._allowed(records)
-            if count < records or (clock.end_ns is not None and due_ns >= clock.end_ns):
-                if count:
-                    self._send(count, due_ns, recorder)
+            records = self._allowed(records)
+            if records == 0 or (clock.end_ns is not None and due_ns >= clock.end_ns):
                 return
             while (ahead_ns := due_ns - time.monotonic_ns()) > 0 and not is_stopping():
                 time.sleep(min(ahead_ns / NS, _FLUSH_S))

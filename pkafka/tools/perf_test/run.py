@@ -117,14 +117,13 @@ def topic_for(
     replication_factor: int,
     configs: Mapping[str, str],
     is_kept: bool,
-) -> Iterator[bool]:
+    on_left: Callable[[str], None],
+) -> Iterator[None]:
     """Make the topic where it is missing, for the length of a ``with`` block unless it is kept.
 
     Args:
         partitions, replication_factor: -1 leaves it to the broker.
-
-    Yields:
-        Whether it was made.
+        on_left: told why the topic is still there, where it could not be deleted.
 
     Raises:
         ApiError, ClientError: it could not be made; or it is missing, and there is no producer to write to it.
@@ -141,10 +140,20 @@ def topic_for(
         if isinstance(made, ApiError):
             raise made
     try:
-        yield is_missing
+        yield
     finally:
         if is_missing and not is_kept:
-            admin.delete_topics([plan.topic])
+            error = _delete(admin, plan.topic)
+            if error is not None:
+                on_left(str(error))
+
+
+def _delete(admin: "Admin", topic: str) -> PkafkaError | None:
+    # What the test has found out is not lost because the cluster is.
+    try:
+        return admin.delete_topics([topic])[topic]
+    except PkafkaError as error:
+        return error
 
 
 def mean_record_bytes(plan: Plan) -> float:
@@ -179,7 +188,7 @@ def run(
     partitions = _partitions(admin, plan)
     offsets = _offsets(admin, plan, partitions, at_end=not plan.is_until_end)
     with Fleet(_tasks(plan, clients, offsets)) as fleet:
-        _wait_until_ready(fleet, plan, len(partitions))
+        _wait_until_ready(fleet, plan, len(partitions), is_interrupted)
         start_ns = time.monotonic_ns() + _START_NS
         measured_ns = start_ns + int(plan.warmup_s * NS)
         end_ns = None if plan.duration_s is None else measured_ns + int(plan.duration_s * NS)
@@ -311,7 +320,7 @@ def _tasks(plan: Plan, clients: Clients, offsets: Mapping[int, int]) -> list[Tas
     return producers + consumers
 
 
-def _wait_until_ready(fleet: Fleet, plan: Plan, partitions: int) -> None:
+def _wait_until_ready(fleet: Fleet, plan: Plan, partitions: int, is_interrupted: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _READY_S
     producers: set[int] = set()
     held: dict[int, Sequence[int]] = {}
@@ -323,6 +332,8 @@ def _wait_until_ready(fleet: Fleet, plan: Plan, partitions: int) -> None:
             and sorted(each for share in held.values() for each in share) != [*range(partitions)]
         )
     ):
+        if is_interrupted():
+            raise KeyboardInterrupt  # nothing is measured yet
         if time.monotonic() > deadline:
             raise GeneratorError(f"the processes of the test are not ready after {_READY_S:.0f} s")
         for said in fleet.listen(_LISTEN_S):

@@ -93,8 +93,7 @@ def test_a_template_is_filled_in() -> None:
         '"kind": "{choice:a|b}", "as it is": "{other}"}'
     )
     found = [json.loads(each) for each in Values(plan(payload_template=template), 0).take(300)]
-    begin = found[0]["n"]
-    assert [each["n"] for each in found] == list(range(begin, begin + 300))
+    assert [each["n"] for each in found] == list(range(300))
     assert found[0]["at"] > 1_600_000_000_000
     assert uuid.UUID(found[0]["id"]).version == 4
     assert re.fullmatch("[A-Z]{5}", found[0]["text"])
