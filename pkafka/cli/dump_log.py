@@ -1,157 +1,265 @@
 """pk-dump-log: what is in the files of a log, as kafka-dump-log.sh; works on files, needs no broker."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from pkafka.cli import output
-from pkafka.cli.options import CommandError, command, stream_output_option
-from pkafka.cli.output import OutputFormat
+from pkafka.cli import log_files, output
+from pkafka.cli.exit_status import compat_39
+from pkafka.cli.options import CommandError, command, exclude, text_output_option
+from pkafka.cli.output import OutputFormat, View, show
+from pkafka.errors import PkafkaError
 
 if TYPE_CHECKING:
-    from pkafka.tools.dump_log import ContentOf, Dump
+    from pkafka.tools.dump_log import Dump
+    from pkafka.tools.log_rows import Row
+    from pkafka.tools.log_selection import Selection
+    from pkafka.tools.record_decoders import Content
 
-_LATER: Final = (
-    "transaction_log_decoder",
-    "cluster_metadata_decoder",
-    "remote_log_metadata_decoder",
+_DECODERS: Final = {
+    "offsets_decoder": "OFFSETS",
+    "transaction_log_decoder": "TRANSACTIONS",
+    "cluster_metadata_decoder": "CLUSTER_METADATA",
+    "remote_log_metadata_decoder": "REMOTE_LOG_METADATA",
+}
+_CLASSES: Final = ("key_decoder_class", "value_decoder_class")
+_STRING_DECODER: Final = "StringDecoder"
+_CLASS_HELP: Final = (
+    "A decoder of Kafka's (StringDecoder, LongDecoder, ...), or a Python class that has from_bytes."
 )
+_ROWS_AT_ONCE: Final = 1_000
 
 
-@command("pk-dump-log", kafka_failure=0)
-@click.option("--files", metavar="FILE,...", required=True, help="Files or directories to dump.")
+class _Shown(NamedTuple):
+    """What of a record is shown, and how."""
+
+    content: bool
+    metadata: bool
+    header_values: bool
+    by: "Content"
+    deprecations: list[str]
+
+
+@command("pk-dump-log")
+@click.option(
+    "--files", metavar="FILE,...", required=True, help="Files, directories or patterns (*.log) to dump."
+)
 @click.option("--print-data-log", is_flag=True, help="Show the records with keys and values.")
 @click.option("--deep-iteration", is_flag=True, help="Show the records.")
 @click.option("--skip-record-metadata", is_flag=True, help="Show only keys and values of records.")
 @click.option(
-    "--max-bytes", type=int, default=2**31 - 1, metavar="N", help="Read at most so many bytes per segment."
+    "--max-bytes",
+    type=click.IntRange(0, 2**31 - 1),
+    default=2**31 - 1,
+    metavar="N",
+    help="Read at most so many bytes per segment.",
 )
 @click.option(
     "--max-message-size", type=int, default=5_242_880, metavar="N", help="Accepted; there is no limit here."
 )
 @click.option("--verify-index-only", is_flag=True, help="Check indexes without showing them.")
 @click.option("--index-sanity-check", is_flag=True, help="Check what a broker checks at start.")
-@click.option(
-    "--key-decoder-class", metavar="CLASS", is_flag=False, flag_value="", help="Only StringDecoder."
-)
-@click.option(
-    "--value-decoder-class", metavar="CLASS", is_flag=False, flag_value="", help="Only StringDecoder."
-)
+@click.option("--key-decoder-class", metavar="CLASS", is_flag=False, flag_value="", help=_CLASS_HELP)
+@click.option("--value-decoder-class", metavar="CLASS", is_flag=False, flag_value="", help=_CLASS_HELP)
 @click.option("--offsets-decoder", is_flag=True, help="Show the records of groups and committed offsets.")
-@click.option("--transaction-log-decoder", is_flag=True, help="Not supported yet.")
-@click.option("--cluster-metadata-decoder", is_flag=True, help="Not supported yet.")
-@click.option("--remote-log-metadata-decoder", is_flag=True, help="Not supported yet.")
-@stream_output_option
+@click.option("--transaction-log-decoder", is_flag=True, help="Show the records of transactions.")
+@click.option(
+    "--cluster-metadata-decoder", is_flag=True, help="Show the records of a KRaft cluster's metadata."
+)
+@click.option("--remote-log-metadata-decoder", is_flag=True, help="Show the records of tiered segments.")
+@click.option("--offset-range", metavar="A:B", help="Only what is from offset A up to, but without, B.")
+@click.option("--time-range", metavar="A:B", help="The same by time: in ms, or as ISO 8601 (UTC by default).")
+@click.option(
+    "--payload",
+    type=click.Choice(["text", "hex", "base64", "json"]),
+    help="How keys, values and payloads are shown; shows them.",
+)
+@click.option("--print-headers", is_flag=True, help="Show the values of headers too, as JSON.")
+@click.option("--skip-damage", is_flag=True, help="Go on behind damage with the next plausible batch.")
+@click.option("--stats", is_flag=True, help="Show sizes, codecs, keys, gaps and producers instead.")
+@click.option("--verify", is_flag=True, help="Check whole logs instead, as pk-verify-log.")
+@text_output_option
 def main(files: str, **flags: object) -> None:
-    """Dump segments, indexes, aborted transactions and producer snapshots."""
-    from pkafka.tools.dump_log import SUFFIXES, Dump
+    """Dump segments, indexes, aborted transactions, producer snapshots and checkpoints."""
+    from pkafka.tools.dump_log import Dump
 
-    for name in _LATER:
-        if flags[name]:
-            raise CommandError(f"--{name.replace('_', '-')} is not supported by this version of pk-dump-log")
-    for name in ("key_decoder_class", "value_decoder_class"):
-        if flags[name] and not str(flags[name]).endswith("StringDecoder"):
-            raise CommandError(f"--{name.replace('_', '-')} {flags[name]}: only StringDecoder exists here")
-    content = bool(flags["print_data_log"] or flags["offsets_decoder"])
+    form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
+    selection = _selection(flags)
+    shown = _shown(flags)
+    for name in ("stats", "verify"):
+        exclude(flags, name, *({"stats", "verify"} - {name}), "verify-index-only", "index-sanity-check")
+    paths = log_files.named_paths(files)
+    if flags["verify"]:
+        from pkafka.cli.verify_log import verify
+
+        verify(paths, form)
+        return
+    chosen = log_files.files_to_dump(paths)
+    if flags["stats"]:
+        from pkafka.cli.log_stats import show_stats
+
+        show_stats(chosen, selection, form)
+        return
     max_bytes = flags["max_bytes"]
     assert isinstance(max_bytes, int)
-    dump = Dump(
-        records=content or bool(flags["deep_iteration"]),
-        bytes_max=max_bytes,
-        verify_only=bool(flags["verify_index_only"]),
-        sanity_only=bool(flags["index_sanity_check"]),
-    )
-    form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
-    printer = _Printer(
-        form,
-        content=content,
-        metadata=not flags["skip_record_metadata"],
-        decode=_offsets_decoder() if flags["offsets_decoder"] else None,
-    )
-    for path in _expand(files, SUFFIXES):
-        if path.suffix in SUFFIXES:
-            printer.dump(dump, path)
-        else:
-            printer.file(path)
-            output.note(f"Ignoring unknown file {path}")
-    printer.close(dump.problems)
-    for problem in dump.problems:
+    with log_files.progress(chosen, "dumped") as read:
+        dump = Dump(
+            records=shown.content or bool(flags["deep_iteration"]),
+            bytes_max=max_bytes,
+            verify_only=bool(flags["verify_index_only"]),
+            sanity_only=bool(flags["index_sanity_check"]),
+            selection=selection,
+            resync=bool(flags["skip_damage"]),
+            on_read=read,
+        )
+        _PRINTERS[form](dump, chosen, shown)
+    for problem in dump.findings.lines():
         output.note(problem)
-    if dump.problems:
-        raise CommandError(f"{len(dump.problems)} problem(s) found")
+    if dump.findings.damage:
+        raise CommandError(f"{dump.findings.damage} problem(s) found", kafka_status=0)
 
 
-def _offsets_decoder() -> "ContentOf":
-    from pkafka.tools.offsets_decoder import decode_offsets_record
+def _selection(flags: dict[str, object]) -> "Selection":
+    from pkafka.tools.log_selection import RangeError, Selection, offset_range, time_range
 
-    return decode_offsets_record
-
-
-def _expand(files: str, suffixes: tuple[str, ...]) -> list[Path]:
-    """The files named; a directory stands for every file in it that can be dumped, in order of offsets.
-
-    Raises:
-        CommandError: one does not exist, or a directory holds no file of a log.
-    """
-    paths: list[Path] = []
-    for text in files.split(","):
-        path = Path(text.strip())
-        if path.is_dir():
-            inside = [each for each in path.iterdir() if each.suffix in suffixes and each.name[0].isdigit()]
-            if not inside:
-                raise CommandError(f"{path}: this directory holds no file of a log")
-            paths += sorted(inside, key=lambda each: (each.name.split(".")[0], each.suffix))
-        elif text.strip():
-            if not path.exists():
-                raise CommandError(f"{path}: there is no such file")
-            paths.append(path)
-    return paths
+    try:
+        offsets = offset_range(str(flags["offset_range"])) if flags["offset_range"] else (None, None)
+        times = time_range(str(flags["time_range"])) if flags["time_range"] else (None, None)
+    except RangeError as error:
+        raise click.UsageError(str(error)) from error
+    return Selection(*offsets, *times)
 
 
-class _Printer:
-    """Text lines in blocks, or one JSON object per row."""
+def _shown(flags: dict[str, object]) -> _Shown:
+    from pkafka.tools import record_decoders
 
-    def __init__(
-        self, form: OutputFormat, *, content: bool, metadata: bool, decode: "ContentOf | None"
-    ) -> None:
-        self._form = form
-        self._decode = decode
-        self._content = content
-        self._metadata = metadata
-        self._document = output.JsonList("rows")
+    classes = [flags[name] for name in _CLASSES]
+    named = [name for name in _DECODERS if flags[name]]
+    # Two decoders are accepted, as by Kafka's tool, and the first of them wins.
+    by: Content = record_decoders.PLAIN
+    deprecations: list[str] = []
+    if flags["payload"]:
+        for name in (*_CLASSES, *named):
+            exclude(flags, "payload", name.replace("_", "-"))
+        by = record_decoders.content_in(record_decoders.PayloadForm(flags["payload"]))
+    elif named:
+        by = getattr(record_decoders, _DECODERS[named[0]])
+    elif any(each is not None for each in classes):
+        names = [str(each or _STRING_DECODER) for each in classes]
+        options = [f"--{name.replace('_', '-')}" for name in _CLASSES]
+        by = record_decoders.decoded_by(
+            *(record_decoders.decoder(option, name) for option, name in zip(options, names, strict=True))
+        )
+        # Kafka's tool makes the decoder of values first.
+        deprecations = [text for name in reversed(names) if (text := record_decoders.deprecation(name))]
+    content = bool(
+        flags["print_data_log"] or named or flags["payload"] or any(each is not None for each in classes)
+    )
+    return _Shown(content, not flags["skip_record_metadata"], bool(flags["print_headers"]), by, deprecations)
 
-    def file(self, path: Path) -> None:
-        """Say which file follows."""
-        if self._form is OutputFormat.TEXT:
-            output.raw(f"Dumping {path}\n".encode())
 
-    def dump(self, dump: "Dump", path: Path) -> None:
-        """Print everything in one file."""
-        from pkafka.tools.dump_log import document_of, plain_content, text_of
+def _print_text(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
+    from pkafka.tools.dump_log import is_known
+    from pkafka.tools.log_side_files import NAMED_FILES
 
-        decode = self._decode or plain_content
-        self.file(path)
-        block: list[str] = []
+    for path in files:
+        output.raw(f"Dumping {path}\n".encode())
+        if not is_known(path) or (compat_39() and path.name in NAMED_FILES):
+            output.raw(b"")
+            output.note(f"Ignoring unknown file {path}")
+            continue
+        if path.suffix in (".log", ".checkpoint"):
+            output.raw("".join(f"{text}\n" for text in shown.deprecations).encode())
+        for block in dump.text(
+            path,
+            content=shown.content,
+            metadata=shown.metadata,
+            header_values=shown.header_values,
+            by=shown.by,
+        ):
+            output.raw(block)
+
+
+def _print_json(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
+    document = output.JsonList("rows")
+    for block in _json_blocks(dump, files, shown):
+        document.add(block)
+    document.close({"problems": dump.findings.sentences()})
+
+
+def _print_jsonl(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
+    for block in _json_blocks(dump, files, shown):
+        output.raw("".join(f"{row}\n" for row in block).encode(errors="replace"))
+
+
+def _json_blocks(dump: "Dump", files: Sequence[Path], shown: _Shown) -> Iterator[list[str]]:
+    """Rows as JSON, many at a time; those before an error come before it."""
+    block: list[str] = []
+    try:
+        for row in _documents(dump, files, shown):
+            block.append(output.to_json(row))
+            if len(block) >= _ROWS_AT_ONCE:
+                yield block
+                block = []
+    except (PkafkaError, OSError):
+        yield block
+        raise
+    yield block
+
+
+def _print_csv(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
+    """One table of whatever the files hold: the columns of every kind of row that they can give."""
+    from pkafka.tools.dump_log import kinds_in
+    from pkafka.tools.log_rows import FIELDS
+
+    kinds = [kind for path in files for kind in kinds_in(path, records=dump.records)]
+    columns = list(dict.fromkeys(field for kind in kinds for field in FIELDS[kind]))
+    rows = (row for row in _documents(dump, files, shown) if row["kind"] != "note")
+    output.csv_rows(["file", "kind", *columns], map(_flat, rows))
+
+
+def _flat(row: dict[str, object]) -> dict[str, object]:
+    """A row whose lists and objects are JSON."""
+    return {
+        name: output.to_json(value) if isinstance(value, list | dict) else value for name, value in row.items()
+    }
+
+
+def _print_table(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
+    """Rows of one file and kind in a row make a table, so many of them at most."""
+    rows = _documents(dump, files, shown)
+    for (file, kind), group in groupby(rows, key=lambda row: (row["file"], row["kind"])):
+        while block := list(islice(group, _ROWS_AT_ONCE)):
+            texts = [str(row["text"]) for row in block] if kind == "note" else [f"{file}: {kind}"]
+            for text in texts:
+                output.line(text)
+            if kind != "note":
+                bare = [{name: row[name] for name in row if name not in ("file", "kind")} for row in block]
+                show(View("rows", (), bare), OutputFormat.TABLE)
+
+
+def _documents(dump: "Dump", files: Sequence[Path], shown: _Shown) -> Iterable[dict[str, object]]:
+    from pkafka.tools.dump_log import is_known
+    from pkafka.tools.log_rows import document_of
+
+    def document(path: Path, row: "Row") -> dict[str, object]:
+        return {"file": str(path), **document_of(row, documents=shown.by.documents)}
+
+    for path in files:
+        if not is_known(path):
+            output.note(f"Ignoring unknown file {path}")
+            continue
         for row in dump.rows(path):
-            if self._form is OutputFormat.TEXT:
-                text = text_of(row, content=self._content, metadata=self._metadata, decode=decode)
-                block.append(text)
-            else:
-                block.append(output.to_json({"file": str(path), **document_of(row, decode=self._decode)}))
-            if len(block) >= 1_000:
-                self._flush(block)
-        self._flush(block)
+            yield document(path, row)
 
-    def close(self, problems: Sequence[str]) -> None:
-        """End the JSON document."""
-        if self._form is OutputFormat.JSON:
-            self._document.close({"problems": list(problems)})
 
-    def _flush(self, block: list[str]) -> None:
-        if self._form is OutputFormat.JSON:
-            self._document.add(block)
-        elif block:
-            output.raw(("\n".join(block) + "\n").encode())
-        block.clear()
+_PRINTERS: Final[dict[OutputFormat, Callable[["Dump", Sequence[Path], _Shown], None]]] = {
+    OutputFormat.TEXT: _print_text,
+    OutputFormat.JSON: _print_json,
+    OutputFormat.JSONL: _print_jsonl,
+    OutputFormat.CSV: _print_csv,
+    OutputFormat.TABLE: _print_table,
+}

@@ -211,14 +211,18 @@ def _cell(value: object, *, pairs_apart: str = ",") -> str:
     return str(value)
 
 
-def _print_csv(table: Table) -> None:
+def csv_rows(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Print a table as CSV while its rows come; a row need not have every column."""
     import csv
 
     writer: Any = csv.writer(sys.stdout, lineterminator="\n")
-    columns = _columns(table)
     writer.writerow(columns)
-    for row in table.rows:
+    for row in rows:
         writer.writerow([_cell(row.get(column)) for column in columns])
+
+
+def _print_csv(table: Table) -> None:
+    csv_rows(_columns(table), table.rows)
 
 
 def _print_gauges(gauges: Iterable[Gauge]) -> None:
@@ -271,6 +275,35 @@ def live_notes() -> Iterator[Callable[[Mapping[str, object], str], None]]:
 
 
 _LIVE_ROWS: Final = 10
+
+
+@contextmanager
+def progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """A bar of bytes on standard error until the block ends, told of each part; none where nobody would see only it.
+
+    That is where standard error is no terminal, or standard output is one too.
+    """
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield _no_progress
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _no_progress(count: int) -> None:
+    pass
 
 
 def _print_table(table: Table) -> None:

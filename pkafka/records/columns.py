@@ -61,6 +61,11 @@ class RecordColumns:
         return self._heads is not None or self._headers is not None
 
     @property
+    def has_keys(self) -> bool:
+        """Whether any record may have a key."""
+        return self._keys is not None
+
+    @property
     def keys(self) -> list[bytes | None]:
         """Bytes, or None for null."""
         if self._keys is None:

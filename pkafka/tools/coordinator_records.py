@@ -19,13 +19,13 @@ from pkafka.protocol.messages.records.group_metadata import (
     OffsetCommitValue,
 )
 from pkafka.protocol.messages.records.transaction_log import TransactionLogKey, TransactionLogValue
-from pkafka.protocol.schema import Field, Message, version_range
+from pkafka.protocol.schema import Field, Message, is_made_fresh, version_range
 
 Formatter: TypeAlias = Callable[[bytes | None, bytes | None], bytes]
 """Key and value to what is printed; nothing for records that are not of this kind."""
 
 _VERSION: Final = Struct(">h")
-_TRANSACTION_STATES: Final = (
+TRANSACTION_STATES: Final = (
     *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort"),
     *("CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"),
 )
@@ -54,7 +54,7 @@ def document(message: Message, version: int) -> dict[str, object]:
         _camel(field.name): _json(field, getattr(message, field.name), version)
         for field in message.__fields__
         if field.is_in(version)
-        and not (field.is_tagged(version) and getattr(message, field.name) == field.default)
+        and not (field.is_tagged(version) and _is_default(field, getattr(message, field.name)))
     }
 
 
@@ -131,7 +131,7 @@ def _transaction(key: TransactionLogKey, stored: TransactionLogValue) -> str:
         f"TransactionMetadata(transactionalId={key.transactional_id}, "
         f"producerId={stored.producer_id}, producerEpoch={stored.producer_epoch}, "
         f"txnTimeoutMs={stored.transaction_timeout_ms}, "
-        f"state={_TRANSACTION_STATES[stored.transaction_status]}, pendingState=None, "
+        f"state={TRANSACTION_STATES[stored.transaction_status]}, pendingState=None, "
         f"topicPartitions=HashSet({', '.join(partitions)}), "
         f"txnStartTimestamp={stored.transaction_start_timestamp_ms}, "
         f"txnLastUpdateTimestamp={stored.transaction_last_update_timestamp_ms})"
@@ -169,6 +169,10 @@ def _decoded(cls: type[Message], data: bytes | None) -> tuple[Message, int] | No
 
 def _versioned(message: Message, version: int) -> dict[str, object]:
     return {"version": version, "data": document(message, version)}
+
+
+def _is_default(field: Field, value: object) -> bool:
+    return value == [] if field.kind == "array" and is_made_fresh(field) else value == field.default
 
 
 def _json(field: Field, value: object, version: int) -> object:

@@ -12,6 +12,7 @@ from pkafka.protocol.registry import keys, request_class, response_class
 from pkafka.protocol.schema import Field, Message, version_range
 
 RECORD_MODULES = (
+    "cluster_metadata",
     "consumer_group",
     "consumer_protocol",
     "control",

@@ -1,0 +1,310 @@
+"""Steps over the batches of a segment's file, window by window, and past damage if asked to.
+
+Reads with plain reads into one buffer, so memory stays the same however large the file is, and a file that is cut
+meanwhile ends early instead of ending the process (as a memory map would). Knows framing and checksums; records are for
+whoever wants them.
+"""
+
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from pkafka.records.batch import (
+    ATTRIBUTES_POSITION,
+    BATCH_OVERHEAD,
+    HEADER,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    BatchHeader,
+)
+from pkafka.records.checksum import crc32c
+from pkafka.records.compression import Codec
+from pkafka.records.errors import RecordError
+from pkafka.records.legacy import SMALLEST_SIZE, read_message
+
+WINDOW_BYTES: Final = 4 << 20
+NO_LIMIT: Final = 2**31 - 1
+"""Kafka's --max-bytes for all of a file."""
+
+_UP_TO_MAGIC: Final = Struct(">qiib")
+_SEARCH_BYTES: Final = 1 << 20
+_KNOWN_ATTRIBUTES: Final = 0x7F
+_V2_LENGTH_MIN: Final = BATCH_OVERHEAD - LOG_OVERHEAD
+# Magic 0 is not searched for: every zero would be one, and a file full of zeros would take forever.
+_SEARCHED_MAGIC: Final = re.compile(rb"[\x01\x02]")
+
+
+class Batch(NamedTuple):
+    """A batch, or a message of an old format, which is a batch with a wrapper at most.
+
+    ``view`` is valid until the next one is asked for. ``header`` of an old message: its own offset is the last one, and
+    there is no producer.
+    """
+
+    view: memoryview
+    at: int
+    position: int
+    size: int
+    header: BatchHeader
+    is_valid: bool
+
+
+class SegmentWalk:
+    """The batches of one file in order; afterwards, how far it came and why no farther.
+
+    Args:
+        path: the file.
+        bytes_max: read at most so many bytes; a batch that reaches beyond is left out.
+        start: where the first batch begins.
+        wanted: asked about each batch's header; of one that is not, no checksum is computed and it does not come.
+        resync: search the next plausible batch behind damage, and tell ``on_damage`` what was left out.
+        on_damage: called with (position, size, what is wrong) of bytes that are no batch.
+        on_read: called with the number of bytes read, for showing progress.
+
+    Attributes:
+        end: the position behind the last batch.
+        size: the bytes to be read.
+        fault: what is wrong with the bytes at ``end``; None where they are but too few for a batch.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        bytes_max: int = NO_LIMIT,
+        start: int = 0,
+        wanted: Callable[[BatchHeader], bool] | None = None,
+        resync: bool = False,
+        on_damage: Callable[[int, int, str], None] | None = None,
+        on_read: Callable[[int], None] | None = None,
+    ) -> None:
+        self.end = start
+        self.size = 0
+        self.fault: str | None = None
+        self._path = path
+        self._bytes_max = bytes_max
+        self._wanted = wanted
+        self._resync = resync
+        self._on_damage = on_damage
+        self._on_read = on_read
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches, once.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        descriptor = os.open(self._path, os.O_RDONLY)
+        try:
+            size = os.fstat(descriptor).st_size
+            self.size = size if self._bytes_max == NO_LIMIT else min(size, self._bytes_max)
+            yield from self._walk(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _walk(self, descriptor: int) -> Iterator[Batch]:
+        last_offset = -1
+        while True:
+            broken: Batch | None = None
+            for batch in self._framed(descriptor):
+                if self._resync and not batch.is_valid and not self._goes_on(descriptor, batch):
+                    broken = batch
+                    break
+                yield batch
+                if batch.is_valid:
+                    last_offset = batch.header.last_offset
+            if not self._resync or (broken is None and self.end >= self.size):
+                return
+            begin = self.end if broken is None else broken.position
+            found = next_plausible(descriptor, begin + 1, self.size, after_offset=last_offset)
+            reason = self.fault or ("a checksum that is wrong" if broken else "too few bytes for a batch")
+            # Without one the tail is the caller's to judge: a write that a crash cut off looks so.
+            if found is None:
+                self.end = begin
+                self.fault = reason if broken is not None else self.fault
+                return
+            if self._on_damage is not None:
+                self._on_damage(begin, found - begin, reason)
+            self.end = found
+            self.fault = None
+
+    def _framed(self, descriptor: int) -> Iterator[Batch]:
+        unpack, wanted = HEADER.unpack_from, self._wanted
+        window = _Window(descriptor, self.end, self.size, self._on_read)
+        while (left := self.size - window.position) > MAGIC_POSITION:
+            if window.rest <= MAGIC_POSITION and not window.fill(MAGIC_POSITION + 1):
+                return
+            _, length, _, magic = _UP_TO_MAGIC.unpack_from(window.view, window.at)
+            if length < SMALLEST_SIZE[0] or magic < 0 or (magic >= 2 and length < _V2_LENGTH_MIN):
+                self.fault = _fault(length, magic)
+                return
+            size = length + LOG_OVERHEAD
+            if size > left or (size > window.rest and not window.fill(size)):
+                return
+            view, at, position = window.view, window.at, window.position
+            if magic >= 2:
+                header = BatchHeader._make(unpack(view, at))
+                # A byte of magic that nobody knows is damage, as no checksum covers it.
+                is_valid = magic == 2
+            else:
+                try:
+                    header, is_valid = _old_header(view, at, size)
+                except RecordError as error:
+                    self.fault = error.message
+                    return
+            self.end = position + size
+            if wanted is None or wanted(header):
+                if is_valid and magic == 2:
+                    is_valid = crc32c(view[at + ATTRIBUTES_POSITION : at + size]) == header.crc
+                yield Batch(view, at, position, size, header, is_valid)
+            window.at = at + size
+
+    def _goes_on(self, descriptor: int, batch: Batch) -> bool:
+        """Whether a batch is where a damaged one says that it ends, so that its length at least is right."""
+        position = batch.position + batch.size
+        if position == self.size:
+            return True
+        head = os.pread(descriptor, BATCH_OVERHEAD, position)
+        if len(head) <= MAGIC_POSITION:
+            return False
+        offset: int
+        length: int
+        magic: int
+        offset, length, _, magic = _UP_TO_MAGIC.unpack_from(head)
+        least = _V2_LENGTH_MIN if magic == 2 else SMALLEST_SIZE[0]
+        return (
+            0 <= magic <= 2
+            and length >= least
+            and position + length + LOG_OVERHEAD <= self.size
+            and offset >= 0
+        )
+
+
+class _Window:
+    """A part of a file in memory: ``rest`` bytes from ``at`` on, which stand at ``position`` of the file."""
+
+    __slots__ = ("_base", "_descriptor", "_filled", "_on_read", "_size", "at", "view")
+
+    def __init__(
+        self, descriptor: int, position: int, size: int, on_read: Callable[[int], None] | None
+    ) -> None:
+        self._descriptor = descriptor
+        self._base = position
+        self._size = size
+        self._filled = 0
+        self._on_read = on_read
+        self.at = 0
+        self.view = memoryview(bytearray(max(min(WINDOW_BYTES, size - position), 0)))
+
+    @property
+    def position(self) -> int:
+        return self._base + self.at
+
+    @property
+    def rest(self) -> int:
+        return self._filled - self.at
+
+    def fill(self, needed: int) -> bool:
+        """Read on until ``needed`` bytes are there; False when the file has become shorter."""
+        rest = self.rest
+        view = self.view if needed <= len(self.view) else memoryview(bytearray(needed))
+        view[:rest] = bytes(self.view[self.at : self._filled])
+        self._base += self.at
+        self.at, self._filled, self.view = 0, rest, view
+        room = min(len(view), self._size - self._base)
+        while self._filled < needed:
+            count = os.preadv(self._descriptor, [view[self._filled : room]], self._base + self._filled)
+            if count == 0:
+                return False
+            self._filled += count
+            if self._on_read is not None:
+                self._on_read(count)
+        return True
+
+
+def next_plausible(descriptor: int, start: int, end: int, *, after_offset: int) -> int | None:
+    """Where the first batch with a right checksum begins at or behind ``start``; None without one before ``end``.
+
+    Args:
+        after_offset: it begins above this offset.
+    """
+    at = start
+    while end - at > MAGIC_POSITION:
+        chunk = os.pread(descriptor, min(_SEARCH_BYTES, end - at), at)
+        for match in _SEARCHED_MAGIC.finditer(chunk, MAGIC_POSITION):
+            begin = match.start() - MAGIC_POSITION
+            offset, length, _, magic = _UP_TO_MAGIC.unpack_from(chunk, begin)
+            size = length + LOG_OVERHEAD
+            least = _V2_LENGTH_MIN if magic == 2 else SMALLEST_SIZE[1]
+            if offset > after_offset and length >= least and at + begin + size <= end:
+                data = os.pread(descriptor, size, at + begin)
+                if len(data) == size and _is_batch(data, magic):
+                    return at + begin
+        if len(chunk) <= MAGIC_POSITION:
+            return None
+        at += len(chunk) - MAGIC_POSITION
+    return None
+
+
+def _is_batch(data: bytes, magic: int) -> bool:
+    if magic < 2:
+        return zlib.crc32(memoryview(data)[MAGIC_POSITION:]) == int.from_bytes(data[12:16], "big")
+    header = BatchHeader._make(HEADER.unpack_from(data))
+    return (
+        header.attributes & ~_KNOWN_ATTRIBUTES == 0
+        and header.codec <= Codec.ZSTD
+        and header.last_offset_delta >= 0
+        and header.records_count >= 0
+        and crc32c(memoryview(data)[ATTRIBUTES_POSITION:]) == header.crc
+    )
+
+
+def header_at(descriptor: int, position: int) -> BatchHeader | None:
+    """The header of the batch or old message at a position of a file; None where there is none."""
+    if position < 0:
+        return None
+    head = os.pread(descriptor, BATCH_OVERHEAD, position)
+    if len(head) <= MAGIC_POSITION:
+        return None
+    _, length, _, magic = _UP_TO_MAGIC.unpack_from(head)
+    if magic >= 2:
+        whole = len(head) == BATCH_OVERHEAD and length >= _V2_LENGTH_MIN
+        return BatchHeader._make(HEADER.unpack_from(head)) if whole else None
+    if length < SMALLEST_SIZE[0] or magic < 0:
+        return None
+    data = os.pread(descriptor, length + LOG_OVERHEAD, position)
+    try:
+        return _old_header(memoryview(data), 0, len(data))[0]
+    except RecordError:
+        return None
+
+
+def _old_header(view: memoryview, at: int, size: int) -> tuple[BatchHeader, bool]:
+    """What a header would say of an old message, and whether its checksum is right."""
+    message = read_message(view[at : at + size], check_crc=False)
+    header = BatchHeader(
+        base_offset=message.offset,
+        batch_length=size - LOG_OVERHEAD,
+        partition_leader_epoch=-1,
+        magic=message.magic,
+        crc=message.crc,
+        attributes=message.attributes & 0x0F,
+        last_offset_delta=0,
+        base_timestamp=message.timestamp,
+        max_timestamp=message.timestamp,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=1,
+    )
+    return header, zlib.crc32(view[at + MAGIC_POSITION : at + size]) == message.crc
+
+
+def _fault(length: int, magic: int) -> str:
+    if magic < 0:
+        return f"no message format has the magic {magic}"
+    return f"a batch cannot have a length of {length} bytes"
