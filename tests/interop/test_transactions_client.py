@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from pkafka.clients.admin.client import Admin
+from pkafka.clients.admin.coordinators import CoordinatorType, find_coordinators
+from pkafka.clients.admin.results import NewTopic
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.errors import ClientError, ClientTimeoutError, CommitFailedError, IllegalStateError
 from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata
@@ -28,10 +31,11 @@ from pkafka.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+from pkafka.tools.zookeeper_server import running_server
 from tests.interop import kafka as oracle
 from tests.interop.conftest import SYSTEMS, JavaTool, System
 from tests.interop.side_by_side import pk
-from tests.talk import Talk, talking, wait_for
+from tests.talk import Talk, good, talking, wait_for
 
 pytestmark = [
     pytest.mark.interop,
@@ -379,6 +383,71 @@ def test_transactions_outlive_their_coordinator(
     assert not errors
     ended(talk, topic)
     assert sorted(values(kafka, topic, 2)) == sorted(committed)
+
+
+def test_transactions_follow_a_coordinator_that_moves(kafka_classpath: str, tmp_path: Path) -> None:
+    """Two brokers; the one that coordinates, and leads a partition, is stopped while transactions come and go."""
+    settings = {
+        "default.replication.factor": 2,
+        "offsets.topic.replication.factor": 2,
+        "offsets.topic.num.partitions": 2,
+        "transaction.state.log.replication.factor": 2,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.num.partitions": 1,
+    }
+    flags = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    with running_server(tmp_path, jars=Path(kafka_classpath).parent) as (_, port):
+        brokers = {
+            number: oracle.KafkaBroker(
+                kafka_classpath,
+                f"127.0.0.1:{port}",
+                tmp_path / f"broker-{number}",
+                overrides={**settings, "broker.id": number},
+                jvm_flags=flags,
+            )
+            for number in (0, 1)
+        }
+        try:
+            for broker in brokers.values():
+                broker.start()
+            _move_the_coordinator(brokers)
+        finally:
+            for broker in brokers.values():
+                broker.kill()
+
+
+def _move_the_coordinator(brokers: dict[int, oracle.KafkaBroker]) -> None:
+    bootstrap = ",".join(each.bootstrap for each in brokers.values())
+    config = {"bootstrap.servers": bootstrap, "transactional.id": "moved", "linger.ms": 5}
+    sent: list[bytes] = []
+    with Admin({"bootstrap.servers": bootstrap}) as admin, Producer(config) as producer:
+        good(admin.create_topics([NewTopic("t", assignments={0: (0, 1), 1: (1, 0)})])["t"])
+        producer.init_transactions()
+
+        def transact(count: int) -> None:
+            for _ in range(count):
+                values = [b"%d" % (len(sent) + number) for number in range(10)]
+                with producer.transaction():
+                    for number, value in enumerate(values):
+                        producer.send("t", value, partition=number % 2)
+                sent.extend(values)
+
+        transact(5)
+        found = find_coordinators(admin.cluster, ["moved"], CoordinatorType.TRANSACTION)["moved"]
+        assert not isinstance(found, ApiError)
+        stopping = threading.Thread(target=brokers[found.id].stop)
+        producer.begin_transaction()
+        producer.send("t", b"over the move", partition=0)
+        stopping.start()
+        producer.commit_transaction()
+        sent.append(b"over the move")
+        while stopping.is_alive():
+            transact(1)
+        transact(5)
+        left = brokers[1 - found.id]
+        with talking(left.bootstrap, broker_id=1 - found.id) as talk:
+            ended(talk, "moved")
+    assert sorted(values(left, "t", 2)) == sorted(sent)
 
 
 def test_a_closed_producer_leaves_no_transaction_behind(

@@ -163,9 +163,12 @@ class Sender:
     def _is_finished(self) -> bool:
         if self._abandon:
             return True
-        if not self.accumulator.closed or self.accumulator.incomplete:
+        if not self.accumulator.closed:
             return False
-        return self.transactions is None or self.transactions.is_over(self._clock.monotonic_ms())
+        has_unsettled = bool(self.accumulator.incomplete)
+        if self.transactions is None:
+            return not has_unsettled
+        return self.transactions.is_over(self._clock.monotonic_ms(), has_unsettled=has_unsettled)
 
     def _turn(self) -> None:
         self._wanted = False
@@ -523,8 +526,9 @@ class Sender:
         """Do what the transaction needs beside sending batches; returns in how many milliseconds to look again."""
         assert self._idempotence is not None
         wait_ms = _POLL_MS_MAX
-        drop_reason = transactions.drop_reason
-        if transactions.is_fatal:
+        # In this order: a thread that fails to hand a record over may bring the end in between.
+        is_fatal, drop_reason = transactions.is_fatal, transactions.drop_reason
+        if is_fatal:
             assert drop_reason is not None
             if self.accumulator.incomplete:
                 self._abort(drop_reason)

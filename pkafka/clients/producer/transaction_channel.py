@@ -137,12 +137,18 @@ class TransactionChannel:
             if ask is None or not self._send(ask, now_ms):
                 return _POLL_MS_MAX
 
-    def is_over(self, now_ms: int) -> bool:
-        """For a producer that is closed and has no records left: whether its transaction is ended.
+    def is_over(self, now_ms: int, *, has_unsettled: bool) -> bool:
+        """For a producer that is closed: whether its transaction is ended.
 
-        An open one is aborted, as in Kafka; for max.block.ms at most, then the coordinator's time-out will do.
+        An open one is aborted once everything is sent, as in Kafka; for max.block.ms at most, then the coordinator's
+        time-out will do. What was sent outside of a transaction, by a thread that did not know, is not waited for.
+
+        Args:
+            has_unsettled: whether batches have no outcome yet.
         """
         machine = self._machine
+        if machine.is_ongoing and has_unsettled:
+            return False
         if self._end_by_ms is None:
             self._end_by_ms = now_ms + self._max_block_ms
         with self._changed:

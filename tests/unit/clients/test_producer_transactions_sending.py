@@ -1,5 +1,6 @@
 """What a transactional producer sends, drops and waits for; on a scripted broker."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,8 +9,10 @@ import pytest
 
 from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, IllegalStateError
 from pkafka.clients.producer import (
+    Partitioner,
     Producer,
     ProducerFencedError,
+    RecordFuture,
     RecordMetadata,
     TransactionAbortedError,
     TransactionError,
@@ -297,6 +300,41 @@ def test_closing_ends_an_open_transaction_but_not_at_all_costs() -> None:
         begun = time.monotonic()
         producer.close()
         assert time.monotonic() - begun < 20
+
+
+def test_what_comes_behind_the_end_of_its_transaction_waits_for_the_next_and_not_for_ever() -> None:
+    """A thread may have begun to send before another one commits: the record is kept, as Kafka's producer keeps it."""
+    chosen, go_on = threading.Event(), threading.Event()
+
+    class Slow(Partitioner):
+        def partition(self, topic: str, key: object, *_: object) -> int:
+            if key == b"late":
+                chosen.set()
+                go_on.wait(30)
+            return 0
+
+    late: list[RecordFuture] = []
+    with running(partitioner_class=Slow(), delivery_timeout_ms=60_000) as (broker, producer):
+        producer.init_transactions()
+        for _ in range(2):
+            chosen.clear()
+            go_on.clear()
+            producer.begin_transaction()
+            thread = threading.Thread(target=lambda: late.append(producer.send("t", b"v", b"late")))
+            thread.start()
+            assert chosen.wait(30)
+            producer.commit_transaction()
+            go_on.set()
+            thread.join(30)
+            if len(late) == 1:
+                producer.begin_transaction()
+                assert late[0].result(30).offset == 3
+                producer.commit_transaction()
+        begun = time.monotonic()
+        producer.close()
+        assert time.monotonic() - begun < 20
+        assert isinstance(late[1].exception(0), ClosedError)
+        assert len(broker.batches) == 1
 
 
 def test_closing_at_once_lets_callers_go() -> None:
