@@ -29,4 +29,5 @@ complete -c pk-topics -l at-min-isr-partitions -d 'Show only partitions at min.i
 complete -c pk-topics -l topics-with-overrides -d 'Show only topics with configurations of their own.'
 complete -c pk-topics -l partition-size-limit-per-response -x -d 'Page size.'
 complete -c pk-topics -l dry-run -d 'Say what --create, --alter or --delete would do, and do nothing.'
+complete -c pk-topics -l wait -x -d 'Wait until every partition has its leader and all replicas, or with --delete until the topics are gone.'
 complete -c pk-topics -s h -l help -d 'Show this message and exit.'

@@ -113,7 +113,7 @@ def main(common: Common, **flags: object) -> int:
         if given.watch is not None:
             return _watch(common, lambda: _describe(admin, common, given), _seconds(given.watch))
         report = _ACT[_action(given)](admin, common, given)
-        deadline = time.monotonic() + (parse_duration_ms(given.wait) / 1_000 if given.wait else 0)
+        deadline = time.monotonic() + (parse_duration_ms(given.wait, option="wait") / 1_000 if given.wait else 0)
         while report.failures and time.monotonic() < deadline:
             time.sleep(_WAIT_S)
             report = _ACT[_action(given)](admin, common, given)

@@ -457,7 +457,7 @@ def require_brokers(properties: Mapping[str, object]) -> None:
         raise click.UsageError('Missing required argument "[bootstrap-server]"')
 
 
-def parse_duration_ms(text: str) -> int:
+def parse_duration_ms(text: str, *, option: str = "timeout") -> int:
     """Milliseconds of ``1500``, ``500ms``, ``5s``, ``2m`` or ``1h``.
 
     Raises:
@@ -467,7 +467,7 @@ def parse_duration_ms(text: str) -> int:
         if text.endswith(suffix) and text[: -len(suffix)].isdigit():
             return int(text[: -len(suffix)]) * factor
     if not text.isdigit():
-        raise click.UsageError(f"Cannot parse argument '{text}' of option timeout")
+        raise click.UsageError(f"Cannot parse argument '{text}' of option {option}")
     return int(text)
 
 

@@ -1,10 +1,11 @@
 """pk-topics: create, list, describe, grow and delete topics, as kafka-topics.sh."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.options import (
     CommandError,
     Common,
@@ -12,6 +13,7 @@ from pkafka.cli.options import (
     connection_options,
     exclude,
     parse_assignments,
+    parse_duration_ms,
     require,
 )
 from pkafka.cli.output import OutputFormat, Table, View, line
@@ -66,6 +68,7 @@ class Flags(NamedTuple):
     topics_with_overrides: bool
     partition_size_limit_per_response: int
     dry_run: bool
+    wait: str | None
 
 
 @command("pk-topics", error_text="Error while executing topic command : ")
@@ -98,11 +101,19 @@ class Flags(NamedTuple):
 @click.option(
     "--dry-run", is_flag=True, help="Say what --create, --alter or --delete would do, and do nothing."
 )
+@click.option(
+    "--wait",
+    metavar="DURATION",
+    help="Wait until every partition has its leader and all replicas, or with --delete until the topics are gone.",
+)
 def main(common: Common, **flags: object) -> None:
     """Create, list, describe, grow and delete topics."""
     given = Flags(**flags)  # type: ignore[arg-type]
     _check(given)
+    seconds = parse_duration_ms(given.wait, option="wait") / 1_000 if given.wait else 0.0
     with common.admin() as admin:
+        if given.describe and given.wait:
+            _wait(admin, given, lambda: _existing(admin, given, required=False), seconds)
         if given.create:
             _create(admin, common, given)
         elif given.list:
@@ -112,7 +123,25 @@ def main(common: Common, **flags: object) -> None:
         elif given.alter:
             _alter(admin, common, given)
         else:
-            _delete(admin, common, given)
+            gone = _delete(admin, common, given)
+            if given.wait:
+                from pkafka.tools.topic_wait import wait_until_gone
+
+                _refuse_late(wait_until_gone(admin, gone, seconds), given)
+        if (given.create or given.alter) and given.wait:
+            known = [given.topic or ""] if given.create else _existing(admin, given, required=False)
+            _wait(admin, given, lambda: known, seconds)
+
+
+def _wait(admin: "Admin", flags: Flags, names: Callable[[], list[str]], seconds: float) -> None:
+    from pkafka.tools.topic_wait import wait_until_whole
+
+    _refuse_late(wait_until_whole(admin, names, seconds, partitions=flags.partitions), flags)
+
+
+def _refuse_late(missing: str | None, flags: Flags) -> None:
+    if missing is not None:
+        raise CommandError(f"{missing}, after {flags.wait}", status=ExitStatus.UNREACHABLE)
 
 
 def _check(flags: Flags) -> None:
@@ -136,6 +165,7 @@ def _check(flags: Flags) -> None:
         require(values, "partitions")
     if action == "describe" and flags.if_exists and not (flags.topic or flags.topic_id):
         require(values, "topic")
+    exclude(values, "wait", "dry-run", "topic-id")
     exclude(values, "replica-assignment", *(["partitions", "replication-factor"] if flags.create else []))
     _check_belonging(values, action)
 
@@ -156,6 +186,7 @@ def _check_belonging(values: Mapping[str, object], action: str) -> None:
         "at-min-isr-partitions": {"describe"},
         "topics-with-overrides": {"describe"},
         "dry-run": {"create", "alter", "delete"},
+        "wait": {"create", "alter", "delete", "describe"},
     }
     for name, actions in belongs.items():
         if action not in actions:
@@ -446,7 +477,8 @@ def _alter(admin: "Admin", common: Common, flags: Flags) -> None:
     _show_change(common, lines, rows, dry_run=flags.dry_run)
 
 
-def _delete(admin: "Admin", common: Common, flags: Flags) -> None:
+def _delete(admin: "Admin", common: Common, flags: Flags) -> list[str]:
+    """Delete topics; returns which."""
     names = _existing(admin, flags, required=not flags.if_exists)
     lines: list[str] = []
     if flags.dry_run:
@@ -455,6 +487,7 @@ def _delete(admin: "Admin", common: Common, flags: Flags) -> None:
         _raise_first(admin.delete_topics(names, retry_on_quota_violation=False).values())
     rows = [{"name": name, "deleted": not flags.dry_run} for name in names]
     _show_change(common, lines, rows, dry_run=flags.dry_run)
+    return names
 
 
 def _show_change(
