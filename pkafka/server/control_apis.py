@@ -21,6 +21,7 @@ from pkafka.server.handlers import (
     describe_configs,
     incremental_alter_configs,
     init_producer_id,
+    update_features,
 )
 from pkafka.server.metadata import MetadataCache
 from pkafka.server.policies import Policies
@@ -41,6 +42,7 @@ HANDLERS: Final[Mapping[int, ControlHandler]] = {
     ApiKey.ALTER_CONFIGS: alter_configs.handle,
     ApiKey.CREATE_PARTITIONS: create_partitions.handle,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    ApiKey.UPDATE_FEATURES: update_features.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
 }
 

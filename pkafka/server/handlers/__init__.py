@@ -80,6 +80,7 @@ CONTROL_APIS: Final[frozenset[int]] = frozenset(
         ApiKey.ALTER_CONFIGS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.UPDATE_FEATURES,
         ApiKey.DESCRIBE_CLUSTER,
     }
 )

@@ -11,6 +11,8 @@ from pkafka.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest
 from pkafka.server.dispatch import RequestContext
 
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
+_FINALIZED_FEATURES_EPOCH: Final = 0
+"""Of a cluster whose features are enabled and none: the version of /feature as it was made (KIP-584)."""
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """KIP-511: what a client may call itself, so that it can stand in metric names and logs."""
 
@@ -26,7 +28,9 @@ def handle(context: RequestContext, request: ApiVersionsRequest | None, version:
         ApiVersion(api_key=key, min_version=allowed.start, max_version=allowed.stop - 1)
         for key, allowed in context.worker.dispatcher.served.items()
     ]
-    return ApiVersionsResponse(error_code=code, api_keys=keys)
+    return ApiVersionsResponse(
+        error_code=code, api_keys=keys, finalized_features_epoch=_FINALIZED_FEATURES_EPOCH
+    )
 
 
 def _names_itself(request: ApiVersionsRequest) -> bool:
