@@ -6,8 +6,8 @@ Built on the protocol room, so that what travels is real; knows nothing of logs.
 import socket
 import struct
 import threading
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
@@ -47,6 +47,7 @@ class FakeBroker:
         served.remove(ApiKey.DESCRIBE_TOPIC_PARTITIONS)  # as a broker in ZooKeeper mode
         self.versions = versions or {key: (0, registry.versions(key)[-1]) for key in served}
         self.handlers: dict[ApiKey, Handler] = {ApiKey.METADATA: self._metadata}
+        self.features: Mapping[str, Any] = {}  # fields of ApiVersionsResponse
         self.requests: list[tuple[ApiKey, int, Message]] = []
         self.first_bytes: bytes | None = None
         self.connections = 0
@@ -136,7 +137,10 @@ class FakeBroker:
             )
             return encode_response(ApiKey.API_VERSIONS, 0, correlation_id, response)
         return encode_response(
-            ApiKey.API_VERSIONS, version, correlation_id, ApiVersionsResponse(api_keys=rows)
+            ApiKey.API_VERSIONS,
+            version,
+            correlation_id,
+            ApiVersionsResponse(api_keys=rows, **self.features),
         )
 
     def _metadata(self, message: Message, version: int) -> Message:

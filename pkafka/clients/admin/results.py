@@ -220,6 +220,38 @@ class ClusterDescription(NamedTuple):
     brokers: tuple[BrokerInfo, ...]
 
 
+class FeatureUpdate(NamedTuple):
+    """A feature of the cluster that is to be finalized at another level, or at none (level 0)."""
+
+    feature: str
+    max_level: int
+    kind: "FeatureUpdateKind"
+
+
+class FeatureUpdateKind(Enum):
+    """What an update may do; the values are those of the request."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class LevelRange(NamedTuple):
+    """Levels of a feature, both included."""
+
+    min: int
+    max: int
+
+
+class FeatureDescription(NamedTuple):
+    """What a broker supports, and what the cluster has agreed on."""
+
+    supported: Mapping[str, LevelRange]
+    finalized: Mapping[str, LevelRange]
+    finalized_epoch: int | None
+    """Grows with every change of what is finalized; None where the broker knows none."""
+
+
 class GroupState(Enum):
     """Where a group is in its life; the values are what Kafka's tools print."""
 
