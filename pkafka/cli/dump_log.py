@@ -224,7 +224,8 @@ def _print_csv(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
 def _flat(row: dict[str, object]) -> dict[str, object]:
     """A row whose lists and objects are JSON."""
     return {
-        name: output.to_json(value) if isinstance(value, list | dict) else value for name, value in row.items()
+        name: output.to_json(value) if isinstance(value, list | dict) else value
+        for name, value in row.items()
     }
 
 

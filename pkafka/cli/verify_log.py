@@ -11,7 +11,7 @@ from pkafka.cli.options import CommandError, command, text_output_option
 from pkafka.cli.output import OutputFormat, Table, View, show
 
 if TYPE_CHECKING:
-    from pkafka.tools.verify_log import LogReport
+    from pkafka.tools.log_report import LogReport
 
 
 @command("pk-verify-log")

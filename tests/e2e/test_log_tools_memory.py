@@ -1,0 +1,70 @@
+"""The memory of pk-dump-log and pk-verify-log does not grow with what they read."""
+
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pkafka.records.builder import build_batch
+from tests.log_files import name_of
+
+pytestmark = pytest.mark.timeout(300)
+
+RSS_KB_MAX = 60_000
+
+
+def peak_kb(*args: object) -> int:
+    """The most memory that the command ever had, its output going nowhere."""
+    program = (
+        "import sys; from pkafka.cli.dump_log import main; code = main.run(sys.argv[1:]); "
+        "(peak,) = [line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')]; "
+        "print(code, peak, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, *map(str, args)]
+    done = subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=240, check=True
+    )
+    code, peak = done.stderr.splitlines()[-1].split()
+    assert code == "0", done.stderr
+    return int(peak)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a log of 10 GB, nearly all of it holes: batches of 16 MB whose values are zeros."""
+    directory = tmp_path_factory.mktemp("data") / "large-0"
+    directory.mkdir()
+    offset = 0
+    batch = build_batch([(1, None, bytes(16_000_000), ())])
+    head = bytes(batch[:100])
+    for _ in range(10):
+        path = directory / name_of(offset)
+        with path.open("wb") as file:
+            for number in range(64):
+                file.seek(number * len(batch))
+                file.write(struct.pack(">q", offset) + head[8:])
+                offset += 1
+            file.truncate(64 * len(batch))
+        path.with_suffix(".index").write_bytes(
+            b"".join(struct.pack(">ii", number, number * len(batch)) for number in range(1, 64))
+        )
+    return directory
+
+
+@pytest.mark.parametrize("flag", ["--max-message-size=1", "--verify"])
+def test_memory_stays_the_same_on_ten_gigabytes(large: Path, flag: str) -> None:
+    assert sum(path.stat().st_size for path in large.iterdir()) > 10_000_000_000
+    peak = peak_kb("--files", large, flag)
+    assert peak < RSS_KB_MAX
+
+
+def test_memory_stays_the_same_for_many_records(tmp_path: Path) -> None:
+    path = tmp_path / name_of(0)
+    values = [(1, b"key", b"v" * 90, ())] * 1_000
+    with path.open("wb") as file:
+        for number in range(300):
+            file.write(build_batch(values, base_offset=number * 1_000))
+    assert peak_kb("--files", path, "--print-data-log") < RSS_KB_MAX
+    assert peak_kb("--files", path, "--stats") < RSS_KB_MAX

@@ -1,0 +1,127 @@
+"""The command line of pk-dump-log: files, formats, statuses."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from pkafka.cli.dump_log import main
+from tests.log_files import name_of, segment_of_records, write_rich_files
+
+
+@pytest.fixture
+def rich(tmp_path: Path) -> Path:
+    """A directory of a partition."""
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    write_rich_files(directory)
+    return directory
+
+
+def run(*args: object, capsys: pytest.CaptureFixture[str], code: int = 0) -> str:
+    assert main.run([str(arg) for arg in args]) == code
+    return capsys.readouterr().out
+
+
+def test_directories_and_patterns_stand_for_their_files(
+    rich: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (rich.parent / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    (rich.parent / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 3\n")
+
+    def dumped(files: str) -> list[str]:
+        lines = run("--files", files, capsys=capsys).splitlines()
+        return [line.removeprefix("Dumping ") for line in lines if line.startswith("Dumping ")]
+
+    own = ["meta.properties", "cleaner-offset-checkpoint"]
+    whole = dumped(str(rich.parent))
+    assert sorted(whole) == sorted(
+        str(path) for path in [*(rich.parent / name for name in own), *rich.iterdir()]
+    )
+    assert dumped(str(rich)) == whole[2:]
+    assert dumped(f"{rich}/*.log") == [f"{rich}/{name_of(0)}", f"{rich}/{name_of(100)}"]
+    assert dumped(f"{rich}/{name_of(0)},{rich}/*0.index") == [
+        *(f"{rich}/{name}" for name in (name_of(0), name_of(0, ".index"), name_of(100, ".index")))
+    ]
+    run("--files", f"{rich}/*.nothing", capsys=capsys, code=1)
+
+
+def test_every_format_has_the_same_rows(rich: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("--files", rich / name_of(0), "--print-data-log", "--output")
+    rows = json.loads(run(*args, "json", capsys=capsys))["rows"]
+    lines = [json.loads(line) for line in run(*args, "jsonl", capsys=capsys).splitlines()]
+    assert lines == rows
+    kinds = [row["kind"] for row in rows]
+    assert (kinds.count("batch"), kinds.count("record"), kinds.count("note")) == (18, 46, 1)
+    table = list(csv.DictReader(io.StringIO(run(*args, "csv", capsys=capsys))))
+    assert [row["kind"] for row in table] == [kind for kind in kinds if kind != "note"]
+    assert [row["offset"] for row in table if row["kind"] == "record"] == [
+        str(row["offset"]) for row in rows if row["kind"] == "record"
+    ]
+    assert json.loads(table[1]["headers"]) == [{"name": "h", "value": "x"}, {"name": "a,b", "value": None}]
+    shown = run(*args, "table", capsys=capsys)
+    assert "lastOffset" not in shown
+    assert f"{rich / name_of(0)}: batch" in shown
+
+
+def test_flags_that_narrow_and_form(rich: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segment = rich / name_of(0)
+    out = run(
+        "--files", segment, "--offset-range", "6:7", "--payload", "hex", "--print-headers", capsys=capsys
+    )
+    assert out.splitlines()[3:] == [
+        "| offset: 6 CreateTime: 1001 keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] headers: [] "
+        "payload: 7061796c6f6164fffe"
+    ]
+    out = run("--files", segment, "--time-range", "1970-01-01T00:00:03Z:", capsys=capsys)
+    assert out.count("baseOffset: ") == 5
+    out = run("--files", rich / name_of(0, ".timeindex"), "--offset-range", "5:", capsys=capsys)
+    assert out.splitlines()[1:] == ["timestamp: 2000 offset: 36"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--offset-range", "7"),
+        ("--time-range", "soon"),
+        ("--payload", "xml"),
+        ("--payload", "hex", "--offsets-decoder"),
+        ("--payload", "hex", "--key-decoder-class", "LongDecoder"),
+        ("--stats", "--verify"),
+        ("--verify", "--index-sanity-check"),
+        ("--max-bytes", "-1"),
+        ("--key-decoder-class", "no.such.Decoder"),
+    ],
+)
+def test_flags_that_make_no_sense(
+    rich: Path, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--files", rich, *flags, capsys=capsys, code=2) == ""
+
+
+def test_a_decoder_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "class Pair:\n    def from_bytes(self, data):\n        return [data[0], data[1]]\n"
+    (tmp_path / "own_decoders.py").write_text(module)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / name_of(0)
+    path.write_bytes(segment_of_records([(b"k", bytes((1, 2)))]))
+    args = ("--files", path, "--value-decoder-class", "own_decoders.Pair")
+    assert run(*args, capsys=capsys).splitlines()[-1].endswith(" key: k payload: [1, 2]")
+    assert json.loads(run(*args, "--output", "json", capsys=capsys))["rows"][2]["value"] == [1, 2]
+    path.write_bytes(segment_of_records([(b"k", b"")]))
+    run(*args, capsys=capsys, code=1)
+
+
+def test_damage_ends_with_1_and_with_0_for_those_who_want_kafkas_statuses(
+    rich: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = rich / name_of(0)
+    segment.write_bytes(segment.read_bytes() + b"junk")
+    run("--files", segment, capsys=capsys, code=1)
+    monkeypatch.setenv("PK_COMPAT", "3.9")
+    run("--files", segment, capsys=capsys)
+    run("--files", rich / "gone.log", capsys=capsys, code=1)
