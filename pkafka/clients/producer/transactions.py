@@ -197,6 +197,8 @@ class Transactions:
         self._bump_wanted = False
         self._is_started = False
         """Whether the coordinator knows of the transaction."""
+        self._is_ending = False
+        """Whether the coordinator was asked to end it."""
         self._wanted: set[TopicPartition] = set()
         self._adding: set[TopicPartition] = set()
         self._added: set[TopicPartition] = set()
@@ -304,8 +306,8 @@ class Transactions:
         Args:
             was_sent: whether its batch had a sequence number, and may be on its way still.
         """
-        if not self.is_ongoing:
-            return
+        if not self.is_ongoing or self._is_ending:
+            return  # a record of no transaction; one that is being ended has all that it will have
         if getattr(error, "code", None) in _FATAL_OF_BATCHES:
             self._fatal(error)
         elif was_sent and not self._can_bump:
@@ -351,6 +353,7 @@ class Transactions:
         elif isinstance(request, AddPartitionsToTxnRequest):
             self._adding |= self._wanted
             self._wanted.clear()
+        self._is_ending = isinstance(request, EndTxnRequest)
         self._awaited = request
         is_add = isinstance(request, AddPartitionsToTxnRequest)
         return Ask(request, to, _ADD_PARTITIONS_VERSION_MAX if is_add else None)
@@ -747,6 +750,7 @@ class Transactions:
         self._offsets = deque(kept)
 
     def _ended(self) -> None:
+        self._is_ending = False
         self._is_started = False
         self._wanted.clear()
         self._adding.clear()

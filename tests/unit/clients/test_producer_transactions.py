@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pkafka.clients.errors import (
     ClosedError,
@@ -592,6 +594,106 @@ def test_a_transaction_in_the_wrong_state_is_a_broken_producer() -> None:
     play.answer(play.expect(EndTxnRequest), ErrorCode.INVALID_TXN_STATE)
     assert code_of(commit.error) is ErrorCode.INVALID_TXN_STATE
     assert play.rules.is_fatal
+
+
+_CODES = st.sampled_from(
+    [
+        *[ErrorCode.NONE] * 6,
+        *RETRIED,
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ]
+)
+_EVENTS = st.one_of(
+    st.tuples(st.sampled_from(["begin", "partition", "offsets", "commit", "abort", "ask", "lost"])),
+    st.tuples(st.just("failed"), st.booleans()),
+    st.tuples(st.just("answer"), _CODES),
+)
+
+
+class Random(Played):
+    """Plays events in any order; calls that do not fit are refused, and change nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.call: Outcome | None = None
+        self.stored: list[Outcome] = []
+        self.has_failed = False
+        self.pending: Ask | None = None
+        """What is under way, and not answered yet."""
+
+    def happen(self, name: str, *values: Any) -> None:
+        rules = self.rules
+        if self.call is not None and self.call.done:
+            self.call.taken = True
+        try:
+            if name == "begin":
+                rules.begin()
+                self.has_failed = False
+            elif name == "partition":
+                rules.admits(ONE)
+            elif name == "offsets":
+                self.stored.append(rules.send_offsets({ONE: OffsetAndMetadata(len(self.stored))}, GROUP))
+            elif name in ("commit", "abort"):
+                self.call = rules.commit() if name == "commit" else rules.abort()
+            elif name == "failed":
+                rules.failed(FAILURE, was_sent=values[0])
+                self.has_failed |= rules.state is State.ABORTABLE_ERROR
+            elif name == "ask":
+                self.pending = self.pending or self.next()
+            else:
+                self._come_back(*values)
+        except (IllegalStateError, TransactionError, ApiError):
+            return
+
+    def _come_back(self, code: ErrorCode | None = None) -> None:
+        ask = self.pending or self.next()
+        self.pending = None
+        if ask is None:
+            return
+        ends = isinstance(ask.request, EndTxnRequest) and ask.request.committed
+        assert not (ends and self.has_failed), "a transaction with a failure is not committed"
+        if code is None:
+            self.rules.unanswered(ask.request, DisconnectedError("gone"), self.now_ms)
+            return
+        self.answer(ask.request, code)
+        if ends and code is ErrorCode.NONE:
+            assert self.call is not None
+            assert (self.call.done, self.call.error) == (True, None), "a commit that happened is told"
+
+
+@given(events=st.lists(_EVENTS, max_size=60))
+def test_whatever_happens_calls_end_and_nothing_is_committed_after_a_failure(
+    events: list[tuple[Any, ...]],
+) -> None:
+    play = Random()
+    for event in events:
+        play.happen(*event)
+    if play.pending is not None:
+        play.happen("answer", ErrorCode.NONE)
+    play.settle()
+    if play.rules.is_ongoing:
+        if play.call is not None:
+            play.call.taken = True
+        play.call = play.rules.abort()
+        play.settle()
+    assert play.rules.state in (State.READY, State.FATAL_ERROR)
+    assert play.call is None or play.call.done
+    assert all(each.done for each in play.stored)
+
+
+def test_a_record_that_comes_too_late_does_not_fail_the_commit_that_is_under_way() -> None:
+    play = Played(begun=True)
+    commit = play.rules.commit()
+    end = play.expect(EndTxnRequest)
+    play.rules.failed(FAILURE, was_sent=False)
+    play.answer(end)
+    assert (commit.done, commit.error, play.rules.state) == (True, None, State.READY)
 
 
 def test_closing_lets_everybody_go() -> None:
