@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from pkafka.clients.errors import ClientTimeoutError, Stage
@@ -85,13 +86,10 @@ class RecordFuture:
 
     def add_done_callback(self, function: Callable[["RecordFuture"], object]) -> None:
         """Have ``function`` called with this future when it is done: on the sender thread, or at once here."""
-
-        def look() -> None:
-            batch, _ = self.place()
-            if not batch.listen(look):
-                function(self)
-
-        look()
+        # Not a function in here that knows itself: such a circle keeps the batch until somebody collects garbage.
+        batch, _ = self.place()
+        if not batch.listen(partial(self.add_done_callback, function)):
+            function(self)
 
     def place(self) -> tuple[ProducerBatch, int]:
         """The batch that the record is in by now, and its index there."""
@@ -248,15 +246,12 @@ class BatchFuture:
 
     def add_done_callback(self, function: Callable[["BatchFuture"], object]) -> None:
         """Have ``function`` called with this future when all is done: on the sender thread, or at once here."""
-
-        def look() -> None:
-            for sent in self._sent:
-                for leaf in sent.part.batch.leaves():
-                    if leaf.listen(look):
-                        return
-            function(self)
-
-        look()
+        look = partial(self.add_done_callback, function)
+        for sent in self._sent:
+            for leaf in sent.part.batch.leaves():
+                if leaf.listen(look):
+                    return
+        function(self)
 
     def _outcome(self, run: Part, positions: Sequence[int]) -> BatchMetadata:
         batch = run.batch

@@ -1,9 +1,11 @@
 """What a user of the producer sees: callbacks, futures, plug-ins, bulk sends, memory, closing. On a scripted broker."""
 
+import gc
 import multiprocessing
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -266,6 +268,35 @@ def test_a_batch_of_records_says_what_was_not_sent() -> None:
         future = producer.send_batch("t", [b"x", bytes(1_000)])
         assert isinstance(future.exception(0), ApiError)
         assert logs.count() == 0
+
+
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_a_future_with_a_callback_leaves_nothing_to_collect(in_bulk: bool) -> None:
+    """Its batch has a quarter of a megabyte, and a fast producer thousands of batches before anybody collects."""
+
+    class Told:
+        count = 0
+
+        def __call__(self, _future: object) -> None:
+            Told.count += 1
+
+    told = Told()
+    gone = weakref.ref(told)
+    with running() as (logs, producer):
+        logs.held.clear()
+        future = producer.send_batch("t", [b"x"]) if in_bulk else producer.send("t", b"x")
+        future.add_done_callback(told)
+        del told, future
+        gc.collect()
+        assert gone() is not None
+        gc.disable()
+        try:
+            logs.held.set()
+            producer.flush(10)
+            wait_for(lambda: Told.count == 1)
+            wait_for(lambda: gone() is None)
+        finally:
+            gc.enable()
 
 
 def test_halves_of_a_batch_that_was_too_large_tell_where_their_records_are() -> None:
