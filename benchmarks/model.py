@@ -15,7 +15,7 @@ class Figure:
 
     ``bar`` bounds the ratio of pkafka's median to Kafka's: from below where more is better, else from above;
     ``bar_pure`` stands in its place where the compiled loops are not in use. ``floor`` bounds the median itself, on
-    every system: for figures that compare clients.
+    every system, from above where less is better: for figures that compare clients.
     """
 
     name: str

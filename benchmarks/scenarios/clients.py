@@ -89,12 +89,28 @@ def _tool_start(target: Target, settings: Settings) -> dict[str, float]:
         command += ["org.apache.kafka.tools.TopicCommand", *arguments]
     else:
         command = [str(Path(sys.executable).with_name("pk-topics")), *arguments]
+    return {"list": _median_s(command)}
+
+
+def _command_start(target: Target, settings: Settings) -> dict[str, float]:
+    """What a command says without a cluster, against a Python that does nothing."""
+    nothing = _median_s([sys.executable, "-c", "pass"])
+    topics = str(Path(sys.executable).with_name("pk-topics"))
+    found = {"python": nothing}
+    for flag in ("help", "version"):
+        took = _median_s([topics, f"--{flag}"])
+        found |= {flag: took, f"{flag} / python": took / nothing}
+    return found
+
+
+def _median_s(command: list[str]) -> float:
+    """How long a command takes, of five."""
     seconds = []
     for _ in range(5):
         begin = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True, timeout=60)
         seconds.append(time.perf_counter() - begin)
-    return {"list": sorted(seconds)[2]}
+    return sorted(seconds)[2]
 
 
 def _client_scenario(
@@ -118,6 +134,23 @@ SCENARIOS = (
         about="pk-topics --list against java ... TopicCommand --list, median of five",
         figures=(Figure("list", "s", more_is_better=False, bar=0.15),),
         measure=_tool_start,
+        warm_up=False,
+    ),
+    Scenario(
+        name="command_start",
+        about="pk-topics --help and --version against python -c pass, median of five",
+        figures=(
+            Figure("python", "s", more_is_better=False),
+            *(
+                figure
+                for flag in ("help", "version")
+                for figure in (
+                    Figure(flag, "s", more_is_better=False),
+                    Figure(f"{flag} / python", "x", more_is_better=False, floor=5),
+                )
+            ),
+        ),
+        measure=_command_start,
         warm_up=False,
     ),
 )
