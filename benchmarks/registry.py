@@ -8,6 +8,7 @@ from benchmarks.scenarios import (
     groups,
     latency,
     one_record,
+    perf_test,
     process,
     produce,
     producers,
@@ -15,6 +16,17 @@ from benchmarks.scenarios import (
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
-    for module in (process, produce, one_record, latency, consume, groups, clients, producers, consumers)
+    for module in (
+        process,
+        produce,
+        one_record,
+        latency,
+        consume,
+        groups,
+        clients,
+        producers,
+        consumers,
+        perf_test,
+    )
     for scenario in module.SCENARIOS
 }
