@@ -13,9 +13,10 @@ from pkafka.cli.options import (
     CommandGroup,
     Common,
     connection_options,
+    failure,
     version_option,
 )
-from pkafka.cli.output import OutputFormat, View, choose_format, line, note, raw, to_json
+from pkafka.cli.output import Failure, OutputFormat, View, choose_format, line, note, raw, to_json
 from pkafka.errors import ApiError
 from pkafka.tools.declaration import (
     EVERY_BROKER,
@@ -60,7 +61,8 @@ def diff(common: Common, file: str, prune: bool) -> int:
     wanted = _read(file)
     with common.admin() as admin:
         steps = plan(wanted, _actual(common, admin, wanted), prune=prune)
-    _show(common, [(step, None) for step in steps], [_summary(steps, "to ")])
+    found = [(step, _impossible(step)) for step in steps]
+    _show(common, found, [_summary(steps, "to ")], dry_run=True)
     return ExitStatus.FAILURE if steps else ExitStatus.OK
 
 
@@ -195,20 +197,24 @@ def _broker(name: str) -> "ConfigResource":
 # -- doing it ----------------------------------------------------------------------------------------------
 
 
-def _carry_out(common: Common, admin: "Admin", steps: list[Step], *, dry_run: bool) -> list[str | None]:
+def _carry_out(common: Common, admin: "Admin", steps: list[Step], *, dry_run: bool) -> list[Failure | None]:
     """Do what the steps say, one after the other, whatever became of those before.
 
     Returns:
         What is wrong with each; None for one that is done.
     """
-    found: list[str | None] = []
+    found: list[Failure | None] = []
     for step in steps:
         if step.action is Action.IMPOSSIBLE:
-            found.append(step.problem)
+            found.append(_impossible(step))
             continue
         outcome = _carry_out_one(common, admin, step, dry_run=dry_run)
-        found.append(outcome.message if isinstance(outcome, ApiError) else None)
+        found.append(failure(outcome) if isinstance(outcome, ApiError) else None)
     return found
+
+
+def _impossible(step: Step) -> Failure | None:
+    return None if step.problem is None else Failure("Impossible", step.problem)
 
 
 def _carry_out_one(common: Common, admin: "Admin", step: Step, *, dry_run: bool) -> "Outcome[object]":
@@ -261,13 +267,14 @@ def _ask(deletions: list[Step], *, is_file_stdin: bool) -> None:
 
 
 def _show(
-    common: Common, found: list[tuple[Step, str | None]], last: list[str], *, dry_run: bool = False
+    common: Common, found: list[tuple[Step, Failure | None]], last: list[str], *, dry_run: bool
 ) -> None:
     lines = [
-        step.text if error is None or step.problem else f"! {step.text[2:]}: {error}" for step, error in found
+        step.text if error is None or step.problem else f"! {step.text[2:]}: {error['message']}"
+        for step, error in found
     ]
-    rows = [row for step, error in found for row in _rows(step, error or step.problem)]
-    extra = {"dry_run": True} if dry_run else {}
+    rows = [row for step, error in found for row in _rows(step, error)]
+    extra = {"dry_run": dry_run}
     columns = ("action", "kind", "name", "key", "before", "after", "error")
     common.show(View("changes", [*lines, *last], rows, extra, columns))
     if choose_format(common.output) is OutputFormat.TABLE:
@@ -275,7 +282,7 @@ def _show(
             line(text)
 
 
-def _rows(step: Step, error: str | None) -> list[dict[str, object]]:
+def _rows(step: Step, error: Failure | None) -> list[dict[str, object]]:
     """One row for each number and each key."""
     row = {"action": step.action.name.lower(), "kind": step.kind, "name": step.name}
     pairs: list[tuple[str | None, object, object]] = []

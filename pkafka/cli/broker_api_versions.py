@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pkafka.cli.options import CommandError, Common, command, connection_options
+from pkafka.cli.options import CommandError, Common, command, connection_options, failure
 from pkafka.cli.output import Table, View
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
@@ -30,7 +30,7 @@ def main(common: Common) -> None:
         if isinstance(versions, ClientError):
             failures += 1
             lines.append(f"{_broker_text(broker)} -> ERROR: {versions.message}")
-            rows.append({**_broker_row(broker), "error": versions.message, "apis": []})
+            rows.append({**_broker_row(broker), "error": failure(versions), "apis": []})
             continue
         lines += [f"{_broker_text(broker)} -> (", ",\n".join(_api_lines(versions)), ")"]
         rows.append({**_broker_row(broker), "error": None, "apis": _api_rows(versions)})

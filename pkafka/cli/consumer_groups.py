@@ -10,7 +10,14 @@ from pkafka.cli import consumer_groups_changes as changes
 from pkafka.cli import consumer_groups_text as text
 from pkafka.cli.consumer_groups_gauges import group_gauges, lag_gauges
 from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
-from pkafka.cli.options import Common, command, exclude, metered_connection_options, parse_duration_ms
+from pkafka.cli.options import (
+    Common,
+    command,
+    exclude,
+    failure,
+    metered_connection_options,
+    parse_duration_ms,
+)
 from pkafka.cli.output import OutputFormat, Table, choose_format, note
 from pkafka.errors import ApiError, ErrorCode
 
@@ -107,13 +114,19 @@ def main(common: Common, **flags: object) -> int:
     _check(given)
     if common.output is OutputFormat.PROMETHEUS and (not given.describe or given.watch is not None):
         raise click.UsageError("--output prometheus is for --describe, without --watch")
+    if common.output is OutputFormat.JSON and given.watch is not None:
+        raise click.UsageError(
+            "--output json is one document, which --watch has no end for (use --output jsonl)"
+        )
     if given.reset_offsets and not given.dry_run and not given.execute:
         note(_WITHOUT_EXECUTE)
     with common.admin() as admin:
         if given.watch is not None:
             return _watch(common, lambda: _describe(admin, common, given), _seconds(given.watch))
         report = _ACT[_action(given)](admin, common, given)
-        deadline = time.monotonic() + (parse_duration_ms(given.wait, option="wait") / 1_000 if given.wait else 0)
+        deadline = time.monotonic() + (
+            parse_duration_ms(given.wait, option="wait") / 1_000 if given.wait else 0
+        )
         while report.failures and time.monotonic() < deadline:
             time.sleep(_WAIT_S)
             report = _ACT[_action(given)](admin, common, given)
@@ -369,7 +382,7 @@ def _row(group: "GroupDescription") -> dict[str, object]:
     return {
         "group": group.group_id,
         "state": group.state.value,
-        "error": ErrorCode.GROUP_ID_NOT_FOUND.name if is_missing else None,
+        "error": failure(ApiError(ErrorCode.GROUP_ID_NOT_FOUND)) if is_missing else None,
     }
 
 

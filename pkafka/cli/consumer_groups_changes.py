@@ -8,7 +8,7 @@ from pkafka.cli import consumer_groups_text as text
 from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.java_text import java_error
-from pkafka.cli.options import CommandError, Common
+from pkafka.cli.options import CommandError, Common, failure
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 
@@ -46,10 +46,7 @@ def delete_groups(admin: "Admin", common: Common, flags: Flags) -> Report:
         if deleted:
             names = "', '".join(deleted)
             report.lines += ["", f"These consumer groups were deleted successfully: '{names}'"]
-    report.rows = [
-        {"group": group_id, "error": None if outcome is None else outcome.code.name}
-        for group_id, outcome in outcomes.items()
-    ]
+    report.rows = [{"group": group_id, "error": failure(outcome)} for group_id, outcome in outcomes.items()]
     return report
 
 
@@ -188,7 +185,7 @@ def delete_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
         {
             "topic": at.topic,
             "partition": at.partition if at.partition >= 0 else None,
-            "error": None if each is None else each.code.name,
+            "error": failure(each),
         }
         for at, each in outcomes.items()
     ]

@@ -79,7 +79,14 @@ class Report:
         for each in self.notes:
             note(each)
         common.show(
-            View(self.name, self.lines, self.rows, self.extra, tables=self.tables, gauges=self.gauges)
+            View(
+                self.name,
+                self.lines,
+                self.rows,
+                {**self.extra, "failures": self.failures},
+                tables=self.tables,
+                gauges=self.gauges,
+            )
         )
         if choose_format(common.output) is not OutputFormat.TEXT:
             for each in self.failures:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pkafka.cli.java_text import java_error
-from pkafka.cli.options import CommandError, Common, command, connection_options
+from pkafka.cli.options import CommandError, Common, command, connection_options, failure
 from pkafka.cli.output import OutputFormat, View, line
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
@@ -38,16 +38,14 @@ def main(common: Common, offset_json_file: str, dry_run: bool) -> None:
     failures = 0
     for partition in sorted(found):
         outcome = found[partition]
-        row: dict[str, object] = {"topic": partition.topic, "partition": partition.partition}
         if isinstance(outcome, ApiError):
             failures += 1
             lines.append(f"partition: {partition}\terror: {java_error(outcome)}")
-            row |= {"low_watermark": None, "error": outcome.code.name}
+            rows.append(_row(partition, error=outcome))
         else:
             lines.append(f"partition: {partition}\tlow_watermark: {outcome}")
-            row |= {"low_watermark": outcome, "error": None}
-        rows.append(row)
-    common.show(View("partitions", lines, rows))
+            rows.append(_row(partition, low_watermark=outcome))
+    common.show(View("partitions", lines, rows, {"dry_run": False}))
     if failures:
         raise CommandError(f"{failures} of {len(found)} partitions failed", kafka_status=0)
 
@@ -97,19 +95,34 @@ def _plan(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) ->
     lines: list[str] = []
     rows: list[dict[str, object]] = []
     for partition, offset in sorted(offsets.items()):
-        row: dict[str, object] = {"topic": partition.topic, "partition": partition.partition}
         try:
             start, target, end = _planned(offset, first[partition], last[partition])
         except ApiError as error:
             lines.append(f"Would fail for {partition}: {error.message}")
-            rows.append({**row, "from": None, "to": None, "error": error.code.name})
+            rows.append(_row(partition, error=error))
             continue
         lines.append(f"Would delete the records of {partition} from {start} up to {target} (end: {end}).")
-        rows.append({**row, "from": start, "to": target, "error": None})
+        rows.append(_row(partition, low_watermark=target, log_start_offset=start))
     common.show(View("partitions", lines, rows, {"dry_run": True}))
     failures = sum(1 for row in rows if row["error"])
     if failures:
         raise CommandError(f"{failures} of {len(rows)} partitions would fail", kafka_status=0)
+
+
+def _row(
+    partition: TopicPartition,
+    *,
+    low_watermark: int | None = None,
+    log_start_offset: int | None = None,
+    error: ApiError | None = None,
+) -> dict[str, object]:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "log_start_offset": log_start_offset,
+        "low_watermark": low_watermark,
+        "error": failure(error),
+    }
 
 
 def _planned(

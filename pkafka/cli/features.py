@@ -10,6 +10,7 @@ from pkafka.cli.options import (
     HELP_FLAGS,
     CommandError,
     Common,
+    failure,
     parse_duration_ms,
     text_output_option,
     timeout_option,
@@ -220,11 +221,10 @@ def _update(
             {
                 "feature": name,
                 "level": wanted[name],
-                "dry_run": dry_run,
-                "error": None if error is None else error.message,
+                "error": failure(error),
             }
         )
-    common.show(View("features", lines, rows))
+    common.show(View("features", lines, rows, {"dry_run": dry_run}))
     failures = sum(1 for error in outcomes.values() if error is not None)
     if failures:
         raise CommandError(f"{failures} out of {len(outcomes)} operation(s) failed.")

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from pkafka.cli.options import CommandError, Common, command, connection_options, exclude
+from pkafka.cli.options import CommandError, Common, command, connection_options, exclude, failure
 from pkafka.cli.output import View, note
 from pkafka.cli.topic_filter import partition_filter, topic_pattern
 from pkafka.errors import ApiError
@@ -68,7 +68,7 @@ def main(
         outcome = found[partition]
         if isinstance(outcome, ApiError):
             failures += 1
-            rows.append({**_row(partition), "offset": None, "error": outcome.code.name})
+            rows.append({**_row(partition), "offset": None, "error": failure(outcome)})
             note(f"Skip getting offsets for topic-partition {partition} due to error: {outcome.message}")
         elif outcome.offset != _UNKNOWN:
             lines.append(f"{partition.topic}:{partition.partition}:{outcome.offset}")

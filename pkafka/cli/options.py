@@ -15,7 +15,7 @@ import click
 import pkafka
 from pkafka.cli import output
 from pkafka.cli.exit_status import ExitStatus, compat_39, effective
-from pkafka.cli.output import OutputFormat, View, show
+from pkafka.cli.output import Failure, OutputFormat, View, show
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 
 if TYPE_CHECKING:
@@ -238,6 +238,14 @@ def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
     if isinstance(error, ConnectError | ClientTimeoutError):
         return str(error), hint, None, ExitStatus.UNREACHABLE
     return str(error), hint, None, ExitStatus.FAILURE
+
+
+def failure(error: Exception | None) -> Failure | None:
+    """An error as a row of an answer has it; None stays None."""
+    if error is None:
+        return None
+    message, _, code, _ = explain(error)
+    return Failure(_error_name(error), message, code)
 
 
 class Common(NamedTuple):

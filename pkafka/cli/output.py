@@ -37,6 +37,23 @@ class Gauge(NamedTuple):
     samples: Sequence[tuple[Mapping[str, str], int]]
 
 
+class Failure(dict[str, object]):
+    """What is wrong, in JSON: of a whole run, or of one row, whose key ``error`` it is.
+
+    Args:
+        name: the name of Kafka's error, or what kind of failure else.
+        message: one sentence.
+        code: Kafka's code, if it is one of its errors.
+    """
+
+    def __init__(self, name: str, message: str, code: int | None = None) -> None:
+        super().__init__(code=code, name=name, message=message)
+
+    def __str__(self) -> str:
+        """What a cell of a table has room for."""
+        return f"{self['name']}: {self['message']}"
+
+
 class Table(NamedTuple):
     """Rows of equal keys; a terminal shows ``columns`` of them (all when left out)."""
 
@@ -159,7 +176,7 @@ def show_error(name: str, message: str, *, code: int | None, asked: OutputFormat
 
     After a whole document nothing is added: its rows say what failed.
     """
-    error = {"error": {"code": code, "name": name, "message": message}}
+    error = {"error": Failure(name, message, code)}
     if asked is OutputFormat.JSONL:
         print(to_json(error))
     elif asked is OutputFormat.JSON and _document is _Document.NONE:
@@ -204,7 +221,7 @@ def _cell(value: object, *, pairs_apart: str = ",") -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and not isinstance(value, Failure):
         return pairs_apart.join(f"{key}={item}" for key, item in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(_cell(item) for item in value)

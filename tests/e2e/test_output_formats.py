@@ -29,6 +29,7 @@ from pkafka.cli import (
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.options import KafkaCommand
 from pkafka.clients.producer import Producer
+from pkafka.errors import ErrorCode
 from pkafka.testing import Broker
 
 pytestmark = pytest.mark.usefixtures("plain_environment")
@@ -171,10 +172,18 @@ def test_partitions_that_fail_are_rows_of_the_one_document(
         errors = {(row["topic"], row["partition"]): row["error"] for row in found["partitions"]}
         assert errors == {
             (topic, 0): None,
-            (topic, 1): "OFFSET_OUT_OF_RANGE",
-            ("no-such-topic", 3): "UNKNOWN_TOPIC_OR_PARTITION",
+            (topic, 1): {
+                "code": 1,
+                "name": "OFFSET_OUT_OF_RANGE",
+                "message": ErrorCode.OFFSET_OUT_OF_RANGE.message,
+            },
+            ("no-such-topic", 3): {
+                "code": 3,
+                "name": "UNKNOWN_TOPIC_OR_PARTITION",
+                "message": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message,
+            },
         }
-        assert "error" not in found
+        assert (found["dry_run"], "error" in found) == (bool(more), False)
 
 
 def test_what_a_dry_run_of_a_deletion_says(

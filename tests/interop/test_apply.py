@@ -83,7 +83,7 @@ def test_what_the_cluster_refuses_is_said_and_the_rest_is_done(
     document = json.loads(run("diff", file, "--output", "json", status=ExitStatus.FAILURE))
     (change,) = document["changes"]
     assert change["action"] == "impossible"
-    assert "it has 2 partitions and cannot have 1" in change["error"]
+    assert "it has 2 partitions and cannot have 1" in change["error"]["message"]
 
 
 def test_an_export_is_a_declaration(

@@ -360,6 +360,7 @@ def test_lag_as_one_document_and_as_a_verdict(both: BothTools, topic: str, group
             {"group": group, "topic": topic, "partition": 1, "new_offset": 0},
         ],
         "dry_run": False,
+        "failures": [],
     }
     shown = both.ours("--describe", "--group", group, "--group", "nope", "--output", "json")
     document = json.loads(shown.stdout)
@@ -367,7 +368,9 @@ def test_lag_as_one_document_and_as_a_verdict(both: BothTools, topic: str, group
     nobody = {"consumer_id": None, "host": None, "client_id": None}
     lag = {"topic": topic, "partition": 0, "current_offset": 1, "log_end_offset": 3, "lag": 2, **nobody}
     assert document["groups"][0]["partitions"][0] == lag
-    assert [each["error"] for each in document["groups"]] == [None, "GROUP_ID_NOT_FOUND"]
+    known, missing = (each["error"] for each in document["groups"])
+    assert (known, missing["name"]) == (None, "GROUP_ID_NOT_FOUND")
+    assert document["failures"] == ["Consumer group 'nope' does not exist."]
     lagging = both.ours("--describe", "--group", group, "--only-lagging", "--max-lag", 2, "--output", "csv")
     assert lagging.returncode == 0
     assert [each.split(",")[:6] for each in lagging.stdout.splitlines()[1:]] == [
