@@ -1,18 +1,23 @@
-"""pk-log-dirs: log directories and the replicas in them, as kafka-log-dirs.sh."""
+"""pk-log-dirs: log directories and the replicas in them, as kafka-log-dirs.sh.
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+Kafka's tool prints JSON in its text, with names and forms of its own; so does this one. ``--output json`` is another
+document.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from pkafka.cli.java_text import java_class
-from pkafka.cli.options import CommandError, Common, command, connection_options
+from pkafka.cli.options import CommandError, Common, command, connection_options, failure
 from pkafka.cli.output import OutputFormat, Table, View, choose_format, line, to_json
 
 if TYPE_CHECKING:
-    from pkafka.clients.admin.results import LogDir
+    from pkafka.clients.admin.results import LogDir, ReplicaOnDisk
+    from pkafka.errors import PkafkaError
 
-_REPLICA_KEYS: Final = ("topic", "partition", "size", "offset_lag", "future")
+_REPLICA_KEYS: Final = ("topic", "partition", "size_bytes", "offset_lag", "future")
 
 
 @command("pk-log-dirs")
@@ -38,27 +43,15 @@ def main(common: Common, describe: bool, broker_list: str | None, topic_list: st
         if form is OutputFormat.TEXT:
             line("Querying brokers for log directories information")
         found = admin.describe_log_dirs(chosen, timeout_ms=common.timeout_ms)
-    brokers = []
-    failures = []
-    for broker, outcome in found.items():
-        if isinstance(outcome, list):
-            brokers.append({"broker": broker, "logDirs": [_directory(each, topics) for each in outcome]})
-        else:
-            failures.append(f"broker {broker}: {outcome}")
-    version = {"version": 1}
     if form is OutputFormat.TEXT:
         line(f"Received log directory information from brokers {_joined(chosen)}")
-        line(to_json({"brokers": brokers, **version}))
+        line(_kafka_json(found, topics))
     else:
-        common.show(
-            View(
-                "brokers",
-                [],
-                brokers,
-                {**version, "errors": failures},
-                tables=[Table(_replica_rows(found, topics))],
-            )
-        )
+        rows = [_broker_row(broker, outcome, topics) for broker, outcome in found.items()]
+        common.show(View("brokers", [], rows, tables=[Table(list(_flat(rows)))]))
+    failures = [
+        f"broker {broker}: {outcome}" for broker, outcome in found.items() if not isinstance(outcome, list)
+    ]
     if failures:
         raise CommandError("; ".join(failures))
 
@@ -70,7 +63,17 @@ def _parse_brokers(text: str) -> list[int]:
         raise click.UsageError(f"--broker-list needs broker ids, not {text!r}") from None
 
 
-def _directory(directory: "LogDir", topics: set[str] | None) -> dict[str, object]:
+def _kafka_json(found: "Mapping[int, list[LogDir] | PkafkaError]", topics: set[str] | None) -> str:
+    """The one line of JSON that Kafka's tool prints."""
+    brokers = [
+        {"broker": broker, "logDirs": [_kafka_directory(each, topics) for each in outcome]}
+        for broker, outcome in found.items()
+        if isinstance(outcome, list)
+    ]
+    return to_json({"brokers": brokers, "version": 1})
+
+
+def _kafka_directory(directory: "LogDir", topics: set[str] | None) -> dict[str, object]:
     return {
         "partitions": [
             {
@@ -79,40 +82,64 @@ def _directory(directory: "LogDir", topics: set[str] | None) -> dict[str, object
                 "offsetLag": each.offset_lag,
                 "isFuture": each.is_future,
             }
-            for each in directory.replicas
-            if topics is None or each.partition.topic in topics
+            for each in _chosen(directory, topics)
         ],
         "error": java_class(directory.error.code) if directory.error is not None else None,
         "logDir": directory.path,
     }
 
 
-def _replica_rows(
-    found: "Mapping[int, list[LogDir] | Exception]", topics: set[str] | None
-) -> list[dict[str, object]]:
-    """One row per replica, for a table; a directory that shows none has one without replica."""
-    rows: list[dict[str, object]] = []
-    for broker, outcome in found.items():
-        for directory in outcome if isinstance(outcome, list) else []:
-            place: dict[str, object] = {
-                "broker": broker,
-                "log_dir": directory.path,
-                "error": None if directory.error is None else directory.error.code.name,
+def _broker_row(
+    broker: int, outcome: "list[LogDir] | PkafkaError", topics: set[str] | None
+) -> dict[str, Any]:
+    if not isinstance(outcome, list):
+        return {"broker": broker, "error": failure(outcome), "log_dirs": []}
+    return {
+        "broker": broker,
+        "error": None,
+        "log_dirs": [_directory_row(each, topics) for each in outcome],
+    }
+
+
+def _directory_row(directory: "LogDir", topics: set[str] | None) -> dict[str, Any]:
+    return {
+        "log_dir": directory.path,
+        "error": failure(directory.error),
+        "total_bytes": _known(directory.total_bytes),
+        "usable_bytes": _known(directory.usable_bytes),
+        "replicas": [
+            {
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "size_bytes": each.size_bytes,
+                "offset_lag": each.offset_lag,
+                "future": each.is_future,
             }
-            replicas: list[dict[str, object]] = [
-                {
-                    "topic": each.partition.topic,
-                    "partition": each.partition.partition,
-                    "size": each.size_bytes,
-                    "offset_lag": each.offset_lag,
-                    "future": each.is_future,
-                }
-                for each in directory.replicas
-                if topics is None or each.partition.topic in topics
-            ]
-            nothing: dict[str, object] = dict.fromkeys(_REPLICA_KEYS)
-            rows += [{**place, **each} for each in replicas or [nothing]]
-    return rows
+            for each in _chosen(directory, topics)
+        ],
+    }
+
+
+def _known(size_bytes: int) -> int | None:
+    return None if size_bytes < 0 else size_bytes
+
+
+def _chosen(directory: "LogDir", topics: set[str] | None) -> "Iterator[ReplicaOnDisk]":
+    return (each for each in directory.replicas if topics is None or each.partition.topic in topics)
+
+
+def _flat(brokers: list[dict[str, Any]]) -> Iterator[dict[str, object]]:
+    """One row per replica, for a table; a directory that shows none has one without replica."""
+    nothing: dict[str, object] = dict.fromkeys(_REPLICA_KEYS)
+    for broker in brokers:
+        for directory in broker["log_dirs"] or [{"log_dir": None, "error": broker["error"], "replicas": []}]:
+            place = {
+                "broker": broker["broker"],
+                "log_dir": directory["log_dir"],
+                "error": directory["error"],
+            }
+            for replica in directory["replicas"] or [nothing]:
+                yield {**place, **replica}
 
 
 def _joined(brokers: list[int]) -> str:
