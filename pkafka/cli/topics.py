@@ -434,7 +434,13 @@ def _create(admin: "Admin", common: Common, flags: Flags) -> None:
     if isinstance(outcome, ApiError):
         if not (flags.if_not_exists and outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS):
             raise outcome
-        row: dict[str, object] = {"name": name, "created": False}
+        row: dict[str, object] = {
+            "name": name,
+            "created": False,
+            "id": None,
+            "partition_count": None,
+            "replication_factor": None,
+        }
     else:
         lines.append(f"Would create topic {name}." if flags.dry_run else f"Created topic {name}.")
         row = {
