@@ -187,9 +187,9 @@ def _row(stats: "ConsumerStats") -> dict[str, object]:
         "start_time": stats.began.isoformat(timespec="milliseconds"),
         "end_time": stats.ended.isoformat(timespec="milliseconds"),
         "mib": stats.mib,
-        "mib_per_second": stats.mib_per_second if stats.elapsed_ms else None,
+        "mib_per_s": stats.mib_per_second if stats.elapsed_ms else None,
         "records": stats.records,
-        "records_per_second": stats.records_per_second if stats.elapsed_ms else None,
+        "records_per_s": stats.records_per_second if stats.elapsed_ms else None,
         "elapsed_ms": stats.elapsed_ms,
         "rebalance_ms": stats.rebalance_ms,
     }

@@ -138,6 +138,8 @@ def _lines(found: "Latencies") -> list[str]:
 def _row(found: "Latencies") -> dict[str, object]:
     return {
         "records": len(found.sorted_ns),
-        "average_ms": round(found.average_ms, _DIGITS),
-        **{f"percentile_{name}_ms": round(found.percentile_ms(at), _DIGITS) for name, at in _PERCENTILES},
+        "latency_mean_ms": round(found.average_ms, _DIGITS),
+        "percentiles_ms": {
+            name.removesuffix("th"): round(found.percentile_ms(at), _DIGITS) for name, at in _PERCENTILES
+        },
     }

@@ -143,10 +143,10 @@ def _summary(stats: "RunStats") -> str:
 def _row(stats: "RunStats") -> dict[str, object]:
     return {
         "records": stats.records,
-        "failures": stats.failures,
-        "records_per_second": stats.records_per_second,
-        "mib_per_second": stats.mib_per_second,
-        "latency_average_ms": None if stats.records == 0 else stats.latency_average_ms,
-        "latency_max_ms": stats.latency_max_ms,
+        "failed": stats.failures,
+        "records_per_s": stats.records_per_second,
+        "mib_per_s": stats.mib_per_second,
+        "latency_mean_ms": None if stats.records == 0 else stats.latency_average_ms,
         "percentiles_ms": stats.percentiles_ms,
+        "latency_max_ms": stats.latency_max_ms,
     }
