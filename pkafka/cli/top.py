@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import OutputFormat, Table, View, choose_format, line, live_tables, to_json
+from pkafka.cli.output import (
+    JsonList,
+    OutputFormat,
+    Table,
+    View,
+    choose_format,
+    csv_rows,
+    line,
+    live_tables,
+    to_json,
+)
 
 if TYPE_CHECKING:
     from pkafka.tools.overview import Look, Overview
@@ -112,18 +122,43 @@ def _print(
     sort: str,
     count: int,
 ) -> None:
+    looks = _looks(take, show_of, seconds, count)
+    if common.output is OutputFormat.JSON:
+        document = JsonList("looks")
+        for found in looks:
+            document.add([to_json(_row(found, sort))])
+        document.close({})
+    elif common.output is OutputFormat.CSV:
+        from pkafka.tools.overview import TopicRow
+
+        csv_rows(TopicRow._fields, (row for found in looks for row in _tables(found, sort)["topics"].rows))
+    elif common.output is OutputFormat.JSONL:
+        for found in looks:
+            line(to_json(_row(found, sort)))
+    else:
+        for found in looks:
+            tables = _tables(found, sort)
+            text = [_summary(found), *(each for table in tables.values() for each in ("", *_text(table)))]
+            common.show(View("looks", text, list(tables["topics"].rows), tables=list(tables.values())))
+
+
+def _looks(
+    take: "Callable[[], Look]",
+    show_of: "Callable[[Look, Look | None], Overview]",
+    seconds: float,
+    count: int,
+) -> "Iterator[Overview]":
+    """Look after look, each after a pause."""
     before = take()
     for _ in range(count):
         time.sleep(seconds)
         now = take()
-        found = show_of(now, before)
+        yield show_of(now, before)
         before = now
-        tables = _tables(found, sort)
-        if common.output in (OutputFormat.JSON, OutputFormat.JSONL):
-            line(to_json({**found.summary, **{name: table.rows for name, table in tables.items()}}))
-            continue
-        text = [_summary(found), *(each for table in tables.values() for each in ("", *_text(table)))]
-        common.show(View("overview", text, list(tables["topics"].rows), tables=list(tables.values())))
+
+
+def _row(found: "Overview", sort: str) -> dict[str, object]:
+    return {**found.summary, **{name: table.rows for name, table in _tables(found, sort).items()}}
 
 
 def _tables(found: "Overview", sort: str) -> dict[str, Table]:

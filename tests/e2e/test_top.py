@@ -1,5 +1,6 @@
 """pk-top at a real broker, in a pipe and on a terminal."""
 
+import csv
 import json
 import os
 import pty
@@ -35,7 +36,7 @@ def topic(pkafka_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[tu
 def test_a_pipe_gets_one_answer(topic: tuple[str, Talk], capsys: pytest.CaptureFixture[str]) -> None:
     name, _ = topic
     assert top.main.run(["--interval", "0.05", "--output", "json", "--topic", name]) == ExitStatus.OK
-    found = json.loads(capsys.readouterr().out)
+    (found,) = json.loads(capsys.readouterr().out)["looks"]
     assert [(row["topic"], row["partition"]) for row in found["topics"]] == [(name, 0), (name, 1)]
     assert sum(row["records"] for row in found["topics"]) == 3
     assert (found["offline"], found["under_replicated"]) == (0, 0)
@@ -47,6 +48,11 @@ def test_a_pipe_gets_one_answer(topic: tuple[str, Talk], capsys: pytest.CaptureF
     assert row[:4] == [name, "2", "0", "0"]
     assert top.main.run(["--interval", "0.05", "--output", "jsonl", "--count", "2"]) == ExitStatus.OK
     assert len([json.loads(each) for each in capsys.readouterr().out.splitlines()]) == 2
+    assert top.main.run(["--interval", "0.05", "--output", "json", "--count", "2"]) == ExitStatus.OK
+    assert len(json.loads(capsys.readouterr().out)["looks"]) == 2
+    assert top.main.run(["--interval", "0.05", "--output", "csv", "--count", "2"]) == ExitStatus.OK
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["topic"] for row in rows if row["topic"] == name] == [name, name]
 
 
 class Terminal:
