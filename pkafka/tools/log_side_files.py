@@ -237,7 +237,7 @@ class SideFiles:
 
     def _epochs(self, path: Path) -> Iterator[Row]:
         try:
-            for epoch, start in decode_epochs(path.read_bytes()):
+            for epoch, start in epochs_in(path):
                 yield EpochRow(epoch, start)
         except StorageError as error:
             self._other(path, str(error))
@@ -336,6 +336,16 @@ def time_index_fault(descriptor: int, size: int, base: int) -> str | None:
     if rest:
         return f"its size, {size}, is not a multiple of {TIME_ENTRY.size}"
     return None
+
+
+def epochs_in(path: Path) -> list[tuple[int, int]]:
+    """Epochs and where they began, of a leader epoch checkpoint; none of an empty file, as Kafka begins one.
+
+    Raises:
+        StorageError: it is damaged.
+    """
+    data = path.read_bytes()
+    return decode_epochs(data) if data else []
 
 
 def producers_in(data: bytes) -> Iterator[ProducerRow]:

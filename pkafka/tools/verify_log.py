@@ -15,11 +15,11 @@ from pkafka.records.errors import RecordError
 from pkafka.storage.broker_metadata import decode_broker_metadata
 from pkafka.storage.checkpoints import CLEANER_FILE, decode_offsets
 from pkafka.storage.files import OsFiles
-from pkafka.storage.leader_epochs import LEADER_EPOCH_FILE, decode_epochs
+from pkafka.storage.leader_epochs import LEADER_EPOCH_FILE
 from pkafka.storage.partition_metadata import PARTITION_METADATA_FILE, read_topic_id
 from pkafka.tools.dump_log import records_of
 from pkafka.tools.log_report import NOTHING, LogReport
-from pkafka.tools.log_side_files import CHECKPOINT_FILES, META_PROPERTIES_FILE, base_offset_of
+from pkafka.tools.log_side_files import CHECKPOINT_FILES, META_PROPERTIES_FILE, base_offset_of, epochs_in
 from pkafka.tools.segment_walk import Batch
 from pkafka.tools.verify_producers import AbortedTransaction, Producers
 from pkafka.tools.verify_segment import SegmentCheck
@@ -243,7 +243,7 @@ class _LogCheck:
         if not path.exists():
             return
         try:
-            self._epochs = decode_epochs(path.read_bytes())
+            self._epochs = epochs_in(path)
         except StorageError as error:
             self.report.add(path, "leader epochs", str(error))
 

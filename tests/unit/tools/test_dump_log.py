@@ -305,6 +305,8 @@ def test_checkpoints_and_properties(tmp_path: Path) -> None:
         "topic: b.c partition: 11 offset: 70",
     ]
     assert lines(Dump(), tmp_path / "leader-epoch-checkpoint") == ["epoch: 4 startOffset: 9"]
+    (tmp_path / "leader-epoch-checkpoint").write_text("")
+    assert lines(Dump(), tmp_path / "leader-epoch-checkpoint") == []
     assert lines(Dump(), tmp_path / "meta.properties") == ["version: 0", "broker.id: 3", "cluster.id: abc"]
     for name in ("recovery-point-offset-checkpoint", "leader-epoch-checkpoint", "meta.properties"):
         (tmp_path / name).write_text("7\nx\n")
