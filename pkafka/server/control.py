@@ -77,6 +77,7 @@ class Control:
     def __init__(self, setup: ControlSetup, birth: Birth) -> None:
         self.setup = setup
         self.clock: Clock = SystemClock()
+        self._started_ms = self.clock.now_ms()
         self.metadata = MetadataCache()
         self.loggers = ProcessLoggers(carry=lambda *change: self._line.note(lifeline.LOG_LEVEL, change))
         self.policies = Policies()
@@ -191,10 +192,10 @@ class Control:
     def _open_metrics_page(self) -> None:
         if self.config.metrics_port < 0:
             return
-        from pkafka.server.metrics_page import MetricsPage
+        from pkafka.server.metrics_server import MetricsServer
 
         try:
-            page = MetricsPage(self.config.metrics_host, self.config.metrics_port, self._collect_metrics)
+            page = MetricsServer(self.config.metrics_host, self.config.metrics_port, self._collect_metrics)
         except OSError as error:
             log.error("No metrics page on port %d: %s", self.config.metrics_port, error.strerror)
             return
@@ -220,6 +221,10 @@ class Control:
             partitions=len(partitions),
             offline_partitions=sum(one.leader < 0 for one in partitions),
             log_cleaner=cleaner,
+            live_brokers=len(self.metadata.brokers),
+            cluster_id=self.cluster_id,
+            broker_id=self.broker_id,
+            started_ms=self._started_ms,
         )
         return [answer[0] for answer in answers if not isinstance(answer, BaseException)], facts
 

@@ -44,6 +44,15 @@ class Histogram:
         for bucket, amount in zip(pairs[::2], pairs[1::2], strict=True):
             self._counts[bucket] += amount
 
+    def spread(self) -> tuple[int, float]:
+        """The smallest value and the standard deviation, each to the width of a bucket; 0 without values."""
+        if not self.count:
+            return 0, 0.0
+        mean = self.total / self.count
+        used = [(bucket, count) for bucket, count in enumerate(self._counts) if count]
+        squares = sum(count * (min(_upper_edge(bucket), self.largest) - mean) ** 2 for bucket, count in used)
+        return min(_upper_edge(used[0][0]), self.largest), (squares / self.count) ** 0.5
+
     def percentiles(self, fractions: Iterable[float] = PERCENTILES) -> list[int]:
         """The values below which these fractions of all lie, to the upper edge of their bucket; 0 without values."""
         answers = []

@@ -101,6 +101,17 @@ class Metrics:
             "groups": worker.groups.gauges(),
             "group_events": worker.groups.counters.by_name(),
             "group_loads": worker.groups.load_times.figures(worker.groups.timer.now_ms()),
+            "led": [
+                [
+                    partition.topic,
+                    partition.index,
+                    len(partition.replicas),
+                    len(partition.isr),
+                    partition.log.config.min_insync_replicas,
+                    partition.log.high_watermark - partition.log.last_stable_offset,
+                ]
+                for partition in worker.partitions.led.values()
+            ],
             "logs": [
                 [
                     *log.topic_partition,

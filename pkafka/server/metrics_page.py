@@ -6,7 +6,7 @@ write them. Runs in the control process; each scrape asks every worker for its c
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.protocol.api import ApiKey
@@ -64,6 +64,9 @@ class BrokerFacts:
         partitions: how many partitions the cluster has.
         offline_partitions: how many of them have no leader.
         log_cleaner: the gauges of the cleaner process, by Kafka's names.
+        live_brokers: how many brokers the cluster has now.
+        cluster_id, broker_id: who this is.
+        started_ms: when, in milliseconds since the epoch.
     """
 
     def __init__(
@@ -74,12 +77,20 @@ class BrokerFacts:
         partitions: int,
         offline_partitions: int,
         log_cleaner: Mapping[str, int],
+        live_brokers: int,
+        cluster_id: str,
+        broker_id: int,
+        started_ms: int,
     ) -> None:
         self.active_controller = active_controller
         self.topics = topics
         self.partitions = partitions
         self.offline_partitions = offline_partitions
         self.log_cleaner = log_cleaner
+        self.live_brokers = live_brokers
+        self.cluster_id = cluster_id
+        self.broker_id = broker_id
+        self.started_ms = started_ms
 
 
 def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metric]":
@@ -98,7 +109,7 @@ def _topic_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
 
     for key, (name, text) in _TOPIC_COUNTERS.items():
         family = CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", text, labels=["topic"])
-        for topic, count in sorted(_sum(worker[key] for worker in workers).items()):
+        for topic, count in sorted(sum_of(worker[key] for worker in workers).items()):
             family.add_metric([topic], count)
         yield family
 
@@ -109,9 +120,11 @@ def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
     requests = CounterMetricFamily(
         "kafka_network_requestmetrics_requests", "Requests served.", labels=["request", "version"]
     )
-    counts = _sum({(key, version): count for key, version, count in worker["requests"]} for worker in workers)
+    counts = sum_of(
+        {(key, version): count for key, version, count in worker["requests"]} for worker in workers
+    )
     for (key, version), count in sorted(counts.items()):
-        requests.add_metric([_request_name(key), str(version)], count)
+        requests.add_metric([request_name(key), str(version)], count)
     yield requests
     refused = CounterMetricFamily("pkafka_network_refusedrequests", "Frames that were no request.")
     refused.add_metric([], sum(worker["refused_requests"] for worker in workers))
@@ -126,7 +139,7 @@ def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         labels=["request"],
     )
     for key, histogram in sorted(times.items()):
-        name = _request_name(key)
+        name = request_name(key)
         summary.add_metric([name], histogram.count, histogram.total / 1e6)
         for fraction, value in zip(PERCENTILES, histogram.percentiles(), strict=True):
             summary.add_sample(
@@ -149,12 +162,12 @@ def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
 def _group_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    for name, count in _sum(worker["groups"] for worker in workers).items():
+    for name, count in sum_of(worker["groups"] for worker in workers).items():
         text = "Committed offsets." if name == "NumOffsets" else "Groups that this broker coordinates."
         gauge = GaugeMetricFamily(f"kafka_coordinator_group_groupmetadatamanager_{name.lower()}", text)
         gauge.add_metric([], count)
         yield gauge
-    for name, count in _sum(worker["group_events"] for worker in workers).items():
+    for name, count in sum_of(worker["group_events"] for worker in workers).items():
         counter = CounterMetricFamily(f"kafka_server_group_coordinator_metrics_{name}", _GROUP_EVENTS[name])
         counter.add_metric([], count)
         yield counter
@@ -190,7 +203,7 @@ def _cleaner_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Itera
         family = GaugeMetricFamily(
             f"kafka_log_logcleanermanager_uncleanable_{name}", text, labels=["logdirectory"]
         )
-        sums = _sum({row[0]: row[place]} for worker in workers for row in worker["uncleanable"])
+        sums = sum_of({row[0]: row[place]} for worker in workers for row in worker["uncleanable"])
         for directory in sorted({path for worker in workers for path in worker["directories"]}):
             family.add_metric([directory], sums.get(directory, 0))
         yield family
@@ -252,12 +265,13 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
         ),
     ):
         family = GaugeMetricFamily(name, text, labels=[label])
-        for value, count in sorted(_sum(worker[key] for worker in workers).items()):
+        for value, count in sorted(sum_of(worker[key] for worker in workers).items()):
             family.add_metric([value], count)
         yield family
 
 
-def _sum(counts: "Iterable[Mapping[Any, int]]") -> dict[Any, int]:
+def sum_of(counts: "Iterable[Mapping[Any, int]]") -> dict[Any, int]:
+    """Counters of several processes, added up by name."""
     sums: defaultdict[Any, int] = defaultdict(int)
     for each in counts:
         for key, count in each.items():
@@ -265,45 +279,6 @@ def _sum(counts: "Iterable[Mapping[Any, int]]") -> dict[Any, int]:
     return sums
 
 
-def _request_name(key: int) -> str:
+def request_name(key: int) -> str:
+    """The name of a request as Kafka writes it."""
     return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
-
-
-class MetricsPage:
-    """The HTTP server of the page.
-
-    Args:
-        host: address to listen on.
-        port: 0 lets the kernel choose.
-        collect: gives the counters of all workers and the control process's own facts; called on the page's thread.
-
-    Raises:
-        OSError: the address cannot be bound.
-    """
-
-    def __init__(
-        self, host: str, port: int, collect: Callable[[], tuple[Sequence[Snapshot], BrokerFacts]]
-    ) -> None:
-        # Here and not above: a broker without the page does not pay for the import.
-        from prometheus_client import start_http_server
-        from prometheus_client.core import CollectorRegistry
-
-        self._collect = collect
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(self)
-        self._server, self._thread = start_http_server(port, host, registry)
-        self.port: int = self._server.server_port
-
-    def collect(self) -> "Iterable[Metric]":
-        """What the registry asks for at each scrape."""
-        return families(*self._collect())
-
-    def describe(self) -> "Iterable[Metric]":
-        """Nothing: names are known only when the workers are asked."""
-        return ()
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()

@@ -4,40 +4,9 @@ import math
 import urllib.request
 from typing import Any
 
-from pkafka.server.latency import Histogram
-from pkafka.server.metrics_page import BrokerFacts, MetricsPage, families
-
-CLEANER = {"max-dirty-percent": 42, "deadthreadcount": 0, "cleaner-recopy-percent": 7}
-FACTS = BrokerFacts(active_controller=True, topics=2, partitions=5, offline_partitions=1, log_cleaner=CLEANER)
-
-
-def worker(**changes: Any) -> dict[str, Any]:
-    times = Histogram()
-    times.record(2_000_000)
-    return {
-        "messages_in": {"t": 10},
-        "bytes_in": {"t": 1000},
-        "bytes_out": {},
-        "failed_produces": {},
-        "failed_fetches": {},
-        "refused_requests": 1,
-        "requests": [[0, 9, 3]],
-        "request_times": {0: times.export()},
-        "connections": {"PLAINTEXT": 2},
-        "fetch_sessions": 1,
-        "purgatory": {"Fetch": 1},
-        "leaders": 2,
-        "partitions": 3,
-        "open_files": [0, 40, 1024],
-        "uncleanable": [],
-        "directories": ["/data/a", "/data/b"],
-        "offline_directories": ["/data/b"],
-        "groups": {"NumOffsets": 5, "NumGroups": 2, "NumGroupsStable": 1},
-        "group_events": {"offset_commit": 7, "group_completed_rebalance": 1},
-        "group_loads": [0, 0.0, 0.0],
-        "logs": [["t", 0, 5000, 0, 10, 1]],
-        **changes,
-    }
+from pkafka.server.metrics_page import families
+from pkafka.server.metrics_server import MetricsServer
+from tests.unit.server.metrics_snapshots import FACTS, worker
 
 
 def values(workers: list[dict[str, Any]]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -110,7 +79,7 @@ def test_request_times_are_in_milliseconds() -> None:
 
 
 def test_the_page_is_served_over_http_as_text() -> None:
-    page = MetricsPage("127.0.0.1", 0, lambda: ([worker()], FACTS))
+    page = MetricsServer("127.0.0.1", 0, lambda: ([worker()], FACTS))
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=10) as answer:
             text = answer.read().decode()

@@ -1,0 +1,238 @@
+"""The metrics of the whole broker as JMX beans: Kafka's object names, with Kafka's attributes (OBS-1).
+
+Made of the same counters as the page for Prometheus. What Kafka has and this broker does not measure is not shown at
+all rather than as zero; tests/interop/test_metrics.py has the list. Histograms are of all values since the start, where
+Kafka's forget what is older than some minutes.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import pkafka
+from pkafka.protocol.api import ApiKey
+from pkafka.server.latency import PERCENTILES, Histogram
+from pkafka.server.meters import Meters
+from pkafka.server.metrics_page import BrokerFacts, Snapshot, request_name, sum_of
+from pkafka.server.object_names import object_name
+
+Beans: TypeAlias = dict[str, dict[str, Any]]
+"""Attributes by object name."""
+
+_TOPIC_METERS: Final = {
+    "messages_in": ("MessagesInPerSec", "messages"),
+    "bytes_in": ("BytesInPerSec", "bytes"),
+    "bytes_out": ("BytesOutPerSec", "bytes"),
+    "failed_produces": ("FailedProduceRequestsPerSec", "requests"),
+    "failed_fetches": ("FailedFetchRequestsPerSec", "requests"),
+}
+_LOG_GAUGES: Final = ("Size", "LogStartOffset", "LogEndOffset", "NumLogSegments")
+_CLEANER_GAUGES: Final = {
+    "max-buffer-utilization-percent": "LogCleaner",
+    "cleaner-recopy-percent": "LogCleaner",
+    "max-clean-time-secs": "LogCleaner",
+    "max-compaction-delay-secs": "LogCleaner",
+    "deadthreadcount": "LogCleaner",
+    "max-dirty-percent": "LogCleanerManager",
+    "time-since-last-run-ms": "LogCleanerManager",
+}
+_SPELLED: Final = {"deadthreadcount": "DeadThreadCount"}
+_PERCENTILE_NAMES: Final = (
+    *("50thPercentile", "75thPercentile", "95thPercentile"),
+    *("98thPercentile", "99thPercentile", "999thPercentile"),
+)
+_CONSUMERS_FETCH: Final = "FetchConsumer"
+_RUNNING: Final = 3
+"""BrokerState.RUNNING; nobody can ask before or after."""
+
+# Columns of what a worker tells of a partition that it leads.
+_TOPIC, _PARTITION, _REPLICAS, _IN_SYNC, _LEAST_IN_SYNC, _UNSTABLE = range(6)
+
+
+def meter_counts(workers: Sequence[Snapshot]) -> dict[str, int]:
+    """Every counter that Kafka has a meter for, by the bean's name."""
+    return {name: count for name, _event, count in _counters(workers)}
+
+
+def beans(workers: Sequence[Snapshot], facts: BrokerFacts, meters: Meters, now_s: float) -> Beans:
+    """All beans.
+
+    Args:
+        workers: what the workers counted.
+        facts: what the control process knows.
+        meters: the rates of :func:`meter_counts`.
+        now_s: the clock of the meters.
+    """
+    made: Beans = {}
+    for name, event, count in _counters(workers):
+        rates = meters.rates(name, count, now_s)
+        made[name] = {"Count": count, "EventType": event, "RateUnit": "SECONDS", **rates}
+    for name, histogram in _request_times(workers):
+        made[name] = _histogram(histogram)
+    made.update(_group_beans(workers, meters, now_s))
+    for name, value in _gauges(workers, facts):
+        made[name] = {"Value": value}
+    made.update(_identity(workers, facts))
+    return made
+
+
+def _counters(workers: Sequence[Snapshot]) -> Iterator[tuple[str, str, int]]:
+    """Name, what is counted and count of what becomes a meter."""
+    for key, (name, event) in _TOPIC_METERS.items():
+        counts = sum_of(worker[key] for worker in workers)
+        yield _bean("kafka.server", "BrokerTopicMetrics", name), event, sum(counts.values())
+        for topic, count in counts.items():
+            yield _bean("kafka.server", "BrokerTopicMetrics", name, topic=topic), event, count
+    requests = sum_of(
+        {(key, version): count for key, version, count in worker["requests"]} for worker in workers
+    )
+    for (key, version), count in requests.items():
+        for request in _request_names(key):
+            name = _bean(
+                "kafka.network", "RequestMetrics", "RequestsPerSec", request=request, version=version
+            )
+            yield name, "requests", count
+
+
+def _request_names(key: int) -> Iterable[str]:
+    """Kafka tells fetches of consumers from those of followers; nobody follows this broker."""
+    name = request_name(key)
+    return (name, _CONSUMERS_FETCH) if key == ApiKey.FETCH else (name,)
+
+
+def _request_times(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Histogram]]:
+    times: defaultdict[int, Histogram] = defaultdict(Histogram)
+    for worker in workers:
+        for key, exported in worker["request_times"].items():
+            times[key].add(exported)
+    for key, histogram in times.items():
+        for request in _request_names(key):
+            yield _bean("kafka.network", "RequestMetrics", "TotalTimeMs", request=request), histogram
+
+
+def _histogram(histogram: Histogram) -> dict[str, Any]:
+    """In milliseconds, as all of Kafka's are."""
+    smallest, deviation = histogram.spread()
+    percentiles = zip(_PERCENTILE_NAMES, histogram.percentiles(PERCENTILES), strict=True)
+    return {
+        "Count": histogram.count,
+        "Min": smallest / 1e6,
+        "Max": histogram.largest / 1e6,
+        "Mean": histogram.total / histogram.count / 1e6 if histogram.count else 0.0,
+        "StdDev": deviation / 1e6,
+        **{name: value / 1e6 for name, value in percentiles},
+    }
+
+
+def _group_beans(workers: Sequence[Snapshot], meters: Meters, now_s: float) -> Beans:
+    attributes: dict[str, Any] = {}
+    for event, count in sum_of(worker["group_events"] for worker in workers).items():
+        attributes[f"{event.replace('_', '-')}-count"] = float(count)
+    loads = [worker["group_loads"] for worker in workers if worker["group_loads"][0]]
+    number = sum(count for count, _, _ in loads)
+    attributes["partition-load-time-max"] = max((largest for _, _, largest in loads), default=math.nan)
+    attributes["partition-load-time-avg"] = (
+        sum(total for _, total, _ in loads) / number if number else math.nan
+    )
+    return {"kafka.server:type=group-coordinator-metrics": attributes}
+
+
+def _gauges(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[str, Any]]:
+    yield from _replica_gauges(workers)
+    for row in (row for worker in workers for row in worker["logs"]):
+        for place, name in enumerate(_LOG_GAUGES, start=2):
+            yield _bean("kafka.log", "Log", name, topic=row[0], partition=row[1]), row[place]
+    for name, value in sum_of(worker["groups"] for worker in workers).items():
+        yield _bean("kafka.coordinator.group", "GroupMetadataManager", name), value
+    for name, kind in _CLEANER_GAUGES.items():
+        if name in facts.log_cleaner:
+            yield _bean("kafka.log", kind, _SPELLED.get(name, name)), facts.log_cleaner[name]
+    yield from _directory_gauges(workers)
+    purgatory = sum_of(worker["purgatory"] for worker in workers)
+    for name, value in purgatory.items():
+        kind = "DelayedOperationPurgatory"
+        for gauge in ("PurgatorySize", "NumDelayedOperations"):
+            yield _bean("kafka.server", kind, gauge, delayedOperation=name), value
+    sessions = sum(worker["fetch_sessions"] for worker in workers)
+    yield _bean("kafka.server", "FetchSessionCache", "NumIncrementalFetchSessions"), sessions
+    controller = {
+        "ActiveControllerCount": int(facts.active_controller),
+        "ActiveBrokerCount": facts.live_brokers if facts.active_controller else 0,
+        "GlobalTopicCount": facts.topics if facts.active_controller else 0,
+        "GlobalPartitionCount": facts.partitions if facts.active_controller else 0,
+        "OfflinePartitionsCount": facts.offline_partitions if facts.active_controller else 0,
+    }
+    for name, value in controller.items():
+        yield _bean("kafka.controller", "KafkaController", name), value
+    yield _bean("kafka.server", "KafkaServer", "BrokerState"), _RUNNING
+    yield _bean("kafka.server", "KafkaServer", "ClusterId"), facts.cluster_id
+
+
+def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
+    led = [row for worker in workers for row in worker["led"]]
+    # A topic with fewer replicas than it wants in sync is content with all of them.
+    least = [min(row[_LEAST_IN_SYNC], row[_REPLICAS]) for row in led]
+    under = [int(row[_IN_SYNC] < row[_REPLICAS]) for row in led]
+    below = [int(row[_IN_SYNC] < wanted) for row, wanted in zip(led, least, strict=True)]
+    at = [int(row[_IN_SYNC] == wanted) for row, wanted in zip(led, least, strict=True)]
+    totals = {
+        "LeaderCount": sum(worker["leaders"] for worker in workers),
+        "PartitionCount": sum(worker["partitions"] for worker in workers),
+        "UnderReplicatedPartitions": sum(under),
+        "UnderMinIsrPartitionCount": sum(below),
+        "AtMinIsrPartitionCount": sum(at),
+    }
+    for name, value in totals.items():
+        yield _bean("kafka.server", "ReplicaManager", name), value
+    for number, row in enumerate(led):
+        gauges = {
+            "ReplicasCount": row[_REPLICAS],
+            "InSyncReplicasCount": row[_IN_SYNC],
+            "UnderReplicated": under[number],
+            "UnderMinIsr": below[number],
+            "AtMinIsr": at[number],
+            "LastStableOffsetLag": row[_UNSTABLE],
+        }
+        for name, value in gauges.items():
+            yield (
+                _bean("kafka.cluster", "Partition", name, topic=row[_TOPIC], partition=row[_PARTITION]),
+                value,
+            )
+
+
+def _directory_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
+    offline = {path for worker in workers for path in worker["offline_directories"]}
+    yield _bean("kafka.log", "LogManager", "OfflineLogDirectoryCount"), len(offline)
+    sums = [
+        sum_of({row[0]: row[place]} for worker in workers for row in worker["uncleanable"])
+        for place in (1, 2)
+    ]
+    for path in sorted({path for worker in workers for path in worker["directories"]}):
+        yield _bean("kafka.log", "LogManager", "LogDirectoryOffline", logDirectory=path), int(path in offline)
+        for name, values in zip(("uncleanable-partitions-count", "uncleanable-bytes"), sums, strict=True):
+            yield _bean("kafka.log", "LogCleanerManager", name, logDirectory=path), values.get(path, 0)
+
+
+def _identity(workers: Sequence[Snapshot], facts: BrokerFacts) -> Beans:
+    """Who this is, and how many are connected: a worker is what a network processor is to Kafka."""
+    made: Beans = {
+        f"kafka.server:type=app-info,id={facts.broker_id}": {
+            "CommitId": f"pkafka-{pkafka.__version__}",
+            "StartTimeMs": facts.started_ms,
+            "Version": pkafka.KAFKA_VERSION,
+        }
+    }
+    for worker in workers:
+        for listener, count in worker["connections"].items():
+            properties = {
+                "type": "socket-server-metrics",
+                "listener": listener,
+                "networkProcessor": worker["open_files"][0],
+            }
+            made[object_name("kafka.server", properties)] = {"connection-count": float(count)}
+    return made
+
+
+def _bean(domain: str, kind: str, name: str, **tags: object) -> str:
+    return object_name(domain, {"type": kind, "name": name, **tags})

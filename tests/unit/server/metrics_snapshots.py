@@ -1,0 +1,49 @@
+"""What workers and the control process tell of themselves, for tests of the pages."""
+
+from typing import Any
+
+from pkafka.server.latency import Histogram
+from pkafka.server.metrics_page import BrokerFacts
+
+CLEANER = {"max-dirty-percent": 42, "deadthreadcount": 0, "cleaner-recopy-percent": 7}
+FACTS = BrokerFacts(
+    active_controller=True,
+    topics=2,
+    partitions=5,
+    offline_partitions=1,
+    log_cleaner=CLEANER,
+    live_brokers=3,
+    cluster_id="cluster",
+    broker_id=7,
+    started_ms=1_700_000_000_000,
+)
+
+
+def worker(**changes: Any) -> dict[str, Any]:
+    times = Histogram()
+    times.record(2_000_000)
+    return {
+        "messages_in": {"t": 10},
+        "bytes_in": {"t": 1000},
+        "bytes_out": {},
+        "failed_produces": {},
+        "failed_fetches": {},
+        "refused_requests": 1,
+        "requests": [[0, 9, 3]],
+        "request_times": {0: times.export()},
+        "connections": {"PLAINTEXT": 2},
+        "fetch_sessions": 1,
+        "purgatory": {"Fetch": 1},
+        "leaders": 2,
+        "partitions": 3,
+        "open_files": [0, 40, 1024],
+        "uncleanable": [],
+        "directories": ["/data/a", "/data/b"],
+        "offline_directories": ["/data/b"],
+        "groups": {"NumOffsets": 5, "NumGroups": 2, "NumGroupsStable": 1},
+        "group_events": {"offset_commit": 7, "group_completed_rebalance": 1},
+        "group_loads": [0, 0.0, 0.0],
+        "led": [["t", 0, 3, 2, 2, 4]],
+        "logs": [["t", 0, 5000, 0, 10, 1]],
+        **changes,
+    }

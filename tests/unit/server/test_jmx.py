@@ -1,0 +1,185 @@
+"""Beans: their names and patterns of them, rates, what they hold, and where they are served."""
+
+import json
+import math
+import urllib.error
+import urllib.request
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from pkafka.server.jmx_beans import beans, meter_counts
+from pkafka.server.latency import Histogram
+from pkafka.server.meters import Meter, Meters
+from pkafka.server.metrics_server import MetricsServer
+from pkafka.server.object_names import matcher, object_name
+from tests.unit.server.metrics_snapshots import FACTS, worker
+
+MESSAGES = "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("a:type=b", "a:type=b", True),
+        ("a:type=b", "a:type=b,name=c", False),
+        ("a:type=b,*", "a:type=b,name=c", True),
+        ("a:*", "a:type=b,name=c", True),
+        ("*:*", "a:type=b", True),
+        ("a.*:type=b", "a.c:type=b", True),
+        ("a.*:type=b", "axc:type=b", False),
+        ("a:name=c,type=b", "a:type=b,name=c", True),
+        ("a:type=b,name=c*", "a:type=b,name=cd", True),
+        ("a:type=b,name=c?", "a:type=b,name=c", False),
+        ("a:type=b,topic=*", "a:type=b", False),
+        ("a:dir=*,*", 'a:dir="/x,y:z=1",type=b', True),
+        ('a:type=b,dir="/x,y"', 'a:type=b,dir="/x,y"', True),
+    ],
+)
+def test_patterns(pattern: str, name: str, matches: bool) -> None:
+    assert matcher(pattern)(name) is matches
+
+
+@pytest.mark.parametrize("pattern", ["bogus", "a:", "a:b", "a:type=b,,", 'a:type="b'])
+def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="is no object name"):
+        matcher(pattern)
+
+
+def test_values_are_quoted_where_kafka_quotes_them() -> None:
+    assert object_name("d", {"a": "x.y-z_1 %", "b": 3}) == "d:a=x.y-z_1 %,b=3"
+    assert object_name("d", {"a": "/x/y"}) == 'd:a="/x/y"'
+    assert object_name("d", {"a": 'q"*?\\\n'}) == r'd:a="q\"\*\?\\\n"'
+
+
+def test_a_steady_counter_has_its_rate_in_every_average() -> None:
+    meter = Meter(0, 0.0)
+    for tick in range(1, 500):
+        meter.tick(50 * tick, 5.0 * tick)
+    rates = meter.rates(50 * 499, 5.0 * 499)
+    assert rates == {name: pytest.approx(10.0) for name in rates}
+
+
+def test_averages_forget_at_their_own_pace() -> None:
+    meter = Meter(0, 0.0)
+    meter.tick(300, 5.0)
+    for tick in range(2, 14):  # a minute of silence
+        meter.tick(300, 5.0 * tick)
+    rates = meter.rates(300, 65.0)
+    assert rates["OneMinuteRate"] == pytest.approx(60 * math.exp(-1))
+    assert rates["FiveMinuteRate"] == pytest.approx(60 * math.exp(-1 / 5))
+    assert rates["FifteenMinuteRate"] == pytest.approx(60 * math.exp(-1 / 15))
+    assert rates["MeanRate"] == pytest.approx(300 / 65)
+
+
+def test_a_counter_that_begins_anew_does_not_run_backwards() -> None:
+    meter = Meter(0, 0.0)
+    meter.tick(1000, 5.0)
+    meter.tick(10, 10.0)
+    assert 0 < meter.rates(10, 10.0)["OneMinuteRate"] < 200
+
+
+def test_counters_come_and_go() -> None:
+    meters = Meters(0.0)
+    meters.tick({"a": 10}, 5.0)
+    meters.tick({"b": 50}, 105.0)
+    assert meters.rates("b", 50, 105.0) == {
+        "MeanRate": 10.0,
+        "OneMinuteRate": 10.0,
+        "FiveMinuteRate": 10.0,
+        "FifteenMinuteRate": 10.0,
+    }
+    assert meters.rates("a", 10, 105.0)["OneMinuteRate"] == 0.0
+
+
+def made(*workers: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    meters = Meters(0.0)
+    meters.tick(meter_counts(workers), 5.0)
+    return beans(workers, FACTS, meters, 5.0)
+
+
+def test_counters_of_all_workers_and_of_all_topics_are_added_up() -> None:
+    found = made(worker(messages_in={"t": 10, "u": 5}), worker())
+    assert found[f"{MESSAGES},topic=t"] == {
+        "Count": 20,
+        "EventType": "messages",
+        "RateUnit": "SECONDS",
+        "MeanRate": 4.0,
+        "OneMinuteRate": 4.0,
+        "FiveMinuteRate": 4.0,
+        "FifteenMinuteRate": 4.0,
+    }
+    assert found[MESSAGES]["Count"] == 25
+    request = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=Produce,version=9"
+    assert found[request]["Count"] == 6
+
+
+def test_partitions_of_which_replicas_lag_are_counted() -> None:
+    rows = [["t", 0, 3, 2, 2, 4], ["t", 1, 3, 1, 2, 0], ["t", 2, 3, 3, 2, 0], ["u", 0, 1, 1, 2, 0]]
+    found = made(worker(led=rows[:2]), worker(led=rows[2:]))
+
+    def replica_manager(name: str) -> int:
+        value: int = found[f"kafka.server:type=ReplicaManager,name={name}"]["Value"]
+        return value
+
+    assert replica_manager("UnderReplicatedPartitions") == 2
+    assert replica_manager("UnderMinIsrPartitionCount") == 1
+    assert replica_manager("AtMinIsrPartitionCount") == 2
+    partition = "kafka.cluster:type=Partition,name={},topic=t,partition=0"
+    assert found[partition.format("UnderReplicated")]["Value"] == 1
+    assert found[partition.format("InSyncReplicasCount")]["Value"] == 2
+    assert found[partition.format("LastStableOffsetLag")]["Value"] == 4
+
+
+def test_only_the_controller_tells_of_the_cluster() -> None:
+    controller = "kafka.controller:type=KafkaController,name={}"
+    found = made(worker())
+    assert found[controller.format("ActiveControllerCount")] == {"Value": 1}
+    assert found[controller.format("ActiveBrokerCount")] == {"Value": 3}
+    assert found[controller.format("OfflinePartitionsCount")] == {"Value": 1}
+    assert found["kafka.server:type=KafkaServer,name=ClusterId"] == {"Value": "cluster"}
+    assert found["kafka.server:type=app-info,id=7"]["StartTimeMs"] == 1_700_000_000_000
+
+
+def test_request_times_are_in_milliseconds() -> None:
+    times = made(worker())["kafka.network:type=RequestMetrics,name=TotalTimeMs,request=Produce"]
+    assert (times["Count"], times["Mean"], times["Max"]) == (1, 2.0, 2.0)
+    assert times["Min"] == times["50thPercentile"] == times["999thPercentile"] == 2.0
+    assert times["StdDev"] == 0.0
+
+
+def test_the_spread_of_times() -> None:
+    assert Histogram().spread() == (0, 0.0)
+    histogram = Histogram()
+    for value in (1, 3):
+        histogram.record(value)
+    assert histogram.spread() == (1, 1.0)
+
+
+def test_beans_are_served_over_http_beside_the_page() -> None:
+    page = MetricsServer("127.0.0.1", 0, lambda: ([worker()], FACTS))
+
+    def get(query: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/jmx{query}", timeout=10) as answer:
+            return json.loads(answer.read())["beans"]
+
+    try:
+        [found] = get(f"?qry={quote(MESSAGES)}")
+        assert (found["name"], found["Count"]) == (MESSAGES, 10)
+        assert [
+            each["name"]
+            for each in get("?qry=kafka.log:type=Log,name=Size,*&qry=kafka.server:type=app-info,*")
+        ] == [
+            "kafka.log:type=Log,name=Size,topic=t,partition=0",
+            "kafka.server:type=app-info,id=7",
+        ]
+        every = get("")
+        assert len(every) > 30
+        [groups] = [each for each in every if each["name"] == "kafka.server:type=group-coordinator-metrics"]
+        assert groups["partition-load-time-avg"] is None  # no number that JSON knows
+        assert groups["offset-commit-count"] == 7.0
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            get("?qry=bogus")
+    finally:
+        page.close()
