@@ -1,0 +1,15 @@
+# Completion of pk-metrics for fish; made by scripts/regenerate.py.
+complete -c pk-metrics -f
+complete -c pk-metrics -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-metrics -l debug -d 'Show the traceback of a failure.'
+complete -c pk-metrics -l url -x -d 'Where the broker serves its metrics; http://localhost:9999 when left out.'
+complete -c pk-metrics -l object-name -x -d 'A bean, or a pattern of beans (kafka.log:type=Log,*); repeat for more. All when left out.'
+complete -c pk-metrics -l attributes -x -d 'Attributes to show; all when left out.'
+complete -c pk-metrics -l reporting-interval -x -d 'How often to look; 2000. -1: once.'
+complete -c pk-metrics -l date-format -x -d 'Of the time, as in java.text.SimpleDateFormat.'
+complete -c pk-metrics -l report-format -x -d 'Form of the text.'
+complete -c pk-metrics -l one-time -x -d 'Look once.'
+complete -c pk-metrics -l wait -d 'Wait until all beans are there, at most as long as --timeout says.'
+complete -c pk-metrics -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'
+complete -c pk-metrics -l output -x -a 'text json jsonl prometheus' -d 'Format of what is shown; default: Kafka\'s text. JSON and Prometheus\'s text are of one look.'
+complete -c pk-metrics -s h -l help -d 'Show this message and exit.'

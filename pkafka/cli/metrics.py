@@ -1,0 +1,198 @@
+"""pk-metrics: the metrics of a broker under the names of Kafka's JMX beans, as kafka-jmx.sh prints them."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.options import CommandError, command, parse_duration_ms, timeout_option
+from pkafka.cli.output import OutputFormat, View, line, raw, show, to_json
+
+if TYPE_CHECKING:
+    from pkafka.tools.metrics import MetricsPage
+
+_URL: Final = "http://localhost:9999"
+_FORMATS: Final = ("original", "properties", "csv", "tsv")
+_OUTPUTS: Final = [each.value for each in (OutputFormat.TEXT, OutputFormat.JSON, OutputFormat.JSONL)]
+_WAIT_S: Final = 0.1
+_HINT: Final = "a broker serves its metrics where pkafka.metrics.port says; without it, it does not"
+
+
+@command("pk-metrics")
+@click.option("--url", metavar="URL", help=f"Where the broker serves its metrics; {_URL} when left out.")
+@click.option("--jmx-url", metavar="URL", hidden=True)
+@click.option(
+    "--object-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A bean, or a pattern of beans (kafka.log:type=Log,*); repeat for more. All when left out.",
+)
+@click.option("--attributes", metavar="A,B", help="Attributes to show; all when left out.")
+@click.option(
+    "--reporting-interval", type=int, default=2_000, metavar="MS", help="How often to look; 2000. -1: once."
+)
+@click.option("--date-format", metavar="FORMAT", help="Of the time, as in java.text.SimpleDateFormat.")
+@click.option("--report-format", default="original", metavar="|".join(_FORMATS), help="Form of the text.")
+@click.option(
+    "--one-time", is_flag=False, flag_value="true", default="false", metavar="[BOOLEAN]", help="Look once."
+)
+@click.option(
+    "--wait", is_flag=True, help="Wait until all beans are there, at most as long as --timeout says."
+)
+@timeout_option
+@click.option(
+    "--output",
+    type=click.Choice([*_OUTPUTS, OutputFormat.PROMETHEUS.value]),
+    help="Format of what is shown; default: Kafka's text. JSON and Prometheus's text are of one look.",
+)
+def main(
+    url: str | None,
+    jmx_url: str | None,
+    names: tuple[str, ...],
+    attributes: str | None,
+    reporting_interval: int,
+    date_format: str | None,
+    report_format: str,
+    one_time: str,
+    wait: bool,
+    timeout: str,
+    output: str | None,
+) -> None:
+    """Print the metrics of a broker, named as Kafka's JMX beans are.
+
+    A broker of pkafka has no JVM; it serves the beans over HTTP when pkafka.metrics.port is set.
+    """
+    from pkafka.tools.metrics import BadQueryError, MetricsPage, MetricsUnavailableError, date_text
+
+    try:
+        date_text(date_format, 0)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    wanted = [each.strip() for each in attributes.split(",")] if attributes else []
+    timeout_ms = parse_duration_ms(timeout)
+    page = MetricsPage(_address(url, jmx_url), timeout_s=timeout_ms / 1_000)
+    form = OutputFormat(output) if output else OutputFormat.TEXT
+    once = one_time.lower() == "true" or reporting_interval < 0
+    try:
+        if wait:
+            _wait_for(page, names, timeout_ms)
+        if form is OutputFormat.PROMETHEUS:
+            raw(page.prometheus().encode())
+        elif form is OutputFormat.JSON:
+            show(View("beans", (), _chosen(page.beans(names), wanted)), form)
+        else:
+            report = _jsonl if form is OutputFormat.JSONL else _REPORTS.get(report_format, _original)
+            _report(page, names, wanted, report, date_format, None if once else reporting_interval / 1_000)
+    except BadQueryError as error:
+        raise click.UsageError(str(error)) from None
+    except MetricsUnavailableError as error:
+        raise CommandError(str(error), hint=_HINT, status=ExitStatus.UNREACHABLE) from None
+
+
+def _address(url: str | None, jmx_url: str | None) -> str:
+    given = url or jmx_url or _URL
+    if not given.startswith(("http://", "https://")):
+        raise click.UsageError(f"{given}: a broker of pkafka has no JVM; give its metrics page: --url {_URL}")
+    return given
+
+
+def _chosen(beans: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[dict[str, Any]]:
+    """Beans with the attributes wanted of them, without those that have none."""
+    kept = [
+        {key: value for key, value in bean.items() if key == "name" or not wanted or key in wanted}
+        for bean in beans
+    ]
+    return [bean for bean in kept if len(bean) > 1]
+
+
+def _wait_for(page: "MetricsPage", names: Sequence[str], timeout_ms: int) -> None:
+    """Wait until every bean is there, and somebody to ask for it."""
+    from pkafka.tools.metrics import MetricsUnavailableError
+
+    if not names or any("*" in name or "?" in name for name in names):
+        raise click.UsageError("--wait needs --object-name without patterns")
+    deadline = time.monotonic() + timeout_ms / 1_000
+    while True:
+        try:
+            missing = set(names) - {bean["name"] for bean in page.beans(names)}
+        except MetricsUnavailableError:
+            if time.monotonic() >= deadline:
+                raise
+            missing = set(names)
+        if not missing:
+            return
+        if time.monotonic() >= deadline:
+            text = ", ".join(sorted(missing))
+            raise CommandError(
+                f"Could not find all requested object names after {timeout_ms} ms. Missing {text}"
+            )
+        time.sleep(_WAIT_S)
+
+
+_Values = Mapping[str, object]
+_Report = Callable[[str, _Values, bool], None]
+
+
+def _report(
+    page: "MetricsPage",
+    names: Sequence[str],
+    wanted: Sequence[str],
+    report: _Report,
+    date_format: str | None,
+    interval_s: float | None,
+) -> None:
+    """Look and print, again and again with an interval; a look that misses something is not printed."""
+    from pkafka.tools.metrics import attributes_of, date_text
+
+    expected: list[str] | None = None
+    while True:
+        began = time.monotonic()
+        values = attributes_of(page.beans(names), wanted)
+        if not values and expected is None:
+            raise CommandError(f"No matched attributes for the queried objects [{', '.join(names)}].")
+        is_first = expected is None
+        expected = list(values) if expected is None else expected
+        if all(key in values for key in expected):
+            at = date_text(date_format, int(time.time() * 1_000))
+            report(at, {key: values[key] for key in expected}, is_first)
+        if interval_s is None:
+            return
+        time.sleep(max(0.0, began + interval_s - time.monotonic()))
+
+
+def _original(at: str, values: _Values, is_first: bool) -> None:
+    from pkafka.tools.metrics import value_text
+
+    if is_first:
+        line(",".join(f'"{key}"' for key in ("time", *values)))
+    line(",".join([at, *map(value_text, values.values())]))
+
+
+def _lines(form: str) -> _Report:
+    def report(at: str, values: _Values, is_first: bool) -> None:
+        from pkafka.tools.metrics import value_text
+
+        line(form.format("time", at))
+        for key, value in values.items():
+            line(form.format(key, value_text(value)))
+
+    return report
+
+
+def _jsonl(at: str, values: _Values, is_first: bool) -> None:
+    line(to_json({"time": int(at) if at.isdigit() else at, "attributes": dict(values)}))
+
+
+_REPORTS: Final[Mapping[str, _Report]] = {
+    "original": _original,
+    "properties": _lines("{}={}"),
+    "csv": _lines('{},"{}"'),
+    "tsv": _lines("{}\t{}"),
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Beans of a broker, read from its page over HTTP, and how kafka-jmx writes them."""
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from pkafka.errors import PkafkaError
+
+# SimpleDateFormat's letters, by how many of them stand together; others are refused.
+_DATES: Final = {
+    "yyyy": "%Y",
+    "yy": "%y",
+    "MMMM": "%B",
+    "MMM": "%b",
+    "MM": "%m",
+    "dd": "%d",
+    "DDD": "%j",
+    "HH": "%H",
+    "hh": "%I",
+    "mm": "%M",
+    "ss": "%S",
+    "EEEE": "%A",
+    "EEE": "%a",
+    "a": "%p",
+    "z": "%Z",
+    "Z": "%z",
+}
+_DATE_PART: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
+
+
+class MetricsUnavailableError(PkafkaError):
+    """The page cannot be read; the text says why."""
+
+
+class BadQueryError(PkafkaError):
+    """The broker does not understand an object name."""
+
+
+class MetricsPage:
+    """The metrics of one broker.
+
+    Args:
+        url: ``http://host:port``, where ``pkafka.metrics.port`` says.
+        timeout_s: for each request.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        self._url = url.rstrip("/")
+        self._timeout_s = timeout_s
+
+    def beans(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """The beans that these names or patterns mean, all without any; each has its ``name`` and its attributes.
+
+        Raises:
+            MetricsUnavailableError, BadQueryError: see there.
+        """
+        query = urlencode([("qry", name) for name in names])
+        found: list[dict[str, Any]] = json.loads(self._get(f"/jmx?{query}"))["beans"]
+        return found
+
+    def prometheus(self) -> str:
+        """The page in Prometheus's text format.
+
+        Raises:
+            MetricsUnavailableError: see there.
+        """
+        return self._get("/metrics")
+
+    def _get(self, path: str) -> str:
+        try:
+            with urllib.request.urlopen(f"{self._url}{path}", timeout=self._timeout_s) as answer:  # noqa: S310 - the user's
+                text: str = answer.read().decode()
+                return text
+        except urllib.error.HTTPError as error:
+            if error.code == 400:
+                raise BadQueryError(json.loads(error.read())["error"]) from None
+            raise MetricsUnavailableError(f"{self._url}{path} answers {error.code} {error.reason}") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            text = getattr(reason, "strerror", None) or str(reason)
+            raise MetricsUnavailableError(f"Could not connect to {self._url}: {text}") from None
+
+
+def attributes_of(beans: Iterable[Mapping[str, Any]], wanted: Sequence[str] = ()) -> dict[str, object]:
+    """Values by ``OBJECT NAME:ATTRIBUTE``, in that order; all attributes when none is wanted."""
+    found = {
+        f"{bean['name']}:{attribute}": value
+        for bean in beans
+        for attribute, value in bean.items()
+        if attribute != "name" and (not wanted or attribute in wanted)
+    }
+    return dict(sorted(found.items()))
+
+
+def value_text(value: object) -> str:
+    """A value as Java writes it: a double with E where it is small or large, NaN for none."""
+    if value is None:
+        return "NaN"
+    if not isinstance(value, float):
+        return str(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, _, exponent = f"{value!r}".partition("e") if "e" in repr(value) else _scientific(value)
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
+
+
+def _scientific(value: float) -> tuple[str, str, str]:
+    for digits in range(17):
+        text = f"{value:.{digits}e}"
+        if float(text) == value:
+            break
+    return text.partition("e")
+
+
+def date_text(pattern: str | None, milliseconds: int) -> str:
+    """A time as java.text.SimpleDateFormat writes it in this machine's zone; the number itself without a pattern.
+
+    Raises:
+        ValueError: the pattern has letters that are not known here.
+    """
+    if pattern is None:
+        return str(milliseconds)
+    at = time.localtime(milliseconds / 1000)
+    parts = []
+    for found in _DATE_PART.finditer(pattern):
+        text = found[0]
+        if text.startswith("'"):
+            parts.append(found[1].replace("''", "'") or "'")
+        elif found[2] is None:
+            parts.append(text)
+        elif found[2] == "S":
+            parts.append(f"{milliseconds % 1000:0{len(text)}d}")
+        elif text in _DATES:
+            parts.append(time.strftime(_DATES[text], at))
+        elif len(text) == 1 and text * 2 in _DATES:
+            parts.append(str(int(time.strftime(_DATES[text * 2], at))))
+        else:
+            raise ValueError(f"{text} is nothing that --date-format knows here")
+    return "".join(parts)

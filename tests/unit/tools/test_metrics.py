@@ -1,0 +1,62 @@
+"""What pk-metrics makes of beans: values as Java writes them, dates as SimpleDateFormat does."""
+
+import time
+
+import pytest
+
+from pkafka.tools.metrics import attributes_of, date_text, value_text
+
+NOON = 1_700_000_000_123
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (5_000_000_000, "5000000000"),
+        (0.0, "0.0"),
+        (0.3977839392019587, "0.3977839392019587"),
+        (0.001, "0.001"),
+        (0.00012, "1.2E-4"),
+        (1e-7, "1.0E-7"),
+        (9_999_999.5, "9999999.5"),
+        (10_000_000.0, "1.0E7"),
+        (12_345_678.25, "1.234567825E7"),
+        (-2.5e20, "-2.5E20"),
+        (None, "NaN"),
+        ("messages", "messages"),
+    ],
+)
+def test_values_are_written_as_by_java(value: object, text: str) -> None:
+    assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (None, "1700000000123"),
+        ("yyyy-MM-dd HH:mm:ss,SSS", "2023-11-14 22:13:20,123"),
+        ("EEE, d MMM yy hh:mm a", "Tue, 14 Nov 23 10:13 PM"),
+        ("yyyy.MM.dd 'at' HH 'o''clock'", "2023.11.14 at 22 o'clock"),
+        ("H:m:s S", "22:13:20 123"),
+    ],
+)
+def test_dates(monkeypatch: pytest.MonkeyPatch, pattern: str | None, text: str) -> None:
+    monkeypatch.setattr("pkafka.tools.metrics.time.localtime", time.gmtime)
+    assert date_text(pattern, NOON) == text
+
+
+@pytest.mark.parametrize("pattern", ["QQ", "yyyyy", "X"])
+def test_letters_that_are_not_known_are_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="--date-format"):
+        date_text(pattern, NOON)
+
+
+def test_attributes_are_sorted_by_the_name_of_their_bean() -> None:
+    beans = [{"name": "a:type=t", "Value": 1}, {"name": "a:type=t,x=y", "Value": 2, "Other": 3}]
+    assert list(attributes_of(beans).items()) == [
+        ("a:type=t,x=y:Other", 3),
+        ("a:type=t,x=y:Value", 2),
+        ("a:type=t:Value", 1),
+    ]
+    assert list(attributes_of(beans, ["Other"])) == ["a:type=t,x=y:Other"]
