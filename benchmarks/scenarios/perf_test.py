@@ -75,14 +75,14 @@ def _scenario(record_bytes: int) -> Scenario:
         seconds = settings.seconds / 4
         alone = _pk_perf_test(target, record_bytes, seconds, consumers=0)["produce"]
         both = _pk_perf_test(target, record_bytes, seconds, consumers=1)
-        rates = {"pk-perf-test": alone["records_per_second"]}
+        rates = {"pk-perf-test": alone["records_per_s"]}
         costs = {"pk-perf-test": alone["cpu_us_per_record"]}
         rates["confluent"], costs["confluent"] = _confluent(target, record_bytes, seconds)
         rates["java"], costs["java"] = _java(target, record_bytes, seconds)
         return {
             **{f"{name}, k/s": rate / 1e3 for name, rate in rates.items()},
             **{f"{name}, CPU": cost for name, cost in costs.items()},
-            "with a consumer, k/s": both["consume"]["records_per_second"] / 1e3,
+            "with a consumer, k/s": both["consume"]["records_per_s"] / 1e3,
             "the consumer, CPU": both["consume"]["cpu_us_per_record"],
             **{f"{one} / {other}": rates[one] / rates[other] for one, other, _floor in _RATIOS},
         }

@@ -24,7 +24,7 @@ from pkafka.cli.options import (
     text_output_option,
     version_option,
 )
-from pkafka.cli.output import OutputFormat, View, live_notes, note, show, to_json
+from pkafka.cli.output import OutputFormat, View, choose_format, live_notes, note, show, to_json
 
 if TYPE_CHECKING:
     from pkafka.tools.perf_test.plan import Plan
@@ -39,8 +39,8 @@ _RESULT_COLUMNS: Final = (
     "records",
     "failed",
     "seconds",
-    "records_per_second",
-    "mib_per_second",
+    "records_per_s",
+    "mib_per_s",
     "latency_mean_ms",
     "percentiles_ms",
     "latency_max_ms",
@@ -216,6 +216,7 @@ def compare(before: str, after: str, threshold: str, output: str | None) -> int:
     extra = {"threshold": limit, "regression": found.is_regression, "remarks": found.remarks}
     form = OutputFormat(output) if output else None
     show(View("figures", [*lines, *found.remarks], rows, extra), form)
+    _remark(found.remarks, form)
     return ExitStatus.FAILURE if found.is_regression else ExitStatus.OK
 
 
@@ -370,6 +371,14 @@ def _show_report(report: "Document", form: OutputFormat | None) -> None:
     rows: Sequence[Mapping[str, object]] = report["results"]
     extra = {name: value for name, value in report.items() if name != "results"}
     show(View("results", lines(report), rows, extra, columns=_RESULT_COLUMNS), form)
+    _remark(report["remarks"], form)
+
+
+def _remark(remarks: Sequence[str], form: OutputFormat | None) -> None:
+    """What a table has no place for."""
+    if choose_format(form) is OutputFormat.TABLE:
+        for each in remarks:
+            note(each)
 
 
 def _status(report: "Document", plan: "Plan", signals: _Signals) -> ExitStatus:

@@ -78,7 +78,7 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any], *, threshold: f
 
 
 def _rows(side: str, old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> Iterator[Row]:
-    for name, text in (("records_per_second", "records/sec"), ("mib_per_second", "MB/sec")):
+    for name, text in (("records_per_s", "records/sec"), ("mib_per_s", "MB/sec")):
         yield _row(f"{side} {text}", old[name], new[name], threshold, more_is_better=True)
     times = "produce" if side == "produce" else "end-to-end"
     for name in _SHOWN_PERCENTILES:

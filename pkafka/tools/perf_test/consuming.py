@@ -138,10 +138,10 @@ class ConsumerLoad:
         recorder.arrived(now_ns, records, size_bytes, due)
 
     def _by_timestamp(self, chunk: Chunk) -> Iterable[tuple[int, int]]:
-        if chunk.timestamp_type != _CREATE_TIME:
-            self.is_log_append_time = True
-            return ()
         stamps = chunk.timestamps
+        if chunk.timestamp_type != _CREATE_TIME or not stamps:
+            self.is_log_append_time |= chunk.timestamp_type != _CREATE_TIME
+            return ()
         # The records of one call have one time, and times grow: rarely is there more to count.
         counts = {stamps[0]: len(stamps)} if stamps[0] == stamps[-1] else Counter(stamps)
         return [(ms * 1_000_000 - self._epoch_ns, count) for ms, count in counts.items()]

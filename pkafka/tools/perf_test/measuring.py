@@ -42,11 +42,15 @@ class Window:
         self.lag = Histogram()
         """By how much records were handed over later than they were due: the generator's own doing."""
 
-    def add(self, other: "Window") -> None:
-        """Count what another one has counted."""
+    def count(self, other: "Window") -> None:
+        """Count the records that another one has counted, not their times."""
         self.records += other.records
         self.size_bytes += other.size_bytes
         self.failed += other.failed
+
+    def add(self, other: "Window") -> None:
+        """Count what another one has counted."""
+        self.count(other)
         self.latency.add(other.latency)
         self.lag.add(other.lag)
 

@@ -44,6 +44,8 @@ class ProducerLoad:
         self._run_id = bytes.fromhex(task.run_id)
         # Milliseconds, which is what a record has room for, are enough for queues of records that wait for their turn.
         self._is_stamping = self._schedule is not None and has_room_for_stamps(plan)
+        self._tells_by_time = self._schedule is not None and not self._is_stamping
+        self._epoch_ns = time.time_ns() - time.monotonic_ns()
 
     def run(self, clock: Clock, recorder: Recorder, is_stopping: Callable[[], bool]) -> None:
         """Send until the end, or until somebody stops it, and wait for all outcomes as long as there are any."""
@@ -95,7 +97,13 @@ class ProducerLoad:
         keys = self._keys.take(records)
         size_bytes = sum(map(len, values)) + (0 if keys is None else sum(map(len, keys)))
         self.handed_over += records
-        future = self._producer.send_batch(self._plan.topic, values, keys, headers=self._headers)
+        future = self._producer.send_batch(
+            self._plan.topic,
+            values,
+            keys,
+            timestamp_ms=(due_ns + self._epoch_ns) // 1_000_000 if self._tells_by_time else None,
+            headers=self._headers,
+        )
         future.add_done_callback(partial(_note, recorder, due_ns, size_bytes / records))
 
     def _finish(self, recorder: Recorder) -> None:

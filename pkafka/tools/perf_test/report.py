@@ -13,7 +13,7 @@ from pkafka.tools.perf_test.histogram import Histogram
 from pkafka.tools.perf_test.measuring import Window
 from pkafka.tools.perf_test.payload import has_room_for_stamps
 from pkafka.tools.perf_test.plan import Plan
-from pkafka.tools.perf_test.run import Clients, Outcome, Progress, Side
+from pkafka.tools.perf_test.run import SERIES_PERCENTS, Clients, Outcome, Progress, Side
 
 FORMAT: Final = 1
 """Grows when a report can no longer be read as those before."""
@@ -37,7 +37,7 @@ def build(outcome: Outcome, clients: Clients) -> Document:
         "results": list(_results(outcome)),
         "missed": outcome.missed,
         "missing": outcome.missing,
-        "schedule_lag": _times(outcome.produced.measured().lag),
+        "schedule_lag": _times(outcome.produced.measured.lag),
         "remarks": list(_remarks(outcome)),
         "versions": {
             "pkafka": __version__,
@@ -53,8 +53,8 @@ def build(outcome: Outcome, clients: Clients) -> Document:
         "end_to_end_clock": _end_to_end_clock(plan),
         "series": list(_series(outcome)),
         "histograms": {
-            "produce": outcome.produced.measured().latency.encode(),
-            "end_to_end": outcome.consumed.measured().latency.encode(),
+            "produce": outcome.produced.measured.latency.encode(),
+            "end_to_end": outcome.consumed.measured.latency.encode(),
         },
     }
 
@@ -66,7 +66,7 @@ def lines(report: Document) -> Iterator[str]:
         failed = f", {row['failed']} failed" if is_produce else ""
         yield (
             f"{'produced' if is_produce else 'consumed'} {row['records']} records in {row['seconds']:.2f} s, "
-            f"{row['records_per_second']:.1f} records/sec ({row['mib_per_second']:.2f} MB/sec){failed}"
+            f"{row['records_per_s']:.1f} records/sec ({row['mib_per_s']:.2f} MB/sec){failed}"
         )
         if row["latency_mean_ms"] is not None:
             shares = ", ".join(f"{name}% {value:.3f}" for name, value in row["percentiles_ms"].items())
@@ -122,19 +122,19 @@ def _results(outcome: Outcome) -> Iterator[Document]:
 
 
 def _result(name: str, outcome: Outcome, side: Side, processes: int) -> Document:
-    total, seconds = side.measured(), outcome.seconds_of(side)
-    every = side.everything(lambda window: window.records)
+    total, seconds = side.measured, outcome.seconds_of(side)
+    every = side.everything.records
     times = _times(total.latency)
     return {
         "side": name,
         "processes": processes,
         "records": total.records,
         "size_bytes": total.size_bytes,
-        "failed": side.everything(lambda window: window.failed),
+        "failed": side.everything.failed,
         "warm_up_records": every - total.records,
         "seconds": round(seconds, 6),
-        "records_per_second": round(_per_second(total.records, seconds), 3),
-        "mib_per_second": round(_per_second(total.size_bytes / MIB, seconds), 6),
+        "records_per_s": round(_per_second(total.records, seconds), 3),
+        "mib_per_s": round(_per_second(total.size_bytes / MIB, seconds), 6),
         "latency_mean_ms": times["mean_ms"],
         "percentiles_ms": times["percentiles_ms"],
         "latency_max_ms": times["max_ms"],
@@ -161,6 +161,8 @@ def _series(outcome: Outcome) -> Iterator[Document]:
     numbers = [*produced, *consumed]
     for number in range(min(numbers, default=0), max(numbers, default=-1) + 1):
         sent, read = produced.get(number, Window()), consumed.get(number, Window())
+        sent_ms = outcome.produced.percentiles_ms(number)
+        read_ms = outcome.consumed.percentiles_ms(number)
         yield {
             "at_s": round(number * outcome.plan.interval_s, 6),
             "seconds": round(outcome.seconds_in(number), 6),
@@ -169,8 +171,8 @@ def _series(outcome: Outcome) -> Iterator[Document]:
             "failed": sent.failed,
             "consumed": read.records,
             "consumed_mib": round(read.size_bytes / MIB, 4),
-            **{f"produce_p{percent:g}_ms": _ms(sent.latency, percent) for percent in (50, 99, 99.9)},
-            **{f"end_to_end_p{percent:g}_ms": _ms(read.latency, percent) for percent in (50, 99, 99.9)},
+            **{f"produce_p{each:g}_ms": sent_ms.get(each) for each in SERIES_PERCENTS},
+            **{f"end_to_end_p{each:g}_ms": read_ms.get(each) for each in SERIES_PERCENTS},
         }
 
 
@@ -180,6 +182,8 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
         yield f"{outcome.missed} records were due and not sent: the rate of {plan.rate:g} records/sec was not kept"
     if outcome.missing:
         yield f"{outcome.missing} acknowledged records were not read"
+    if plan.warmup_s and not outcome.produced.measured.records + outcome.consumed.measured.records:
+        yield "nothing was measured: all records arrived during the warm-up"
     if plan.consumers and not outcome.is_caught_up and outcome.status == "complete" and not plan.is_until_end:
         yield f"the consumers did not read to the end: nothing came for {plan.timeout_s:g} s"
     if outcome.is_log_append_time:

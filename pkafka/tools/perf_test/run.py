@@ -12,6 +12,7 @@ from pkafka.clients.errors import ClientTimeoutError, Stage
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import TopicPartition
 from pkafka.tools.perf_test.fleet import Fleet, GeneratorError, Said
+from pkafka.tools.perf_test.histogram import Histogram
 from pkafka.tools.perf_test.measuring import Clock, Window, window_of_json
 from pkafka.tools.perf_test.payload import Keys, Values
 from pkafka.tools.perf_test.plan import NS, Plan, Task, is_hopeless, shared_out
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 _READY_S: Final = 60.0
 _LISTEN_S: Final = 0.1
+_SETTLED_AFTER: Final = 10
+SERIES_PERCENTS: Final = (50.0, 99.0, 99.9)
 _START_NS: Final = 100_000_000
 _TELLING_NS: Final = 300_000_000
 """How much later than its end a window is complete: processes tell of it when it is over."""
@@ -33,25 +36,42 @@ class Side:
     """What the producers, or the consumers, of a test saw."""
 
     windows: dict[int, Window] = field(default_factory=dict)
+    measured: Window = field(default_factory=Window)
+    """All windows but those of the warm-up."""
+
+    everything: Window = field(default_factory=Window)
+    """Counts of all windows, those of the warm-up included; no times."""
+
     last_ns: int = 0
     cpu_s: float = 0.0
     error: str | None = None
+    _percentiles_ms: dict[int, dict[float, float]] = field(default_factory=dict)
 
     def window(self, number: int) -> Window:
         """A window, empty where nothing was seen."""
         return self.windows.setdefault(number, Window())
 
-    def measured(self) -> Window:
-        """All windows but those of the warm-up."""
-        total = Window()
-        for number, window in self.windows.items():
-            if number >= 0:
-                total.add(window)
-        return total
+    def add(self, number: int, window: Window) -> None:
+        """Count what a process saw in a window."""
+        self.window(number).add(window)
+        self.everything.count(window)
+        if number >= 0:
+            self.measured.add(window)
 
-    def everything(self, count: Callable[[Window], int]) -> int:
-        """A count of all windows, those of the warm-up included."""
-        return sum(map(count, self.windows.values()))
+    def percentiles_ms(self, number: int) -> Mapping[float, float]:
+        """The percentiles of a window that the series has; none where no times are known."""
+        known = self._percentiles_ms.get(number)
+        if known is None and number in self.windows and self.windows[number].latency.total:
+            found = self.windows[number].latency.percentiles_us(SERIES_PERCENTS)
+            known = {percent: us / 1000 for percent, us in zip(SERIES_PERCENTS, found, strict=True)}
+        return known or {}
+
+    def settle(self, number: int) -> None:
+        """Keep of a window that is long over what the series needs: its histograms are in the sum of all."""
+        window = self.windows.get(number)
+        if window is not None:
+            self._percentiles_ms[number] = dict(self.percentiles_ms(number))
+            window.latency, window.lag = Histogram(), Histogram()
 
 
 @dataclass(slots=True)
@@ -78,8 +98,7 @@ class Outcome:
         """How many acknowledged records the consumers did not find."""
         if not self.is_caught_up or not self.plan.consumers or self.plan.is_until_end:
             return 0
-        found = self.consumed.everything(lambda window: window.records)
-        return max(0, self.produced.everything(lambda window: window.records) - found)
+        return max(0, self.produced.everything.records - self.consumed.everything.records)
 
     def seconds_in(self, number: int) -> float:
         """How much of a window belongs to the test, which may end in the middle of it."""
@@ -241,7 +260,7 @@ class _Test:
         side, message = self._sides[said.task.role], said.message
         if said.kind == "window":
             window = window_of_json(message["window"])
-            side.window(message["number"]).add(window)
+            side.add(message["number"], window)
             side.error = side.error or message["error"]
             if window.records or window.failed:
                 self._moved = time.monotonic()
@@ -256,7 +275,7 @@ class _Test:
 
     def _decide(self) -> None:
         plan, outcome = self._plan, self.outcome
-        failed = outcome.produced.everything(lambda window: window.failed)
+        failed = outcome.produced.everything.failed
         if failed and is_hopeless(plan, failed) and outcome.status == "complete":
             self._fail(None)
         if self._fleet.is_working("produce") or "consume" in self._stopped:
@@ -269,7 +288,7 @@ class _Test:
         is_enough = (
             plan.is_until_end
             and plan.records is not None
-            and (outcome.consumed.everything(lambda window: window.records) >= plan.records)
+            and outcome.consumed.everything.records >= plan.records
         )
         if not self._behind or is_enough or time.monotonic() - self._moved > self._silence_max_s():
             self._stop("consume")
@@ -305,6 +324,8 @@ class _Test:
             self._next_shown += 1
             produced, consumed = (side.window(number) for side in self._sides.values())
             self._on_progress(Progress(number, self._plan, produced, consumed))
+            for side in self._sides.values():
+                side.settle(number - _SETTLED_AFTER)
 
 
 def _tasks(plan: Plan, clients: Clients, offsets: Mapping[int, int]) -> list[Task]:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from pkafka.tools.perf_test.measuring import Clock
+from pkafka.tools.perf_test.measuring import Clock, Window
 from pkafka.tools.perf_test.plan import NS, Plan
 from pkafka.tools.perf_test.report import build
 from pkafka.tools.perf_test.run import Clients, Outcome, Side
@@ -15,18 +15,21 @@ def outcome(plan: Plan, *, records: int = 1000, latency_us: int = 2000, failed: 
     made = Outcome(plan, clock, datetime(2026, 1, 2, tzinfo=UTC), is_caught_up=True)
     for side in (made.produced, made.consumed):
         fill(side, records, latency_us)
-    made.produced.window(1).failed = failed
+    broken = Window()
+    broken.failed = failed
+    made.produced.add(1, broken)
     return made
 
 
 def fill(side: Side, records: int, latency_us: int) -> None:
     side.last_ns, side.cpu_s = 3 * NS, 0.01
     for number in (-1, 0, 1):
-        window = side.window(number)
+        window = Window()
         window.records, window.size_bytes = records, records * 100
         if number >= 0:
             for step in range(100):
                 window.latency.record(latency_us + step * 10, records // 100)
+        side.add(number, window)
 
 
 def report(plan: Plan | None = None, **more: int) -> dict[str, Any]:

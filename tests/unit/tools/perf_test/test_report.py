@@ -7,7 +7,7 @@ from pkafka.tools.perf_test.histogram import decode
 from pkafka.tools.perf_test.measuring import Window
 from pkafka.tools.perf_test.plan import Plan
 from pkafka.tools.perf_test.report import build, lines, progress_line, progress_row
-from pkafka.tools.perf_test.run import Clients, Progress
+from pkafka.tools.perf_test.run import Clients, Progress, Side
 from tests.unit.tools.perf_test.reports import outcome, report
 
 PLAN = Plan("t", duration_s=2, warmup_s=1, rate=1000)
@@ -18,7 +18,7 @@ def test_the_warm_up_has_no_part_in_the_figures() -> None:
     produced, consumed = made["results"]
     assert (produced["side"], consumed["side"]) == ("produce", "consume")
     assert (produced["records"], produced["warm_up_records"], produced["seconds"]) == (2000, 1000, 2.0)
-    assert produced["records_per_second"] == 1000
+    assert produced["records_per_s"] == 1000
     assert produced["cpu_us_per_record"] == round(0.01e6 / 3000, 3)
     assert produced["percentiles_ms"]["50"] == 2.491
     assert decode(made["histograms"]["produce"]).total == 2000
@@ -50,7 +50,9 @@ def test_lines_for_a_person() -> None:
 def test_what_is_wrong_is_said() -> None:
     made = outcome(PLAN)
     made.missed = 7
-    made.produced.window(0).records += 5
+    more = Window()
+    more.records = 5
+    made.produced.add(0, more)
     made.is_log_append_time = True
     said = build(made, Clients({}, {}))["remarks"]
     assert said == [
@@ -69,14 +71,33 @@ def test_what_is_wrong_is_said() -> None:
 
 def test_a_test_that_saw_nothing_has_a_report() -> None:
     made = outcome(PLAN)
-    for side in (made.produced, made.consumed):
-        side.windows.clear()
-        side.last_ns = 0
+    made.produced, made.consumed = Side(), Side()
     empty = json.loads(json.dumps(build(made, Clients({}, {})), allow_nan=False))
-    assert empty["results"][0]["records_per_second"] == 0
+    assert empty["results"][0]["records_per_s"] == 0
     assert empty["results"][0]["percentiles_ms"] == {}
     assert empty["series"] == []
     assert next(lines(empty)) == "produced 0 records in 0.00 s, 0.0 records/sec (0.00 MB/sec), 0 failed"
+
+
+def test_what_arrives_in_the_warm_up_only_is_not_measured() -> None:
+    made = outcome(PLAN)
+    made.produced, made.consumed = Side(), Side()
+    window = Window()
+    window.records = 5
+    made.produced.add(-1, window)
+    report = build(made, Clients({}, {}))
+    assert "nothing was measured: all records arrived during the warm-up" in report["remarks"]
+    assert report["results"][0]["warm_up_records"] == 5
+
+
+def test_a_window_that_is_long_over_keeps_its_place_in_the_series() -> None:
+    made, settled = outcome(PLAN), outcome(PLAN)
+    for number in (-5, -1, 0, 1):
+        settled.produced.settle(number)
+    assert settled.produced.window(0).latency.counts == {}
+    one, other = (build(each, Clients({}, {})) for each in (made, settled))
+    assert one["series"] == other["series"]
+    assert one["histograms"] == other["histograms"]
 
 
 def test_progress() -> None:
