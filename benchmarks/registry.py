@@ -5,6 +5,7 @@ from benchmarks.scenarios import (
     clients,
     consume,
     consumers,
+    dump_log,
     groups,
     latency,
     one_record,
@@ -26,6 +27,7 @@ SCENARIOS: dict[str, Scenario] = {
         clients,
         producers,
         consumers,
+        dump_log,
         perf_test,
     )
     for scenario in module.SCENARIOS

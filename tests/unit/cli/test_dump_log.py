@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.cli.dump_log import main
+from pkafka.tools.log_rows import FIELDS
 from tests.log_files import name_of, segment_of_records, write_rich_files
 
 
@@ -125,3 +126,18 @@ def test_damage_ends_with_1_and_with_0_for_those_who_want_kafkas_statuses(
     monkeypatch.setenv("PK_COMPAT", "3.9")
     run("--files", segment, capsys=capsys)
     run("--files", rich / "gone.log", capsys=capsys, code=1)
+
+
+def promised(section: str) -> list[str]:
+    """The lines of the documentation between two marks."""
+    text = (Path(__file__).parents[3] / "docs" / "log-inspection.md").read_text()
+    return text.partition(f"<!-- {section} -->\n")[2].partition("<!-- end -->")[0].splitlines()
+
+
+def test_the_documentation_has_every_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = dict(line.strip("| ").split(" | ") for line in promised("rows")[2:])
+    assert {kind: tuple(fields.replace("`", "").split()) for kind, fields in table.items()} == FIELDS
+    (tmp_path / name_of(0)).write_bytes(segment_of_records([(b"k", b"v")]))
+    for section, flag in (("stats", "--stats"), ("verify", "--verify")):
+        (log,) = json.loads(run("--files", tmp_path, flag, "--output", "json", capsys=capsys))["logs"]
+        assert list(log) == " ".join(promised(section)).replace("`", "").split()
