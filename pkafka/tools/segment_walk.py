@@ -30,8 +30,12 @@ WINDOW_BYTES: Final = 4 << 20
 NO_LIMIT: Final = 2**31 - 1
 """Kafka's --max-bytes for all of a file."""
 
+_CRC_FIELD: Final = BatchHeader._fields.index("crc")
 _UP_TO_MAGIC: Final = Struct(">qiib")
 _SEARCH_BYTES: Final = 1 << 20
+_LARGE: Final = 64 << 20
+"""Larger batches are looked at part by part before memory is taken for them: a damaged length may say anything."""
+_OFFSET_PLAUSIBLE: Final = 1 << 48
 _KNOWN_ATTRIBUTES: Final = 0x7F
 _V2_LENGTH_MIN: Final = BATCH_OVERHEAD - LOG_OVERHEAD
 # Magic 0 is not searched for: every zero would be one, and a file full of zeros would take forever.
@@ -143,13 +147,13 @@ class SegmentWalk:
                 self.fault = _fault(length, magic)
                 return
             size = length + LOG_OVERHEAD
-            if size > left or (size > window.rest and not window.fill(size)):
+            if size > left or not window.fill(_needed(descriptor, window.position, size, magic)):
                 return
             view, at, position = window.view, window.at, window.position
             if magic >= 2:
                 header = BatchHeader._make(unpack(view, at))
                 # A byte of magic that nobody knows is damage, as no checksum covers it.
-                is_valid = magic == 2
+                is_valid = magic == 2 and window.rest >= size
             else:
                 try:
                     header, is_valid = _old_header(view, at, size)
@@ -184,6 +188,29 @@ class SegmentWalk:
         )
 
 
+def _needed(descriptor: int, position: int, size: int, magic: int) -> int:
+    """How much of a batch has to be in memory: all of it, or the header of one that only says that it is so large."""
+    if size <= _LARGE or magic < 2:
+        return size
+    head = os.pread(descriptor, BATCH_OVERHEAD, position)
+    is_right = (
+        len(head) == BATCH_OVERHEAD and _crc_of(descriptor, position, size) == HEADER.unpack(head)[_CRC_FIELD]
+    )
+    return size if is_right else BATCH_OVERHEAD
+
+
+def _crc_of(descriptor: int, position: int, size: int) -> int:
+    """The checksum that the v2 batch at a position should have, read part by part."""
+    crc, at, end = 0, position + ATTRIBUTES_POSITION, position + size
+    while at < end:
+        chunk = os.pread(descriptor, min(_SEARCH_BYTES, end - at), at)
+        if not chunk:
+            break
+        crc = crc32c(chunk, crc)
+        at += len(chunk)
+    return crc
+
+
 class _Window:
     """A part of a file in memory: ``rest`` bytes from ``at`` on, which stand at ``position`` of the file."""
 
@@ -209,8 +236,10 @@ class _Window:
         return self._filled - self.at
 
     def fill(self, needed: int) -> bool:
-        """Read on until ``needed`` bytes are there; False when the file has become shorter."""
-        rest = self.rest
+        """Have ``needed`` bytes there; False when the file has become shorter."""
+        rest = max(self.rest, 0)  # less than nothing behind a batch that was passed over
+        if rest >= needed:
+            return True
         view = self.view if needed <= len(self.view) else memoryview(bytearray(needed))
         view[:rest] = bytes(self.view[self.at : self._filled])
         self._base += self.at
@@ -240,26 +269,37 @@ def next_plausible(descriptor: int, start: int, end: int, *, after_offset: int) 
             offset, length, _, magic = _UP_TO_MAGIC.unpack_from(chunk, begin)
             size = length + LOG_OVERHEAD
             least = _V2_LENGTH_MIN if magic == 2 else SMALLEST_SIZE[1]
-            if offset > after_offset and length >= least and at + begin + size <= end:
-                data = os.pread(descriptor, size, at + begin)
-                if len(data) == size and _is_batch(data, magic):
-                    return at + begin
+            if (
+                after_offset < offset < _OFFSET_PLAUSIBLE
+                and length >= least
+                and at + begin + size <= end
+                and _is_batch(descriptor, at + begin, size, magic)
+            ):
+                return at + begin
         if len(chunk) <= MAGIC_POSITION:
             return None
         at += len(chunk) - MAGIC_POSITION
     return None
 
 
-def _is_batch(data: bytes, magic: int) -> bool:
+def _is_batch(descriptor: int, position: int, size: int, magic: int) -> bool:
+    """Whether a batch begins somewhere: first by what its header can hold, which is cheap, then by its checksum."""
     if magic < 2:
-        return zlib.crc32(memoryview(data)[MAGIC_POSITION:]) == int.from_bytes(data[12:16], "big")
-    header = BatchHeader._make(HEADER.unpack_from(data))
+        if size > _LARGE:
+            return False
+        data = os.pread(descriptor, size, position)
+        return len(data) == size and zlib.crc32(memoryview(data)[MAGIC_POSITION:]) == int.from_bytes(
+            data[12:16], "big"
+        )
+    head = os.pread(descriptor, BATCH_OVERHEAD, position)
+    if len(head) < BATCH_OVERHEAD:
+        return False
+    header = BatchHeader._make(HEADER.unpack_from(head))
     return (
         header.attributes & ~_KNOWN_ATTRIBUTES == 0
         and header.codec <= Codec.ZSTD
-        and header.last_offset_delta >= 0
-        and header.records_count >= 0
-        and crc32c(memoryview(data)[ATTRIBUTES_POSITION:]) == header.crc
+        and 0 <= header.records_count <= header.last_offset_delta + 1
+        and _crc_of(descriptor, position, size) == header.crc
     )
 
 

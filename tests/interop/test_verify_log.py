@@ -40,7 +40,7 @@ TOPICS = {
 
 def fill(bootstrap: str, *, transactions: bool) -> None:
     """Write with and without idempotence, in transactions that end both ways, and offsets of a group."""
-    quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
+    quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
     admin = AdminClient(quiet)
     topics = [NewTopic(name, 2, 1, config=config) for name, config in TOPICS.items()]
     for made in admin.create_topics(topics).values():

@@ -1,5 +1,8 @@
-"""The memory of pk-dump-log and pk-verify-log does not grow with what they read."""
+"""pk-dump-log and pk-verify-log as processes: memory that does not grow with what they read, terminals, pipes."""
 
+import contextlib
+import os
+import pty
 import struct
 import subprocess
 import sys
@@ -68,3 +71,43 @@ def test_memory_stays_the_same_for_many_records(tmp_path: Path) -> None:
             file.write(build_batch(values, base_offset=number * 1_000))
     assert peak_kb("--files", path, "--print-data-log") < RSS_KB_MAX
     assert peak_kb("--files", path, "--stats") < RSS_KB_MAX
+
+
+@pytest.mark.parametrize("flag", ["--print-data-log", "--verify"])
+def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path: Path, flag: str) -> None:
+    (tmp_path / name_of(0)).write_bytes(build_batch([(1, None, b"v", ())]))
+    program = "from pkafka.cli.dump_log import main; main()"
+    command = [sys.executable, "-c", program, "--files", str(tmp_path), flag]
+    plain = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    assert plain.stderr == b""
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        shown = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            timeout=60,
+            check=True,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        os.close(theirs)
+        told = b""
+        with contextlib.suppress(OSError):  # the end of a terminal that nobody has any more
+            while chunk := terminal.read(4096):
+                told += chunk
+    assert shown.stdout == plain.stdout
+    assert b"bytes" in told or b"kB" in told
+
+
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / name_of(0)).write_bytes(build_batch([(1, None, b"v" * 90, ())] * 50_000))
+    program = f"{sys.executable} -c 'from pkafka.cli.dump_log import main; main()'"
+    done = subprocess.run(
+        f"set -o pipefail; {program} --files {tmp_path} --print-data-log | head -3",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 3, b"")
