@@ -22,7 +22,13 @@ from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import Offset
 from pkafka.server.config import BrokerConfig
 from pkafka.server.ipc import Peer, PeerGone
-from pkafka.storage.cleaning import Cleaning, CleaningAbortedError, CleaningPlan, CleaningStats
+from pkafka.storage.cleaning import (
+    Cleaning,
+    CleaningAbortedError,
+    CleaningPlan,
+    CleaningStats,
+    Replacement,
+)
 from pkafka.storage.files import Files
 from pkafka.storage.offset_map import OffsetMap
 
@@ -119,6 +125,8 @@ class _Job:
         self.stop = threading.Event()
         self.is_released = False
         """The owner has said that it will not touch the files."""
+        self.may_be_swapping = False
+        """The owner was asked to take files over and has not answered: they are its own now, or its successor's."""
         self._throttle = throttle
 
     async def ask(self, operation: str, arguments: list[Any]) -> Any:  # noqa: ANN401
@@ -131,6 +139,17 @@ class _Job:
             return (await self.peer.call(operation, [*self.key, self.number, *arguments]))[0]
         except (PeerGone, ApiError) as error:
             raise _OwnerLostError(str(error)) from error
+
+    async def swap(self, replacement: Replacement) -> bool:
+        """Let the owner take new segments over; returns whether it did.
+
+        Raises:
+            _OwnerLostError: it may have begun.
+        """
+        self.may_be_swapping = not self.peer.gone
+        accepted: bool = await self.ask("replace_segments", list(replacement))
+        self.may_be_swapping = False
+        return accepted
 
     def pace(self, count: int) -> None:
         """Called on the thread for all that it reads and writes.
@@ -247,7 +266,7 @@ class LogCleaner:
             log.debug("%d logs are due, %d late, the latest by %d ms", due, late, delay_ms)
             await self._clean(number, executor, job, CleaningPlan(*begun[1]))
         except (PeerGone, ApiError, _OwnerLostError) as error:
-            # Whether a swap has taken place is not known; the files are left to the successor of that worker.
+            # Where it was asked for a swap, the files are left to the successor of that worker.
             log.info("The cleaning of %s-%d ended early: %s", *key, error)
             return False
         finally:
@@ -310,9 +329,12 @@ class LogCleaner:
             if not isinstance(error, ApiError):
                 log.exception("The cleaning of %s-%d failed", *job.key)
             outcome[1] = str(error) or repr(error)
-        if outcome[0] is None and (job.is_released or not job.peer.gone):
-            with contextlib.suppress(OSError):
-                await in_thread(cleaning.discard)
+        finally:
+            # A worker that died before it was asked for a swap has a successor, which may have looked already for files
+            # that are left: nobody else would remove these.
+            if outcome[0] is None and (job.is_released or not job.may_be_swapping):
+                with contextlib.suppress(OSError):
+                    await in_thread(cleaning.discard)
         await job.ask("end_cleaning", outcome)
 
     async def _go_through(self, number: int, cleaning: Cleaning, job: _Job, in_thread: _InThread) -> Offset:
@@ -328,7 +350,7 @@ class LogCleaner:
         for group in await in_thread(cleaning.groups):
             replacement = await in_thread(cleaning.rewrite, group)
             if replacement is not None:
-                if not await job.ask("replace_segments", list(replacement)):
+                if not await job.swap(replacement):
                     raise CleaningAbortedError
                 cleaning.accepted()
         run = self._last[number]

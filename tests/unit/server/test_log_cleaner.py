@@ -362,7 +362,30 @@ def test_a_worker_that_dies_meanwhile_takes_its_round_along(tmp_path: Path) -> N
         stage.peers[0].close()
         files.go_on.set()
         await until(lambda: idle(stage))
-        assert list(log.directory.glob("*.cleaned")), "its successor may be at work in there"
+        assert not list(log.directory.glob("*.cleaned")), "its successor may have looked for them already"
+        assert size_of(log) == 200
+
+    held_up(tmp_path, body)
+
+
+def test_a_worker_that_dies_while_it_is_asked_for_a_swap_leaves_the_files_to_its_successor(
+    tmp_path: Path,
+) -> None:
+    async def body(stage: Stage, log: Log, files: SlowFiles) -> None:
+        (worker,) = stage.family.workers
+        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def never(*_arguments: Any) -> bool:
+            asked.set_result(None)
+            await asyncio.Event().wait()
+            return True
+
+        worker._operations["replace_segments"] = never
+        files.go_on.set()
+        await asked
+        stage.peers[0].close()
+        await until(lambda: idle(stage))
+        assert list(log.directory.glob("*.cleaned"))
         assert size_of(log) == 200
 
     held_up(tmp_path, body)
