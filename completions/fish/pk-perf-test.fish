@@ -2,7 +2,7 @@
 complete -c pk-perf-test -f
 complete -c pk-perf-test -n __fish_use_subcommand -a compare -d 'Compare two reports; ends with 1 where a figure became worse'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from compare' -l threshold -x -d 'How much worse a figure may be (5%).'
-complete -c pk-perf-test -n '__fish_seen_subcommand_from compare' -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'
+complete -c pk-perf-test -n '__fish_seen_subcommand_from compare' -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from compare' -s h -l help -d 'Show this message and exit.'
 complete -c pk-perf-test -n __fish_use_subcommand -a plot -d 'Draw a report: throughput and latency over time, and latency by percentile'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from plot' -l svg -r -F -d 'Write the picture as SVG.'

@@ -13,26 +13,36 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
+from pkafka.cli.client_options import settle_consumer, settle_producer
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.options import (
     HELP_FLAGS,
     CommandError,
     CommandGroup,
     Common,
+    client_properties,
     connection_options,
+    output_option,
     parse_assignments,
-    text_output_option,
+    require_brokers,
     version_option,
 )
 from pkafka.cli.output import OutputFormat, View, choose_format, live_notes, note, show, to_json
 
 if TYPE_CHECKING:
+    from pkafka.cli.client_settings import Settings
     from pkafka.tools.perf_test.plan import Plan
     from pkafka.tools.perf_test.report import Document
     from pkafka.tools.perf_test.run import Clients, Progress
 
 _DEFAULT_DURATION: Final = "10s"
 _MIB: Final = 1024 * 1024
+_PRODUCER_FLAGS: Final = {
+    "codec": "compression.type",
+    "acks": "acks",
+    "batch_size": "batch.size",
+    "linger_ms": "linger.ms",
+}
 _UNITS_S: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _RESULT_COLUMNS: Final = (
     "side",
@@ -152,6 +162,7 @@ def run(common: Common, **flags: object) -> int:
 
     admin_properties = common.admin_properties()
     clients = _clients(common, flags)
+    _settle(clients, flags)
     ProducerConfig.from_properties(clients.producer)
     ConsumerConfig.from_properties(clients.consumer)
     try:
@@ -160,7 +171,11 @@ def run(common: Common, **flags: object) -> int:
         raise click.UsageError(str(error)) from None
     report_file = None if flags["report_file"] is None else Path(str(flags["report_file"]))
     if report_file is not None:
-        report_file.touch()  # rather now than after an hour
+        # Rather now than after an hour it is said that nothing can be written there.
+        is_new = not report_file.exists()
+        report_file.touch()
+        if is_new:
+            report_file.unlink()
     partitions, replication_factor = flags["partitions"], flags["replication_factor"]
     assert isinstance(partitions, int | None)
     assert isinstance(replication_factor, int | None)
@@ -196,7 +211,7 @@ def run(common: Common, **flags: object) -> int:
 @click.argument("before", metavar="REPORT")
 @click.argument("after", metavar="REPORT")
 @click.option("--threshold", default="5%", metavar="SHARE", help="How much worse a figure may be (5%).")
-@text_output_option
+@output_option
 def compare(before: str, after: str, threshold: str, output: str | None) -> int:
     """Compare two reports; ends with 1 where a figure became worse.
 
@@ -312,26 +327,35 @@ def _plan(common: Common, flags: Mapping[str, Any]) -> "Plan":
 def _clients(common: Common, flags: Mapping[str, Any]) -> "Clients":
     from pkafka.tools.perf_test.run import Clients
 
-    base = common.properties()
-    # What a test waits for is its time-out, where nobody says something else.
-    producer = {"client.id": "pk-perf-test-producer", "max.block.ms": common.timeout_ms, **base}
-    for name, key in (
-        ("codec", "compression.type"),
-        ("acks", "acks"),
-        ("batch_size", "batch.size"),
-        ("linger_ms", "linger.ms"),
-    ):
+    producer = _settings(common, flags["producer_pairs"], "--producer-property")
+    for name, key in _PRODUCER_FLAGS.items():
         if flags[name] is not None:
-            producer[key] = flags[name]
-    producer |= _pairs(flags["producer_pairs"], "--producer-property")
-    # Kafka's own tool reads with a larger buffer than its consumer has, too; -1 leaves it to the system.
-    consumer = {"client.id": "pk-perf-test-consumer", "receive.buffer.bytes": -1, **base}
-    if flags["producers"] == 0:
-        consumer["auto.offset.reset"] = "earliest"
+            producer.lay({key: flags[name]}, f"--{name.replace('_', '-')}")
+    producer.setdefault("client.id", "pk-perf-test-producer")
+    # What a test waits for is its time-out, where nobody says something else.
+    producer.setdefault("max.block.ms", common.timeout_ms)
+    consumer = _settings(common, flags["consumer_pairs"], "--consumer-property")
     if flags["group"] is not None:
-        consumer["group.id"] = flags["group"]
-    consumer |= _pairs(flags["consumer_pairs"], "--consumer-property")
+        consumer.lay({"group.id": flags["group"]}, "--group")
+    consumer.setdefault("client.id", "pk-perf-test-consumer")
+    # Kafka's own tool has a larger buffer than its consumer, too; -1 leaves it to the system.
+    consumer.setdefault("receive.buffer.bytes", -1)
+    if flags["producers"] == 0:
+        consumer.setdefault("auto.offset.reset", "earliest")
     return Clients(producer, consumer)
+
+
+def _settings(common: Common, pairs: object, option: str) -> "Settings":
+    values = client_properties(common.command_config, common.bootstrap_server, pairs, option=option)
+    require_brokers(values)
+    return values
+
+
+def _settle(clients: "Clients", flags: Mapping[str, object]) -> None:
+    """Show the settings where that is all that is asked for, those of the consumers where nobody produces."""
+    if flags["producers"]:
+        settle_producer(clients.producer)
+    settle_consumer(clients.consumer)
 
 
 def _pairs(pairs: object, option: str) -> dict[str, str]:

@@ -19,6 +19,8 @@ import pytest
 
 from pkafka.cli import perf_test
 from pkafka.cli.exit_status import ExitStatus
+from pkafka.clients.admin.results import GroupState
+from pkafka.errors import ApiError
 from pkafka.testing import Broker, running_broker
 from tests.sockets import free_port
 from tests.talk import Talk, talking
@@ -123,6 +125,9 @@ def test_a_group_shares_the_topic_and_begins_at_its_end(run: Run, topic: str, ta
         report = run(*options)
         assert sides(report)["consume"]["records"] == 1_000
         assert report["missing"] == 0
+        found = talk.admin.describe_groups([group])[group]
+        assert not isinstance(found, ApiError)
+        assert (found.state, found.members) == (GroupState.EMPTY, ()), "they have left"
 
 
 def test_consumers_alone_read_what_is_there(run: Run, topic: str, talk: Talk) -> None:
@@ -245,6 +250,16 @@ def test_nonsense_is_2(args: list[str], word: str, capsys: pytest.CaptureFixture
     assert word in capsys.readouterr().err
 
 
+def test_settings_are_shown_with_who_gave_them(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["run", "--show-config", "--codec", "lz4", "--producer-property", "linger.ms=7"]
+    assert perf_test.main.run(args) == ExitStatus.OK
+    shown = capsys.readouterr().out.splitlines()
+    assert "compression.type=lz4 (--codec)" in shown
+    assert "linger.ms=7 (--producer-property)" in shown
+    assert perf_test.main.run([*args, "--producers", "0"]) == ExitStatus.OK
+    assert "auto.offset.reset=earliest (command)" in capsys.readouterr().out.splitlines()
+
+
 def test_reading_a_topic_that_is_not_there_is_1(capsys: pytest.CaptureFixture[str], topic: str) -> None:
     assert perf_test.main.run(["--topic", topic, "--producers", "0"]) == ExitStatus.FAILURE
     assert topic in capsys.readouterr().err
@@ -342,6 +357,24 @@ def test_reports_are_compared_and_drawn(tmp_path: Path, capsys: pytest.CaptureFi
     assert command(["compare", str(fast), str(slow), "--threshold", "100000%"]) == ExitStatus.OK
     assert command(["plot", str(fast), "--svg", str(tmp_path / "fast.svg")]) == ExitStatus.OK
     ElementTree.parse(tmp_path / "fast.svg")
+
+
+def test_a_png_needs_a_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("--num-records", 10, "--report", tmp_path / "report.json")
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    args = ["plot", str(tmp_path / "report.json"), "--png", str(tmp_path / "picture.png")]
+    assert perf_test.main.run(args) == ExitStatus.FAILURE
+    assert "pip install cairosvg" in capsys.readouterr().err
+
+
+def test_where_no_report_can_be_written_is_said_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "none" / "report.json"
+    assert perf_test.main.run(["--duration", "10m", "--report", str(file)]) == ExitStatus.FAILURE
+    assert str(file) in capsys.readouterr().err
 
 
 def test_what_is_no_report_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ def report(system: System, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-@pytest.mark.parametrize("acks", ["1", "all"])
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_every_record_arrives(report: Any, talk: Talk, topic: str, codec: str, acks: str) -> None:
     talk.create(topic, partitions=3)
     options = (
@@ -66,7 +66,7 @@ def test_a_rate_in_a_group(report: Any, topic: str) -> None:
 
 def test_what_is_there_is_read(report: Any, talk: Talk, topic: str) -> None:
     talk.create(topic, partitions=2)
-    report("--topic", topic, "--num-records", 3_000, "--consumers", 0, "--acks", "0")
+    report("--topic", topic, "--num-records", 3_000, "--consumers", 0)
     (consumed,) = report("--topic", topic, "--producers", 0, "--consumers", 2)["results"]
     assert consumed["records"] == 3_000
 

@@ -36,6 +36,7 @@ class ConsumerLoad:
         self.is_log_append_time = False
         """Whether the topic has the times of the broker, which say nothing of when a record was due."""
 
+        self._records = 0
         self._consumer = consumer
         # There may be more consumers than partitions; a group would let them wait for their turn.
         self._has_work = plan.group is not None or bool(task.offsets)
@@ -80,29 +81,29 @@ class ConsumerLoad:
         clock: Clock,
         recorder: Recorder,
         until: Callable[[], Mapping[int, int] | None],
-        caught_up: Callable[[], None],
+        caught_up: Callable[[int], None],
         is_stopping: Callable[[], bool],
     ) -> None:
         """Read until somebody stops it, or the time is over where nobody produces.
 
         Args:
             until: the ends of the partitions, as soon as they are known.
-            caught_up: called once, when all partitions that it has are read up to there.
+            caught_up: called with the number of records so far when all partitions that it has are read up to there;
+                again only for other ends.
         """
-        is_caught_up = False
+        reached: Mapping[int, int] | None = None
         while not is_stopping():
             chunks = self._poll()
             now_ns = time.monotonic_ns()
             if chunks:
                 self._count(chunks, now_ns, recorder)
             if not self._sees_due and clock.end_ns is not None and now_ns >= clock.end_ns:
-                is_caught_up = True
-                caught_up()
+                caught_up(self._records)
                 return
             ends = until()
-            if ends is not None and not is_caught_up and self._has_reached(ends):
-                is_caught_up = True
-                caught_up()
+            if ends is not None and ends is not reached and self._has_reached(ends):
+                reached = ends
+                caught_up(self._records)
 
     def _poll(self) -> list[Chunk]:
         if not self._has_work:
@@ -135,6 +136,7 @@ class ConsumerLoad:
                         due.append((due_ns, count))
             elif self._sees_due:
                 due += self._by_timestamp(chunk)
+        self._records += records
         recorder.arrived(now_ns, records, size_bytes, due)
 
     def _by_timestamp(self, chunk: Chunk) -> Iterable[tuple[int, int]]:

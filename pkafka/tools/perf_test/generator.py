@@ -165,7 +165,13 @@ def _consume(task: Task, parent: _Parent) -> None:
         recorder = Recorder(clock)
         ticker = _Ticker(parent, recorder, clock)
         cpu_s = time.process_time()
-        load.run(clock, recorder, lambda: parent.ends, lambda: parent.tell("caught_up"), parent.is_stopping)
+        load.run(
+            clock,
+            recorder,
+            lambda: parent.ends,
+            lambda records: parent.tell("caught_up", records=records),
+            parent.is_stopping,
+        )
         cpu_s = time.process_time() - cpu_s
         ticker.finish()
     # The group is left by now: whoever joins it next need not wait for a member that is gone.

@@ -20,7 +20,9 @@ FORMAT: Final = 1
 
 MIB: Final = 1024 * 1024
 PERCENTS: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
-_SECRET: Final = re.compile(r"password|secret|jaas|token|key$", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    r"password|secret|jaas|token|credential|ssl\.keystore\.key|ssl\.truststore\.cert", re.IGNORECASE
+)
 
 Document = dict[str, Any]
 

@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 _READY_S: Final = 60.0
 _LISTEN_S: Final = 0.1
+_ASK_AGAIN_S: Final = 0.5
 _SETTLED_AFTER: Final = 10
 SERIES_PERCENTS: Final = (50.0, 99.0, 99.9)
 _START_NS: Final = 100_000_000
@@ -235,7 +236,10 @@ class _Test:
         self._sides = {"produce": outcome.produced, "consume": outcome.consumed}
         self._next_shown = outcome.clock.window_of(outcome.clock.start_ns)
         self._behind = set(range(self._plan.consumers))
-        self._drained_since: float | None = None
+        self._read: dict[int, int] = {}
+        """How many records each consumer had read when it had caught up."""
+
+        self._asked_at: float | None = None
         self._stopped: set[str] = set()
         self._moved = time.monotonic()
 
@@ -266,6 +270,7 @@ class _Test:
                 self._moved = time.monotonic()
         elif said.kind == "caught_up":
             self._behind.discard(said.task.number)
+            self._read[said.task.number] = message["records"]
         elif said.kind == "done":
             side.last_ns = max(side.last_ns, message["last_ns"])
             side.cpu_s += message["cpu_s"]
@@ -280,18 +285,34 @@ class _Test:
             self._fail(None)
         if self._fleet.is_working("produce") or "consume" in self._stopped:
             return
-        if self._drained_since is None and not plan.is_until_end:
-            # All outcomes are known: what is in the partitions now is all that there will be.
-            self._drained_since = self._moved = time.monotonic()
-            ends = _offsets(self._admin, plan, _partitions(self._admin, plan), at_end=True)
-            self._fleet.tell("until", role="consume", ends=ends)
+        if not plan.is_until_end:
+            self._look_for_the_end()
         is_enough = (
             plan.is_until_end
             and plan.records is not None
             and outcome.consumed.everything.records >= plan.records
         )
-        if not self._behind or is_enough or time.monotonic() - self._moved > self._silence_max_s():
+        if self._is_all_read() or is_enough or time.monotonic() - self._moved > self._silence_max_s():
             self._stop("consume")
+
+    def _look_for_the_end(self) -> None:
+        """Tell the consumers where the partitions end, now that all outcomes are known."""
+        now = time.monotonic()
+        if self._asked_at is None:
+            self._moved = now
+        elif self._behind or self._is_all_read() or now - self._asked_at < _ASK_AGAIN_S:
+            return
+        # What nobody acknowledges (acks=0) may come later than its producer is done.
+        self._asked_at = now
+        self._behind = set(range(self._plan.consumers))
+        ends = _offsets(self._admin, self._plan, _partitions(self._admin, self._plan), at_end=True)
+        self._fleet.tell("until", role="consume", ends=ends)
+
+    def _is_all_read(self) -> bool:
+        if self._behind:
+            return False
+        is_reading_only = self._plan.is_until_end or not self._plan.consumers
+        return is_reading_only or sum(self._read.values()) >= self.outcome.produced.everything.records
 
     def _silence_max_s(self) -> float:
         # Windows are told when they are over.
