@@ -11,6 +11,7 @@ import struct
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from pkafka.coordination.administration import (
@@ -73,6 +74,7 @@ class _Type:
     RECONFIG = 16
     REMOVE_WATCHES = 18
     GET_EPHEMERALS = 103
+    SET_WATCHES = 105
     GET_ALL_CHILDREN_NUMBER = 104
     ADD_WATCH = 106
     WHO_AM_I = 107
@@ -164,12 +166,36 @@ def _acls(acls: Sequence[Acl]) -> bytes:
     return b"".join(parts)
 
 
-class _Watched(NamedTuple):
-    """What is watched of a node, as far as it is worth knowing when it is to be removed."""
+class _Watched(Enum):
+    """What a watch of a node looks at."""
 
-    standing: bool
-    data: bool
-    children: bool
+    DATA = "data"
+    EXISTS = "exists"
+    """As data, of a node that is not there yet."""
+    CHILDREN = "children"
+    PERSISTENT = "persistent"
+    RECURSIVE = "recursive"
+
+
+_ENDED_BY: Final = {
+    1: frozenset({_Watched.DATA, _Watched.EXISTS}),
+    2: frozenset({_Watched.DATA, _Watched.EXISTS, _Watched.CHILDREN}),
+    3: frozenset({_Watched.DATA, _Watched.EXISTS}),
+    4: frozenset({_Watched.CHILDREN}),
+}
+"""Which one-shot watches end with an event."""
+_REMOVED_BY: Final = {
+    WatcherType.DATA: frozenset({_Watched.DATA, _Watched.EXISTS}),
+    WatcherType.CHILDREN: frozenset({_Watched.CHILDREN}),
+    WatcherType.ANY: frozenset(_Watched),
+}
+_REMOVAL: Final = {
+    _Watched.DATA: "DataWatchRemoved",
+    _Watched.EXISTS: "DataWatchRemoved",
+    _Watched.CHILDREN: "ChildWatchRemoved",
+    _Watched.PERSISTENT: "PersistentWatchRemoved",
+    _Watched.RECURSIVE: "PersistentWatchRemoved",
+}
 
 
 class ZooKeeperSession:
@@ -200,6 +226,7 @@ class ZooKeeperSession:
         self._settled = threading.Event()  # connected, or never to be
         self._alive = False
         self._ended = False
+        self._ended_by = KeeperCode.CONNECTION_LOSS
         self._closed = False
         self._client = _client(hosts, self._timeout_s, read_only, tls or {}, self._on_watch, self._on_refused)
         self._client.add_listener(self._on_state)
@@ -271,13 +298,13 @@ class ZooKeeperSession:
             found = None
         # kazoo answers None in place of that error.
         if watch:
-            self._remember(path, _Watched(False, True, False))
+            self._watched[path].add(_Watched.EXISTS if found is None else _Watched.DATA)
         return found
 
     def get(self, path: str, *, watch: bool = False) -> tuple[bytes | None, Stat]:
         answer = self._ask(path, _Type.GET_DATA, self._watching(path, watch), _data_and_stat)
         if watch:
-            self._remember(path, _Watched(False, True, False))
+            self._watched[path].add(_Watched.DATA)
         return answer
 
     def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
@@ -292,7 +319,7 @@ class ZooKeeperSession:
             lambda reader: (reader.many(reader.text), reader.stat()),
         )
         if watch:
-            self._remember(path, _Watched(False, False, True))
+            self._watched[path].add(_Watched.CHILDREN)
         return answer
 
     def get_acl(self, path: str) -> tuple[list[Acl], Stat]:
@@ -321,10 +348,11 @@ class ZooKeeperSession:
 
     def add_watch(self, path: str, mode: AddWatchMode) -> None:
         self._ask(path, _Type.ADD_WATCH, _text(self._full(path)) + _number(mode), _nothing)
-        self._remember(path, _Watched(True, True, True))
+        recursive = mode is AddWatchMode.PERSISTENT_RECURSIVE
+        self._watched[path].add(_Watched.RECURSIVE if recursive else _Watched.PERSISTENT)
 
     def remove_watches(self, path: str, kind: WatcherType, *, local: bool) -> None:
-        standing = {each for each in self._watched[path] if _is_of(each, kind)}
+        standing = self._watched[path] & _REMOVED_BY[kind]
         if not standing:
             raise KeeperError(KeeperCode.NO_WATCHER, path)
         try:
@@ -333,7 +361,7 @@ class ZooKeeperSession:
             if not local:
                 raise
         self._watched[path] -= standing
-        for name in _removals(standing):
+        for name in sorted({_REMOVAL[each] for each in standing}):
             self._on_event(Event(SessionEvent.CONNECTED, name, path))
 
     def add_auth(self, scheme: str, credential: str) -> None:
@@ -373,9 +401,6 @@ class ZooKeeperSession:
     def _watching(self, path: str, watch: bool) -> bytes:
         return _text(self._full(path)) + bytes([watch])
 
-    def _remember(self, path: str, watched: _Watched) -> None:
-        self._watched[path].add(watched)
-
     def _ask(self, path: str, kind: int, body: bytes, read: Callable[[_Reader], T]) -> T:
         with self._translated(path):
             answer = self._client.handler.async_result()
@@ -388,7 +413,7 @@ class ZooKeeperSession:
         from kazoo.exceptions import ConnectionClosedError, KazooException
 
         if self._ended:
-            raise KeeperError(KeeperCode.CONNECTION_LOSS, path)
+            raise KeeperError(self._ended_by, path)
         try:
             yield
         except (KazooException, self._client.handler.timeout_exception) as error:
@@ -402,32 +427,61 @@ class ZooKeeperSession:
     def _on_watch(self, number: int, full: str) -> None:
         path = self._inner(full)
         kind = _EVENTS.get(number, str(number))
-        standing = self._watched.get(path)
-        if standing is not None and number <= 4:
-            fired = {each for each in standing if not each.standing and _fires(each, number)}
-            self._watched[path] = standing - fired
+        if path in self._watched:
+            self._watched[path] -= _ENDED_BY.get(number, frozenset())
         self._on_event(Event(SessionEvent.CONNECTED, kind, path))
 
-    def _on_refused(self) -> None:
+    def _on_refused(self) -> bool:
+        """No server took the connection: whether that is the end, as it is for who was never connected."""
+        if self._settled.is_set():
+            return False
         self._ended = True
         self._settled.set()
+        return True
 
     def _on_state(self, kazoo_state: str) -> None:
+        if self._ended and not self._closed:
+            return  # kazoo begins another session, of which nobody here knows
         if kazoo_state == "CONNECTED":
             self._alive = True
-            self._settled.set()
+            self._watch_again()
             read_only = str(self._client.client_state) == "CONNECTED_RO"
             self._on_event(Event(SessionEvent.CONNECTED_READ_ONLY if read_only else SessionEvent.CONNECTED))
-        elif self._alive:
-            self._alive = False
-            lost = SessionEvent.CLOSED if self._closed else SessionEvent.DISCONNECTED
-            self._on_event(Event(_LOST.get(str(self._client.client_state), lost)))
-        if kazoo_state == "LOST":
-            self._ended = True
-            self._settled.set()
+            self._settled.set()  # who waits for the connection has been told of it by then
+            return
+        was_alive, self._alive = self._alive, False
+        if kazoo_state == "SUSPENDED":
+            if was_alive:
+                self._on_event(Event(SessionEvent.DISCONNECTED))
+            return
+        over, self._ended_by = _ENDS.get(str(self._client.client_state), _CLOSED)
+        self._ended = True
+        if was_alive or not self._closed:
+            self._on_event(Event(over))
+        self._settled.set()
+
+    def _watch_again(self) -> None:
+        """Tell the server of a new connection what is watched; it answers with the events that were missed."""
+        if not any(self._watched.values()):
+            return
+        body = _LONG.pack(self._client.last_zxid)
+        for kind in (
+            _Watched.DATA,
+            _Watched.EXISTS,
+            _Watched.CHILDREN,
+            _Watched.PERSISTENT,
+            _Watched.RECURSIVE,
+        ):
+            paths = [self._full(path) for path, standing in self._watched.items() if kind in standing]
+            body += _number(len(paths)) + b"".join(map(_text, paths))
+        self._client._call(_Request(_Type.SET_WATCHES, body, _nothing), self._client.handler.async_result())
 
 
-_LOST: Final = {"EXPIRED_SESSION": SessionEvent.EXPIRED, "AUTH_FAILED": SessionEvent.AUTH_FAILED}
+_CLOSED: Final = (SessionEvent.CLOSED, KeeperCode.CONNECTION_LOSS)
+_ENDS: Final = {
+    "EXPIRED_SESSION": (SessionEvent.EXPIRED, KeeperCode.SESSION_EXPIRED),
+    "AUTH_FAILED": (SessionEvent.AUTH_FAILED, KeeperCode.AUTH_FAILED),
+}
 _SEQUENTIAL: Final = frozenset(
     {
         CreateMode.PERSISTENT_SEQUENTIAL,
@@ -445,31 +499,13 @@ def _data_and_stat(reader: _Reader) -> tuple[bytes | None, Stat]:
     return reader.buffer(), reader.stat()
 
 
-def _is_of(watched: _Watched, kind: WatcherType) -> bool:
-    if kind is WatcherType.ANY:
-        return True
-    return not watched.standing and (watched.data if kind is WatcherType.DATA else watched.children)
-
-
-def _fires(watched: _Watched, number: int) -> bool:
-    """Whether an event ends a one-shot watch: deletion does both kinds."""
-    return number == 2 or (watched.children if number == 4 else watched.data)
-
-
-def _removals(watched: "set[_Watched]") -> list[str]:
-    names = {"PersistentWatchRemoved" for each in watched if each.standing}
-    names |= {"DataWatchRemoved" for each in watched if not each.standing and each.data}
-    names |= {"ChildWatchRemoved" for each in watched if not each.standing and each.children}
-    return sorted(names)
-
-
 def _client(
     hosts: str,
     timeout_s: float,
     read_only: bool,
     tls: dict[str, object],
     on_watch: Callable[[int, str], None],
-    on_refused: Callable[[], None],
+    on_refused: Callable[[], bool],
 ) -> "KazooClient":
     from kazoo.client import KazooClient
     from kazoo.protocol.connection import STOP_CONNECTING, ConnectionHandler
@@ -483,10 +519,9 @@ def _client(
             try:
                 return super()._connect_loop(retry)
             except ForceRetryError:
-                if self.client.last_zxid or self.client.client_id:
-                    raise
-                on_refused()
-                return STOP_CONNECTING
+                if on_refused():
+                    return STOP_CONNECTING
+                raise
 
         def _read_watch_event(self, buffer: bytes, offset: int) -> None:
             event, _ = Watch.deserialize(buffer, offset)
