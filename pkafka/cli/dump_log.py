@@ -98,6 +98,8 @@ def main(files: str, **flags: object) -> None:
         verify(paths, form)
         return
     chosen = log_files.files_to_dump(paths)
+    if not selection.is_everything:
+        chosen = log_files.without_segments_elsewhere(chosen, selection.offset_from, selection.offset_to)
     if flags["stats"]:
         from pkafka.cli.log_stats import show_stats
 

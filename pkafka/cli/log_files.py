@@ -1,10 +1,11 @@
 """What pk-dump-log and pk-verify-log share: which files are meant, and how far they have been read."""
 
 import glob
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pkafka.cli import output
 from pkafka.cli.options import CommandError
@@ -58,10 +59,35 @@ def files_to_dump(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
+def without_segments_elsewhere(files: Sequence[Path], first: int | None, end: int | None) -> list[Path]:
+    """Files without those of segments that are known, by their neighbours' names, to hold no offset of a range."""
+    bases: dict[Path, list[int]] = {}
+    for path in files:
+        if path.suffix == ".log" and path.stem.isdigit():
+            bases.setdefault(path.parent, []).append(int(path.stem))
+
+    for found in bases.values():
+        found.sort()
+
+    def may_have(path: Path) -> bool:
+        known = bases.get(path.parent)
+        if known is None or path.suffix not in _OF_SEGMENTS or not path.stem.isdigit():
+            return True
+        base = int(path.stem)
+        place = bisect_right(known, base)
+        ends_before = first is not None and place < len(known) and known[place] <= first
+        return not ends_before and (end is None or base < end)
+
+    return [path for path in files if may_have(path)]
+
+
 def partition_directories(directory: Path) -> list[Path]:
     """The directories of partitions in a data directory, in order of their names."""
     found = [each for each in directory.iterdir() if each.is_dir() and _names_a_partition(each.name)]
     return sorted(found, key=_topic_and_partition)
+
+
+_OF_SEGMENTS: Final = (".log", ".index", ".timeindex", ".txnindex")
 
 
 @contextmanager

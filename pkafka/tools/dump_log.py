@@ -33,6 +33,7 @@ from pkafka.tools.log_side_files import (
     SideFiles,
     base_offset_of,
     kind_of_side_file,
+    position_before,
 )
 from pkafka.tools.record_decoders import PLAIN, Content
 from pkafka.tools.record_text import batch_line, record_lines, sequences_of, valid_text
@@ -186,12 +187,20 @@ class Dump:
         walk = SegmentWalk(
             path,
             bytes_max=self.bytes_max,
+            start=self._start_of(path),
+            stop_offset=self.selection.offset_to,
             wanted=None if self.selection.is_everything else by_header.may_have,
             resync=self.resync,
             on_damage=note,
             on_read=self.on_read,
         )
         return walk, damages
+
+    def _start_of(self, path: Path) -> int:
+        """Where to begin: as near to the first offset that is wanted as the offset index leads, if it is right."""
+        if self.selection.offset_from is None or self.bytes_max != NO_LIMIT or path.suffix != ".log":
+            return 0
+        return position_before(path, self.selection.offset_from)
 
     def _batches(self, path: Path, walk: SegmentWalk) -> Iterator[tuple[Batch, Records | None]]:
         """The batches that are wanted, with their records where these are; notes what is wrong with them."""

@@ -29,9 +29,11 @@ class Selection(NamedTuple):
 
     def may_have(self, header: BatchHeader) -> bool:
         """Whether a batch may hold a record that is wanted, as far as its header says."""
+        # The offset of a wrapper of an old format is that of its last message; where it begins only its messages know.
+        is_wrapper = header.magic < 2 and header.codec != 0
         return (
             (self.offset_from is None or header.last_offset >= self.offset_from)
-            and (self.offset_to is None or header.base_offset < self.offset_to)
+            and (self.offset_to is None or is_wrapper or header.base_offset < self.offset_to)
             and (self.time_from is None or header.max_timestamp >= self.time_from)
             and (self.time_to is None or min(header.base_timestamp, header.max_timestamp) < self.time_to)
         )

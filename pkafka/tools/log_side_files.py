@@ -279,6 +279,24 @@ class SideFiles:
         self._findings.add(Finding.OTHER, path, f"{path}: {text}")
 
 
+def position_before(segment: Path, offset: int) -> int:
+    """A position of a segment from which on the batch with an offset can be found: by the offset index, if it is right.
+
+    Raises:
+        DumpError: the name of the segment has no base offset.
+        OSError: a file cannot be read.
+    """
+    relative = offset - base_offset_of(segment)
+    path = segment.with_suffix(".index")
+    if relative <= 0 or not path.exists():
+        return 0
+    position = _lookup(file_content(path), relative)
+    with opened(segment) as log:
+        header = header_at(log, position)
+    is_right = header is not None and 0 <= header.base_offset <= offset and header.magic == 2
+    return position if is_right else 0
+
+
 def kind_of_side_file(path: Path) -> str:
     """The kind of rows (see ``log_rows.FIELDS``) that a file which is no segment gives."""
     named = {

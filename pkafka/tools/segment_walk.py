@@ -64,6 +64,7 @@ class SegmentWalk:
         path: the file.
         bytes_max: read at most so many bytes; a batch that reaches beyond is left out.
         start: where the first batch begins.
+        stop_offset: end in front of the first batch that begins here or behind; the rest is not looked at.
         wanted: asked about each batch's header; of one that is not, no checksum is computed and it does not come.
         resync: search the next plausible batch behind damage, and tell ``on_damage`` what was left out.
         on_damage: called with (position, size, what is wrong) of bytes that are no batch.
@@ -81,6 +82,7 @@ class SegmentWalk:
         *,
         bytes_max: int = NO_LIMIT,
         start: int = 0,
+        stop_offset: int | None = None,
         wanted: Callable[[BatchHeader], bool] | None = None,
         resync: bool = False,
         on_damage: Callable[[int, int, str], None] | None = None,
@@ -91,6 +93,7 @@ class SegmentWalk:
         self.fault: str | None = None
         self._path = path
         self._bytes_max = bytes_max
+        self._stop_offset = stop_offset
         self._wanted = wanted
         self._resync = resync
         self._on_damage = on_damage
@@ -137,7 +140,7 @@ class SegmentWalk:
             self.fault = None
 
     def _framed(self, descriptor: int) -> Iterator[Batch]:
-        unpack, wanted = HEADER.unpack_from, self._wanted
+        unpack, wanted, stop_offset = HEADER.unpack_from, self._wanted, self._stop_offset
         window = _Window(descriptor, self.end, self.size, self._on_read)
         while (left := self.size - window.position) > MAGIC_POSITION:
             if window.rest <= MAGIC_POSITION and not window.fill(MAGIC_POSITION + 1):
@@ -152,6 +155,9 @@ class SegmentWalk:
             view, at, position = window.view, window.at, window.position
             if magic >= 2:
                 header = BatchHeader._make(unpack(view, at))
+                if stop_offset is not None and header.base_offset >= stop_offset:
+                    self.size = self.end
+                    return
                 # A byte of magic that nobody knows is damage, as no checksum covers it.
                 is_valid = magic == 2 and window.rest >= size
             else:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.cli.dump_log import main
+from pkafka.records.builder import build_batch
 from pkafka.tools.log_rows import FIELDS
 from tests.log_files import name_of, segment_of_records, write_rich_files
 
@@ -80,6 +81,26 @@ def test_flags_that_narrow_and_form(rich: Path, capsys: pytest.CaptureFixture[st
     assert out.count("baseOffset: ") == 5
     out = run("--files", rich / name_of(0, ".timeindex"), "--offset-range", "5:", capsys=capsys)
     assert out.splitlines()[1:] == ["timestamp: 2000 offset: 36"]
+
+
+def test_a_range_of_offsets_leaves_out_whole_segments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for base in (0, 10, 20, 30):
+        (tmp_path / name_of(base)).write_bytes(build_batch([(1, None, b"v", ())] * 10, base_offset=base))
+        (tmp_path / name_of(base, ".index")).write_bytes(b"")
+
+    def segments(wanted: str) -> list[int]:
+        lines = run("--files", tmp_path, "--offset-range", wanted, capsys=capsys).splitlines()
+        return [
+            int(Path(line).stem) for line in lines if line.startswith("Dumping ") and line.endswith(".log")
+        ]
+
+    assert segments("12:21") == [10, 20]
+    assert segments("19:20") == [10]
+    assert segments(":10") == [0]
+    assert segments("30:") == [30]
+    assert segments("99:") == [30]
 
 
 @pytest.mark.parametrize(

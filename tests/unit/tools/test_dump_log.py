@@ -11,14 +11,15 @@ from pkafka.records.ancient import encode_record
 from pkafka.records.builder import build_batch
 from pkafka.records.checksum import crc32c
 from pkafka.records.columns import RecordColumns
+from pkafka.tools import segment_walk
 from pkafka.tools.dump_log import Dump, kinds_in, record_rows, records_of
-from pkafka.tools.log_rows import FIELDS, document_of, text_of
+from pkafka.tools.log_rows import FIELDS, RecordRow, document_of, text_of
 from pkafka.tools.log_selection import Selection
 from pkafka.tools.log_side_files import DumpError
 from pkafka.tools.record_decoders import PayloadForm, content_in
 from pkafka.tools.record_text import batch_line, record_lines, valid_text
 from pkafka.tools.segment_walk import SegmentWalk
-from tests.log_files import RECORDS, SegmentFile, name_of, rich_segment, write_rich_files
+from tests.log_files import RECORDS, SegmentFile, name_of, old_segment, rich_segment, write_rich_files
 
 NAME = "00000000000000000005"
 
@@ -313,3 +314,33 @@ def test_checkpoints_and_properties(tmp_path: Path) -> None:
         dump = Dump()
         assert lines(dump, tmp_path / name) == []
         assert dump.findings.damage == 1
+
+
+def test_a_range_of_offsets_begins_where_the_index_leads_and_ends_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = SegmentFile(100)
+    for _ in range(200):
+        segment.records(RECORDS)  # type: ignore[arg-type] # with headers
+    path = segment.write(tmp_path)
+    monkeypatch.setattr(segment_walk, "WINDOW_BYTES", 500)
+    size = path.stat().st_size
+    for first in (0, 100, 103, 555, 1_099, 5_000):
+        for count in (0, 1, 7):
+            read: list[int] = []
+            dump = Dump(records=True, selection=Selection(first, first + count), on_read=read.append)
+            offsets = [row.record.offset for row in dump.rows(path) if isinstance(row, RecordRow)]
+            assert offsets == [offset for offset in range(100, 1_100) if first <= offset < first + count]
+            assert not problems(dump)
+            assert sum(read) < size / 20
+    # An index that leads too far is not believed.
+    path.with_suffix(".index").write_bytes(struct.pack(">ii", 1, segment.places[50][2]))
+    dump = Dump(records=True, selection=Selection(103, 105))
+    assert [row.record.offset for row in dump.rows(path) if isinstance(row, RecordRow)] == [103, 104]
+
+
+def test_a_range_of_offsets_within_old_wrappers(tmp_path: Path) -> None:
+    path = old_segment().write(tmp_path)
+    for first in range(100, 136):
+        dump = Dump(records=True, selection=Selection(first, first + 1))
+        assert [row.record.offset for row in dump.rows(path) if isinstance(row, RecordRow)] == [first]
