@@ -221,6 +221,8 @@ class Control:
             partitions=len(partitions),
             offline_partitions=sum(one.leader < 0 for one in partitions),
             log_cleaner=cleaner,
+            preferred_imbalance=sum(one.replicas[:1] != (one.leader,) for one in partitions),
+            offline_replicas=sum(self.broker_id in one.offline_replicas for one in partitions),
             live_brokers=len(self.metadata.brokers),
             cluster_id=self.cluster_id,
             broker_id=self.broker_id,

@@ -2,7 +2,7 @@
 
 Made of the same counters as the page for Prometheus. What Kafka has and this broker does not measure is not shown at
 all rather than as zero; tests/interop/test_metrics.py has the list. Histograms are of all values since the start, where
-Kafka's forget what is older than some minutes.
+Kafka's forget what is older than some minutes, and the rates of groups' events are of the last minute.
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import pkafka
 from pkafka.protocol.api import ApiKey
+from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.latency import PERCENTILES, Histogram
 from pkafka.server.meters import Meters
 from pkafka.server.metrics_page import BrokerFacts, Snapshot, request_name, sum_of
@@ -42,7 +43,9 @@ _PERCENTILE_NAMES: Final = (
     *("50thPercentile", "75thPercentile", "95thPercentile"),
     *("98thPercentile", "99thPercentile", "999thPercentile"),
 )
+_SERVED: Final = sorted({*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS})
 _CONSUMERS_FETCH: Final = "FetchConsumer"
+_GROUPS: Final = "kafka.server:type=group-coordinator-metrics"
 _RUNNING: Final = 3
 """BrokerState.RUNNING; nobody can ask before or after."""
 
@@ -51,8 +54,11 @@ _TOPIC, _PARTITION, _REPLICAS, _IN_SYNC, _LEAST_IN_SYNC, _UNSTABLE = range(6)
 
 
 def meter_counts(workers: Sequence[Snapshot]) -> dict[str, int]:
-    """Every counter that Kafka has a meter for, by the bean's name."""
-    return {name: count for name, _event, count in _counters(workers)}
+    """Every counter that has rates, by the bean's name, or by name and event of a bean with several."""
+    counts = {name: count for name, _event, count in _counters(workers)}
+    for event, count in sum_of(worker["group_events"] for worker in workers).items():
+        counts[f"{_GROUPS}:{event}"] = count
+    return counts
 
 
 def beans(workers: Sequence[Snapshot], facts: BrokerFacts, meters: Meters, now_s: float) -> Beans:
@@ -102,7 +108,8 @@ def _request_names(key: int) -> Iterable[str]:
 
 
 def _request_times(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Histogram]]:
-    times: defaultdict[int, Histogram] = defaultdict(Histogram)
+    # What nobody asked for yet has a bean too, so that whoever looks once and for all finds it.
+    times: defaultdict[int, Histogram] = defaultdict(Histogram, {key: Histogram() for key in _SERVED})
     for worker in workers:
         for key, exported in worker["request_times"].items():
             times[key].add(exported)
@@ -128,18 +135,21 @@ def _histogram(histogram: Histogram) -> dict[str, Any]:
 def _group_beans(workers: Sequence[Snapshot], meters: Meters, now_s: float) -> Beans:
     attributes: dict[str, Any] = {}
     for event, count in sum_of(worker["group_events"] for worker in workers).items():
-        attributes[f"{event.replace('_', '-')}-count"] = float(count)
+        name = event.replace("_", "-")
+        attributes[f"{name}-count"] = float(count)
+        attributes[f"{name}-rate"] = meters.rates(f"{_GROUPS}:{event}", count, now_s)["OneMinuteRate"]
     loads = [worker["group_loads"] for worker in workers if worker["group_loads"][0]]
     number = sum(count for count, _, _ in loads)
     attributes["partition-load-time-max"] = max((largest for _, _, largest in loads), default=math.nan)
     attributes["partition-load-time-avg"] = (
         sum(total for _, total, _ in loads) / number if number else math.nan
     )
-    return {"kafka.server:type=group-coordinator-metrics": attributes}
+    return {_GROUPS: attributes}
 
 
 def _gauges(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[str, Any]]:
     yield from _replica_gauges(workers)
+    yield _bean("kafka.server", "ReplicaManager", "OfflineReplicaCount"), facts.offline_replicas
     for row in (row for worker in workers for row in worker["logs"]):
         for place, name in enumerate(_LOG_GAUGES, start=2):
             yield _bean("kafka.log", "Log", name, topic=row[0], partition=row[1]), row[place]
@@ -162,6 +172,7 @@ def _gauges(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[s
         "GlobalTopicCount": facts.topics if facts.active_controller else 0,
         "GlobalPartitionCount": facts.partitions if facts.active_controller else 0,
         "OfflinePartitionsCount": facts.offline_partitions if facts.active_controller else 0,
+        "PreferredReplicaImbalanceCount": facts.preferred_imbalance if facts.active_controller else 0,
     }
     for name, value in controller.items():
         yield _bean("kafka.controller", "KafkaController", name), value
@@ -179,6 +190,7 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
     totals = {
         "LeaderCount": sum(worker["leaders"] for worker in workers),
         "PartitionCount": sum(worker["partitions"] for worker in workers),
+        "ProducerIdCount": sum(worker["producer_ids"] for worker in workers),
         "UnderReplicatedPartitions": sum(under),
         "UnderMinIsrPartitionCount": sum(below),
         "AtMinIsrPartitionCount": sum(at),

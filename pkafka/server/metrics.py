@@ -112,6 +112,7 @@ class Metrics:
                 ]
                 for partition in worker.partitions.led.values()
             ],
+            "producer_ids": sum(len(log.producers) for log in worker.partitions.logs()),
             "logs": [
                 [
                     *log.topic_partition,

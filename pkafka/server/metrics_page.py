@@ -64,6 +64,8 @@ class BrokerFacts:
         partitions: how many partitions the cluster has.
         offline_partitions: how many of them have no leader.
         log_cleaner: the gauges of the cleaner process, by Kafka's names.
+        preferred_imbalance: how many of them another than their preferred replica leads.
+        offline_replicas: how many replicas of this broker are in directories that failed.
         live_brokers: how many brokers the cluster has now.
         cluster_id, broker_id: who this is.
         started_ms: when, in milliseconds since the epoch.
@@ -77,6 +79,8 @@ class BrokerFacts:
         partitions: int,
         offline_partitions: int,
         log_cleaner: Mapping[str, int],
+        preferred_imbalance: int,
+        offline_replicas: int,
         live_brokers: int,
         cluster_id: str,
         broker_id: int,
@@ -87,6 +91,8 @@ class BrokerFacts:
         self.partitions = partitions
         self.offline_partitions = offline_partitions
         self.log_cleaner = log_cleaner
+        self.preferred_imbalance = preferred_imbalance
+        self.offline_replicas = offline_replicas
         self.live_brokers = live_brokers
         self.cluster_id = cluster_id
         self.broker_id = broker_id

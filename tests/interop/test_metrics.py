@@ -31,7 +31,7 @@ SETTINGS: Final = {
 MISSING: Final = (
     "kafka:type=kafka.Log4jController",
     "kafka.controller:type=Controller(ChannelManager|EventManager|Stats),.*",
-    "kafka.controller:type=KafkaController,(ControllerState|FencedBrokerCount|PreferredReplicaImbalanceCount|"
+    "kafka.controller:type=KafkaController,(ControllerState|FencedBrokerCount|"
     "(Topics|Replicas)(Ineligible)?ToDeleteCount|ZkMigrationState)",
     "kafka.coordinator.transaction:.*",
     "kafka.log:type=LogFlushStats,.*",
@@ -47,8 +47,8 @@ MISSING: Final = (
     "kafka.server:type=KafkaServer,(linux-disk-.*|yammer-metrics-count)",
     "kafka.server:type=MetadataLoader,.*",
     "kafka.server:type=Replica(AlterLogDirs|Fetcher)Manager,.*",
-    "kafka.server:type=ReplicaManager,(FailedIsrUpdatesPerSec|Isr(Expands|Shrinks)PerSec|OfflineReplicaCount|"
-    "PartitionsWithLateTransactionsCount|ProducerIdCount|ReassigningPartitions)",
+    "kafka.server:type=ReplicaManager,(FailedIsrUpdatesPerSec|Isr(Expands|Shrinks)PerSec|"
+    "PartitionsWithLateTransactionsCount|ReassigningPartitions)",
     "kafka.server:type=(SessionExpireListener|ZooKeeperClientMetrics),.*",
     "kafka.server:type=(alter-partition|forwarding|controller-channel|txn-marker-channel)-metrics",
     "kafka.server:type=transaction-coordinator-metrics",
@@ -56,13 +56,6 @@ MISSING: Final = (
     "kafka.server:type=socket-server-metrics",  # for all processors, and by the client's software
     "kafka.utils:type=Throttler,.*",
 )
-# Of beans that are there.
-MISSING_ATTRIBUTES: Final = {
-    "kafka.server:type=group-coordinator-metrics": {
-        *("offset-commit-rate", "offset-expiration-rate", "offset-deletion-rate"),
-        "group-completed-rebalance-rate",
-    },
-}
 # What Kafka has from the first time on that it happens.
 MISSING_SOMETIMES: Final = ("kafka.server:type=DelayedFetchMetrics,ExpiresPerSec",)
 
@@ -155,7 +148,7 @@ def test_beans_have_kafkas_names_and_attributes(sides: Sides) -> None:
     }
     assert not lacking
     for name in ours.keys() - {"kafka.server:type=socket-server-metrics [listener] [networkProcessor]"}:
-        assert ours[name] == theirs[name] - MISSING_ATTRIBUTES.get(name, set()), name
+        assert ours[name] == theirs[name], name
     # What is missing is missing: a pattern that means nothing any more is to go.
     unused = [
         one
@@ -163,6 +156,16 @@ def test_beans_have_kafkas_names_and_attributes(sides: Sides) -> None:
         if not any(re.fullmatch(f"{one}( .*)?", each) for each in theirs.keys() - ours.keys())
     ]
     assert not unused
+
+
+def test_requests_are_called_as_by_kafka(sides: Sides) -> None:
+    words = ("--object-name", "kafka.network:type=RequestMetrics,name=TotalTimeMs,*", "--attributes", "Count")
+    theirs, ours = (
+        values_of(run("--one-time", "--report-format", "tsv", *words)).keys()
+        for run in (sides.theirs, sides.ours)
+    )
+    assert len(ours) > 25
+    assert ours <= theirs
 
 
 def test_beans_of_the_same_traffic_have_the_same_values(sides: Sides) -> None:

@@ -12,6 +12,8 @@ FACTS = BrokerFacts(
     partitions=5,
     offline_partitions=1,
     log_cleaner=CLEANER,
+    preferred_imbalance=2,
+    offline_replicas=1,
     live_brokers=3,
     cluster_id="cluster",
     broker_id=7,
@@ -44,6 +46,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "group_events": {"offset_commit": 7, "group_completed_rebalance": 1},
         "group_loads": [0, 0.0, 0.0],
         "led": [["t", 0, 3, 2, 2, 4]],
+        "producer_ids": 4,
         "logs": [["t", 0, 5000, 0, 10, 1]],
         **changes,
     }

@@ -115,6 +115,11 @@ def test_counters_of_all_workers_and_of_all_topics_are_added_up() -> None:
     assert found[request]["Count"] == 6
 
 
+def test_events_of_groups_have_a_count_and_a_rate() -> None:
+    groups = made(worker(), worker())["kafka.server:type=group-coordinator-metrics"]
+    assert (groups["offset-commit-count"], groups["offset-commit-rate"]) == (14.0, 2.8)
+
+
 def test_partitions_of_which_replicas_lag_are_counted() -> None:
     rows = [["t", 0, 3, 2, 2, 4], ["t", 1, 3, 1, 2, 0], ["t", 2, 3, 3, 2, 0], ["u", 0, 1, 1, 2, 0]]
     found = made(worker(led=rows[:2]), worker(led=rows[2:]))
@@ -126,6 +131,7 @@ def test_partitions_of_which_replicas_lag_are_counted() -> None:
     assert replica_manager("UnderReplicatedPartitions") == 2
     assert replica_manager("UnderMinIsrPartitionCount") == 1
     assert replica_manager("AtMinIsrPartitionCount") == 2
+    assert replica_manager("ProducerIdCount") == 8
     partition = "kafka.cluster:type=Partition,name={},topic=t,partition=0"
     assert found[partition.format("UnderReplicated")]["Value"] == 1
     assert found[partition.format("InSyncReplicasCount")]["Value"] == 2
@@ -138,6 +144,8 @@ def test_only_the_controller_tells_of_the_cluster() -> None:
     assert found[controller.format("ActiveControllerCount")] == {"Value": 1}
     assert found[controller.format("ActiveBrokerCount")] == {"Value": 3}
     assert found[controller.format("OfflinePartitionsCount")] == {"Value": 1}
+    assert found[controller.format("PreferredReplicaImbalanceCount")] == {"Value": 2}
+    assert found["kafka.server:type=ReplicaManager,name=OfflineReplicaCount"] == {"Value": 1}
     assert found["kafka.server:type=KafkaServer,name=ClusterId"] == {"Value": "cluster"}
     assert found["kafka.server:type=app-info,id=7"]["StartTimeMs"] == 1_700_000_000_000
 
@@ -147,6 +155,11 @@ def test_request_times_are_in_milliseconds() -> None:
     assert (times["Count"], times["Mean"], times["Max"]) == (1, 2.0, 2.0)
     assert times["Min"] == times["50thPercentile"] == times["999thPercentile"] == 2.0
     assert times["StdDev"] == 0.0
+
+
+def test_requests_that_nobody_sent_have_a_bean_too() -> None:
+    times = made(worker())["kafka.network:type=RequestMetrics,name=TotalTimeMs,request=DescribeCluster"]
+    assert set(times.values()) == {0}
 
 
 def test_the_spread_of_times() -> None:
