@@ -31,6 +31,7 @@ _CLASS_HELP: Final = (
     "A decoder of Kafka's (StringDecoder, LongDecoder, ...), or a Python class that has from_bytes."
 )
 _ROWS_AT_ONCE: Final = 1_000
+_TEXT_AT_ONCE: Final = 1 << 20
 
 
 class _Shown(NamedTuple):
@@ -200,12 +201,16 @@ def _print_jsonl(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
 def _json_blocks(dump: "Dump", files: Sequence[Path], shown: _Shown) -> Iterator[list[str]]:
     """Rows as JSON, many at a time; those before an error come before it."""
     block: list[str] = []
+    size = 0
     try:
         for row in _documents(dump, files, shown):
-            block.append(output.to_json(row))
-            if len(block) >= _ROWS_AT_ONCE:
+            text = output.to_json(row)
+            block.append(text)
+            size += len(text)
+            if len(block) >= _ROWS_AT_ONCE or size > _TEXT_AT_ONCE:
                 yield block
                 block = []
+                size = 0
     except (PkafkaError, OSError):
         yield block
         raise

@@ -149,10 +149,11 @@ class Dump:
             lines.append(batch_line(batch))
             if records is not None:
                 if fast and isinstance(records, RecordColumns):
-                    lines += record_lines(records, batch.header, content=content)
-                    size += batch.size
+                    fresh = record_lines(records, batch.header, content=content)
                 else:
-                    lines += [line_of(row) for row in record_rows(batch.header, records)]
+                    fresh = [line_of(row) for row in record_rows(batch.header, records)]
+                lines += fresh
+                size += sum(map(len, fresh))
             if len(lines) > _BLOCK_LINES or size > _BLOCK_BYTES:
                 yield valid_text(lines)
                 lines.clear()

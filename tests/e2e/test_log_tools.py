@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.records.builder import build_batch
+from pkafka.records.compression import Codec
 from tests.log_files import name_of
 
 pytestmark = pytest.mark.timeout(300)
@@ -61,6 +62,16 @@ def test_memory_stays_the_same_on_ten_gigabytes(large: Path, flag: str) -> None:
     assert sum(path.stat().st_size for path in large.iterdir()) > 10_000_000_000
     peak = peak_kb("--files", large, flag)
     assert peak < RSS_KB_MAX
+
+
+def test_memory_stays_the_same_for_large_values(tmp_path: Path) -> None:
+    path = tmp_path / name_of(0)
+    with path.open("wb") as file:
+        for number in range(30):
+            values = [(1, None, bytes(1_000_000), ())] * 10
+            file.write(build_batch(values, base_offset=number * 10, codec=Codec.ZSTD))
+    for flags in ((), ("--payload", "hex"), ("--output", "json")):
+        assert peak_kb("--files", path, "--print-data-log", *flags) < 3 * RSS_KB_MAX
 
 
 def test_memory_stays_the_same_for_many_records(tmp_path: Path) -> None:
