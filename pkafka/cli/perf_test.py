@@ -156,7 +156,6 @@ def run(common: Common, **flags: object) -> int:
     from pkafka.clients.admin import Admin
     from pkafka.clients.config import ConsumerConfig, ProducerConfig
     from pkafka.tools.perf_test import run as load_test
-    from pkafka.tools.perf_test.fleet import GeneratorError
     from pkafka.tools.perf_test.plan import PlanError
     from pkafka.tools.perf_test.report import build
 
@@ -189,17 +188,14 @@ def run(common: Common, **flags: object) -> int:
             is_kept=bool(flags["keep_topic"]),
             on_left=lambda why: note(f"pk-perf-test: the topic {plan.topic} could not be deleted: {why}"),
         )
-        try:
-            with making, live_notes() as tell:
-                outcome = load_test.run(
-                    plan,
-                    clients,
-                    admin,
-                    on_progress=lambda progress: _tell(progress, tell),
-                    is_interrupted=signals.came,
-                )
-        except GeneratorError as error:
-            raise CommandError(str(error)) from None
+        with making, live_notes() as tell:
+            outcome = load_test.run(
+                plan,
+                clients,
+                admin,
+                on_progress=lambda progress: _tell(progress, tell),
+                is_interrupted=signals.came,
+            )
     report = build(outcome, clients)
     if report_file is not None:
         report_file.write_text(to_json(report) + "\n", encoding="utf-8")

@@ -28,7 +28,6 @@ class _Parent:
         self._lock = threading.Lock()
         self._started = threading.Event()
         self._stopped = threading.Event()
-        self._moved = threading.Event()
 
     def tell(self, kind: str, **more: object) -> None:
         line = json.dumps({"kind": kind, **more}) + "\n"
@@ -140,7 +139,6 @@ def _produce(task: Task, parent: _Parent) -> None:
             cpu_s=cpu_s,
             last_ns=recorder.last_ns,
             error=recorder.first_error,
-            handed_over=load.handed_over,
             missed=load.missed,
         )
 

@@ -20,6 +20,9 @@ FORMAT: Final = 1
 
 MIB: Final = 1024 * 1024
 PERCENTS: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+_LATE_MS: Final = 10
+"""What a busy machine may be late by; more of it, and half of all latency, is worth a remark."""
+
 _SECRET: Final = re.compile(
     r"password|secret|jaas|token|credential|ssl\.keystore\.key|ssl\.truststore\.cert", re.IGNORECASE
 )
@@ -182,6 +185,9 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     plan = outcome.plan
     if outcome.missed:
         yield f"{outcome.missed} records were due and not sent: the rate of {plan.rate:g} records/sec was not kept"
+    late_ms = outcome.produced.measured.lag.percentile_us(99) / 1000
+    if late_ms > _LATE_MS and late_ms > outcome.produced.measured.latency.percentile_us(99) / 2000:
+        yield f"the generator was slow itself: 1% of all records were handed over {late_ms:.1f} ms late or more"
     if outcome.missing:
         yield f"{outcome.missing} acknowledged records were not read"
     if plan.warmup_s and not outcome.produced.measured.records + outcome.consumed.measured.records:

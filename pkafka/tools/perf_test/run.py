@@ -27,7 +27,9 @@ _LISTEN_S: Final = 0.1
 _ASK_AGAIN_S: Final = 0.5
 _SETTLED_AFTER: Final = 10
 SERIES_PERCENTS: Final = (50.0, 99.0, 99.9)
-_START_NS: Final = 100_000_000
+_START_NS: Final = 300_000_000
+"""So long after all are told: longer than a consumer waits that has nothing to read yet."""
+
 _TELLING_NS: Final = 300_000_000
 """How much later than its end a window is complete: processes tell of it when it is over."""
 

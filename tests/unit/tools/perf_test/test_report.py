@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from pkafka.tools.perf_test.histogram import decode
 from pkafka.tools.perf_test.measuring import Window
 from pkafka.tools.perf_test.plan import Plan
@@ -67,6 +69,20 @@ def test_what_is_wrong_is_said() -> None:
     )
     made.status = "interrupted"
     assert "interrupted: these are the figures until then" in build(made, Clients({}, {}))["remarks"]
+
+
+@pytest.mark.parametrize(("late_us", "is_said"), [(9_000, False), (12_000, False), (16_000, True)])
+def test_a_generator_that_is_half_of_the_latency_says_so(late_us: int, is_said: bool) -> None:
+    made = outcome(PLAN, latency_us=30_000)
+    late = Window()
+    late.lag.record(late_us, 2000)
+    made.produced.add(0, late)
+    said = build(made, Clients({}, {}))["remarks"]
+    assert said == (
+        ["the generator was slow itself: 1% of all records were handed over 16.0 ms late or more"]
+        if is_said
+        else []
+    )
 
 
 def test_a_test_that_saw_nothing_has_a_report() -> None:
