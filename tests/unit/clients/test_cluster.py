@@ -74,7 +74,7 @@ def test_nobody_listening_fails_at_once_at_the_connect_stage() -> None:
 
 def test_socket_buffers_are_the_systems_unless_they_are_set() -> None:
     def buffers(**keys: object) -> list[int]:
-        with FakeBroker() as broker, cluster_of(broker.bootstrap, **keys) as cluster:
+        with FakeBroker() as broker, cluster_of(broker.bootstrap, fail_fast=True, **keys) as cluster:
             cluster.refresh()
             connection = cluster.network.connection(parse_address(broker.bootstrap))
             assert connection is not None
