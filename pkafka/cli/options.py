@@ -110,7 +110,8 @@ class _Explaining(click.Command):
         return ExitStatus.OK
 
     def _run(self, name: str, args: list[str]) -> None:
-        with self.make_context(name, args) as ctx:
+        # A copy: click takes the words of a group out of the list, and an error has to know what was asked for.
+        with self.make_context(name, [*args]) as ctx:
             status = self.invoke(ctx)
             if status:
                 raise click.exceptions.Exit(int(status))

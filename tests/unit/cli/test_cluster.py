@@ -1,8 +1,11 @@
 """pk-cluster and pk-features where a cluster in KRaft mode answers, and where nobody can."""
 
+import json
+
 import pytest
 
 from pkafka.cli import cluster, features
+from pkafka.clients.errors import ConnectError
 from pkafka.errors import ErrorCode
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.api_versions import (
@@ -49,7 +52,7 @@ def test_what_was_changed_and_what_was_not(capsys: pytest.CaptureFixture[str]) -
             results=[refused, UpdatableFeatureResult(feature="metadata.version")]
         )
         words = ["--bootstrap-server", broker.bootstrap, "upgrade", "--metadata", "3.9", "--feature", "foo=2"]
-        assert features.main.run([*words]) == 1
+        assert features.main.run(words) == 1
         assert capsys.readouterr().out.splitlines() == [
             "Could not upgrade foo to 2. No.",
             "metadata.version was upgraded to 21.",
@@ -109,6 +112,14 @@ def test_wrong_use(capsys: pytest.CaptureFixture[str], words: list[str], said: s
     assert cluster.main.run(words) == 2
     shown = capsys.readouterr()
     assert (shown.out, said in shown.err) == ("", True), shown.err
+
+
+def test_an_error_is_json_where_the_flag_stands_before_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    server = ["--bootstrap-server", f"127.0.0.1:{free_port()}"]
+    assert features.main.run([*server, "--output", "json", "describe"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["name"] == "Connect"
+    with pytest.raises(ConnectError):
+        features.main.run([*server, "--debug", "describe"])
 
 
 def test_controllers_have_no_features_here(capsys: pytest.CaptureFixture[str]) -> None:

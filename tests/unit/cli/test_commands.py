@@ -16,6 +16,7 @@ from pkafka.cli import (
     dump_log,
     get_offsets,
     log_dirs,
+    metrics,
     producer_perf_test,
     topics,
 )
@@ -47,6 +48,7 @@ ALL: list[KafkaCommand] = [
     dump_log.main,
     get_offsets.main,
     log_dirs.main,
+    metrics.main,
     producer_perf_test.main,
     topics.main,
 ]

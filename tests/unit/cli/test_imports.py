@@ -47,12 +47,16 @@ def test_quick_paths_import_little(args: list[str]) -> None:
 @pytest.mark.parametrize(
     "command",
     [
+        "cluster",
         "console_consumer",
         "consumer_groups",
         "e2e_latency",
+        "features",
+        "metrics",
         "perf_test",
         "verifiable_consumer",
         "verifiable_producer",
+        "zookeeper_shell",
     ],
 )
 def test_help_imports_little(command: str) -> None:
