@@ -19,6 +19,10 @@ SAMPLES = st.lists(st.tuples(TIMES, st.integers(1, 10**12)), max_size=50)
 # Written by the hdrhistogram package 0.10.8 of PyPI, HdrHistogram(1, 3600000000, 3), of these times and counts.
 OTHERS_SAMPLES = ((1, 1), (250, 10), (999, 3), (2500, 1), (2503, 1), (1_000_000, 2), (61_000_000, 1))
 OTHERS_TEXT = "HISTFAAAADJ4nJNpmSzMwMAAwiDADKUZQcS1yUsY7D9ABZjeM4tc52b7LMzE9LOLkeVoHBMA4UQKQg=="
+# Written by HdrHistogram 2.2.2 in Java, which reads what is written here as well.
+JAVAS_SAMPLES = ((250, 10), (61_000_000, 1))
+JAVAS_TEXT = "HISTFAAAACd4nJNpmSzMwMDAzgABzFCaEURcm7yEwf4DROAzs8jkTiYmAHyrBrg="
+
 OTHERS_PERCENTILES = {50: 250, 90: 1_000_447, 99: 61_014_015, 100: 61_014_015}
 OTHERS_MEAN = 3316237.789473684
 
@@ -38,6 +42,7 @@ def test_percentiles_and_mean_are_those_of_hdrhistogram() -> None:
 
 def test_what_hdrhistogram_wrote_is_read() -> None:
     assert decode(OTHERS_TEXT).counts == histogram(OTHERS_SAMPLES).counts
+    assert decode(JAVAS_TEXT).counts == histogram(JAVAS_SAMPLES).counts
 
 
 def test_what_is_written_differs_by_no_more_than_the_compression() -> None:
