@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli import log_files
+from pkafka.cli import log_files, output
 from pkafka.cli.options import CommandError, command, text_output_option
 from pkafka.cli.output import OutputFormat, Table, View, show
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @click.option("--deep-iteration", is_flag=True, help="Decode the records too.")
 @click.option("--compacted", is_flag=True, help="Gaps between offsets are no damage, wherever they are.")
 @text_output_option
-def main(files: str, deep_iteration: bool, compacted: bool, output: str | None) -> None:
+def main(files: str, deep_iteration: bool, compacted: bool, **flags: object) -> None:
     """Check logs: every batch, and the files beside the segments against them."""
-    form = OutputFormat(output) if output else OutputFormat.TEXT
+    form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
     verify(log_files.named_paths(files), form, deep=deep_iteration, compacted=compacted)
 
 
@@ -33,18 +33,29 @@ def verify(paths: Sequence[Path], form: OutputFormat, *, deep: bool = False, com
     Raises:
         CommandError: there is damage, or nothing to check.
     """
-    reports = list(_reports(paths, deep=deep, compacted=compacted))
+    reports: list[LogReport] = []
+    for report in _reports(paths, deep=deep, compacted=compacted):
+        reports.append(report)
+        if form is OutputFormat.TEXT:
+            # At once, as the next log may take its time.
+            for text in _lines(report):
+                output.line(text)
     if not reports:
         raise CommandError("there is no segment of a log in these files")
+    damaged = sum(report.damage > 0 for report in reports)
+    if form is not OutputFormat.TEXT:
+        _show(reports, damaged, form)
+    if damaged:
+        raise CommandError(f"{damaged} of {len(reports)} log(s) damaged")
+
+
+def _show(reports: "Sequence[LogReport]", damaged: int, form: OutputFormat) -> None:
     rows = [_document(report) for report in reports]
     summary = [{name: value for name, value in row.items() if name != "problems"} for row in rows]
     problems = [{"log": row["log"], **problem} for row in rows for problem in row["problems"]]  # type: ignore[attr-defined] # a list, as _document makes it
-    damaged = [report for report in reports if report.damage]
-    extra = {"logs_damaged": len(damaged), "logs_checked": len(reports)}
+    extra = {"logs_damaged": damaged, "logs_checked": len(reports)}
     tables = [Table(summary), Table(problems)] if form is OutputFormat.TABLE else [Table(summary)]
-    show(View("logs", _lines(reports), rows, extra, tables=tables), form)
-    if damaged:
-        raise CommandError(f"{len(damaged)} of {len(reports)} log(s) damaged")
+    show(View("logs", (), rows, extra, tables=tables), form)
 
 
 def _reports(paths: Sequence[Path], *, deep: bool, compacted: bool) -> "Iterator[LogReport]":
@@ -113,22 +124,21 @@ def _document(report: "LogReport") -> dict[str, object]:
     }
 
 
-def _lines(reports: "Sequence[LogReport]") -> Iterator[str]:
-    for report in reports:
-        verdict = f"damaged, {report.damage} problem(s)" if report.damage else "sound"
-        if report.segments:
-            offsets = "no offsets"
-            if report.first_offset >= 0:
-                offsets = f"offsets {report.first_offset} to {report.next_offset - 1}"
-            yield (
-                f"{report.path}: {verdict}: {report.segments} segment(s), {report.batches} batch(es), "
-                f"{report.records} record(s), {offsets}"
-            )
-        else:
-            yield f"{report.path}: {verdict}: the files of the directory itself"
-        for problem in report.problems:
-            kind = "" if problem.is_damage else " (no damage)"
-            yield f"  {problem.file}: {problem.check}: {problem.message}{kind}"
-        hidden = report.damage + report.remarks - len(report.problems)
-        if hidden:
-            yield f"  and {hidden} more"
+def _lines(report: "LogReport") -> Iterator[str]:
+    verdict = f"damaged, {report.damage} problem(s)" if report.damage else "sound"
+    if report.segments:
+        offsets = "no offsets"
+        if report.first_offset >= 0:
+            offsets = f"offsets {report.first_offset} to {report.next_offset - 1}"
+        yield (
+            f"{report.path}: {verdict}: {report.segments} segment(s), {report.batches} batch(es), "
+            f"{report.records} record(s), {offsets}"
+        )
+    else:
+        yield f"{report.path}: {verdict}: the files of the directory itself"
+    for problem in report.problems:
+        kind = "" if problem.is_damage else " (no damage)"
+        yield f"  {problem.file}: {problem.check}: {problem.message}{kind}"
+    hidden = report.damage + report.remarks - len(report.problems)
+    if hidden:
+        yield f"  and {hidden} more"

@@ -71,7 +71,7 @@ def test_memory_stays_the_same_for_large_values(tmp_path: Path) -> None:
             values = [(1, None, bytes(1_000_000), ())] * 10
             file.write(build_batch(values, base_offset=number * 10, codec=Codec.ZSTD))
     for flags in ((), ("--payload", "hex"), ("--output", "json")):
-        assert peak_kb("--files", path, "--print-data-log", *flags) < 3 * RSS_KB_MAX
+        assert peak_kb("--files", path, "--print-data-log", *flags) < 5 * RSS_KB_MAX
 
 
 def test_memory_stays_the_same_for_many_records(tmp_path: Path) -> None:

@@ -344,3 +344,35 @@ def test_a_range_of_offsets_within_old_wrappers(tmp_path: Path) -> None:
     for first in range(100, 136):
         dump = Dump(records=True, selection=Selection(first, first + 1))
         assert [row.record.offset for row in dump.rows(path) if isinstance(row, RecordRow)] == [first]
+
+
+def test_indexes_that_a_broker_would_not_keep(segment: Path) -> None:
+    index, times = segment.with_suffix(".index"), segment.with_suffix(".timeindex")
+
+    def checked(path: Path, data: bytes) -> list[str]:
+        path.write_bytes(data)
+        dump = Dump(sanity_only=True)
+        return [*lines(dump, path), *problems(dump)]
+
+    for path, whole in ((index, index.read_bytes()), (times, times.read_bytes())):
+        assert checked(path, whole) == [f"{path} passed sanity check."]
+        assert "is not a multiple of" in checked(path, whole + b"abc")[0]
+    assert checked(index, b"") == [f"{index} is empty."]
+    assert checked(times, b"") == [f"{times} passed sanity check."]
+    assert "is below the base offset 5" in checked(index, struct.pack(">ii", -1, 0))[0]
+    assert "is below the base offset 5" in checked(times, struct.pack(">qi", 7, -1))[0]
+    assert "is before its first, 7" in checked(times, struct.pack(">qiqi", 7, 1, 6, 2))[0]
+
+
+def test_an_index_that_leads_nowhere_and_one_without_entries(segment: Path) -> None:
+    index, times = segment.with_suffix(".index"), segment.with_suffix(".timeindex")
+    index.write_bytes(struct.pack(">ii", 1, 9_999))
+    dump = Dump()
+    assert lines(dump, index) == ["offset: 6 position: 9999"]
+    assert problems(dump) == [f"{index}: no batch is at position 9999, where offset 6 points"]
+    index.write_bytes(bytes(80))
+    times.write_bytes(bytes(120))
+    dump = Dump()
+    assert lines(dump, index) == ["offset: 5 position: 0"]
+    assert lines(dump, times) == ["timestamp: 0 offset: 5"]
+    assert dump.findings.damage == 0

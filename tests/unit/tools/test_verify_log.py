@@ -280,6 +280,24 @@ def test_offsets_that_overlap_or_belong_elsewhere(tmp_path: Path) -> None:
     )
 
 
+def test_an_offset_that_is_wrong_does_not_make_all_behind_it_wrong(tmp_path: Path) -> None:
+    """The base offset of a batch is outside its checksum."""
+    segment = SegmentFile()
+    for _ in range(9):
+        segment.records(PLAIN)
+    path = tmp_path / name_of(0)
+    path.write_bytes(segment.data)
+    begin, end = segment.places[3][2], segment.places[4][2]
+    changed(path, begin + 5, b"\1")
+    report = verify_log([path], is_whole=True)
+    assert damage(report) == [
+        f"offsets: the batch begins at offset 20, but {(1 << 16) + 20} comes next",
+        f"offsets: offsets 15 to {(1 << 16) + 14} are missing in front of the batch at position {begin}",
+    ]
+    assert [problem.position for problem in report.problems if problem.is_damage] == [end, begin]
+    assert report.next_offset == 45
+
+
 def test_what_is_allocated_in_advance_is_no_damage(log: Path) -> None:
     active = of(log, ".log", -1)
     active.write_bytes(active.read_bytes() + bytes(5_000_000))
