@@ -17,7 +17,6 @@ from pkafka.cli.options import CommandError, command, parse_assignments
 if TYPE_CHECKING:
     from pkafka.server.config import BrokerConfig
 
-LOG_FILE: Final = "server.log"
 OUTPUT_FILE: Final = "kafkaServer.out"
 
 
@@ -96,7 +95,7 @@ def main(
         _log_to(None, config.warnings)
         return _run(config, adopt=adopt, ready_file=ready_file, started=None)
     with Daemon(OUTPUT_FILE, wait=wait) as started:
-        _log_to(log_directory() / LOG_FILE, config.warnings)
+        _log_to(log_directory(), config.warnings)
         return _run(config, adopt=adopt, ready_file=ready_file, started=started)
 
 
@@ -149,20 +148,16 @@ def how_to_find_the_commands() -> str | None:
     return f". {here / 'activate'}"
 
 
-def _log_to(path: Path | None, warnings: tuple[str, ...]) -> None:
-    """Log to a rotating file, or to standard error."""
+def _log_to(directory: Path | None, warnings: tuple[str, ...]) -> None:
+    """Log to files of a directory, or to standard error."""
     import logging
 
-    from pkafka.tools.rotating_log import OneLineFormatter, SharedRotatingHandler
+    from pkafka.tools.broker_logging import log_to_files, log_to_standard_error
 
-    handler = logging.StreamHandler(sys.stderr) if path is None else SharedRotatingHandler(path)
-    handler.setFormatter(OneLineFormatter("[%(asctime)s] %(levelname)s [%(process)d] %(message)s (%(name)s)"))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    logging.getLogger("kazoo").setLevel(
-        logging.ERROR
-    )  # it tells of every attempt; the control process of changes
+    if directory is None:
+        log_to_standard_error()
+    else:
+        log_to_files(directory)
     for warning in warnings:
         logging.getLogger("pkafka.config").warning("%s", warning)
 

@@ -62,7 +62,7 @@ class Detach:
         self.take = take
 
 
-Note: TypeAlias = tuple[int, int, int]
+Note: TypeAlias = tuple[int, int, int, object]
 """What the owner of a connection notes of a request that is answered later."""
 
 
@@ -113,7 +113,7 @@ class ServerConnection:
         listener: name of the listener it came in by.
         buffers: the process's read buffers.
         handle: serves one frame.
-        finished: called with the owner's note when a request that was not answered at once is answered.
+        finished: called with the owner's note and the answer when a request that was not answered at once is answered.
         closed: called once when the connection ends.
         frame_bytes_max: socket.request.max.bytes; a larger or negative length closes the connection.
         together: gathers what other connections and channels send because of a read from this one; one for the process.
@@ -162,7 +162,7 @@ class ServerConnection:
         peer_host: str,
         buffers: ReadBuffers,
         handle: FrameHandler,
-        finished: "Callable[[Note], None]",
+        finished: "Callable[[Note, Answer], None]",
         closed: "Callable[[ServerConnection], None]",
         frame_bytes_max: int,
         together: Together | None = None,
@@ -425,7 +425,7 @@ class ServerConnection:
         self.hurry = None
         note, self.pending = self.pending, None
         if note is not None:
-            self._finished(note)
+            self._finished(note, answer)
         self._send(answer)
         self._go_on()
 
@@ -458,7 +458,7 @@ class ServerConnection:
             assert later.answer is not None
             parts += later.answer
             if later.note is not None:
-                self._finished(later.note)
+                self._finished(later.note, later.answer)
             if later.closes:
                 self._closing = self._muted = True
                 due.clear()

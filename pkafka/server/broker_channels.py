@@ -9,6 +9,7 @@ import copy
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode
@@ -31,6 +32,7 @@ from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.ipc import Peer, PeerGone
 from pkafka.server.metadata import BrokerInfo
 from pkafka.server.partitions import owner_of
+from pkafka.server.state_change import broker_log
 from pkafka.server.worker import CONTROL_REQUEST_VERSIONS
 
 if TYPE_CHECKING:
@@ -83,12 +85,23 @@ class LocalChannels:
                 on_response(response)
 
     async def _deliver(self, request: ControlRequest) -> ControlResponse:
+        changes, began_ns = broker_log(self._control.broker_id), perf_counter_ns()
         try:
-            if isinstance(request, LeaderAndIsrRequest):
-                return await self._leader_and_isr(request)
+            if isinstance(request, UpdateMetadataRequest):
+                return await self._update_metadata(request)
+            name = type(request).__name__.removesuffix("Request")
+            about = (
+                f"from controller {request.controller_id} epoch {request.controller_epoch}"
+                f" for {_size(request)} partitions"
+            )
+            changes.info("Handling %s request %s", name, about)
             if isinstance(request, StopReplicaRequest):
                 return await self._stop_replica(request)
-            return await self._update_metadata(request)
+            response = await self._leader_and_isr(request)
+            changes.info(
+                "Finished %s request in %dms %s", name, (perf_counter_ns() - began_ns) // 1_000_000, about
+            )
+            return response
         except ApiError as error:
             # A bug in a worker, which has logged it. The requests behind this one are not to wait for ever.
             log.error("%s could not be carried out: %s", type(request).__name__, error)
@@ -188,10 +201,23 @@ class LocalChannels:
                 *(self._ask(worker, "update_metadata", body) for worker in range(self._workers))
             )
             # Last: whoever waits for a change of this cache may then rely on the workers.
-            self._control.metadata.apply(request)
+            change = self._control.metadata.apply(request)
+            broker_log(self._control.broker_id).info(
+                "Add %d partitions and deleted %d partitions from metadata cache in response to UpdateMetadata request"
+                " sent by controller %d epoch %d",
+                _size(request) - len(change.deleted),
+                len(change.deleted),
+                request.controller_id,
+                request.controller_epoch,
+            )
         finally:
             self._metadata_on_their_way = None
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+
+def _size(request: ControlRequest) -> int:
+    """How many partitions a request names."""
+    return sum(len(topic.partition_states) for topic in request.topic_states)
 
 
 def _leader_and_isr_part(

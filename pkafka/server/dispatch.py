@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pkafka.errors import ApiError, ProtocolError
 from pkafka.net.connection import (
     AFTER_OTHERS,
+    AfterOthers,
     Answer,
     Detach,
     LaterAnswer,
@@ -26,13 +27,13 @@ from pkafka.protocol.headers import RequestHeader, decode_request_header, encode
 from pkafka.protocol.registry import request_class, response_header_version, versions
 from pkafka.protocol.schema import Message
 from pkafka.server.ipc import PeerGone
+from pkafka.server.request_log import LoggedRequest
+from pkafka.server.request_log import logger as request_logger
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
 
 log = logging.getLogger(__name__)
-request_log = logging.getLogger("pkafka.request")
-"""Every request as it is served, at DEBUG, as Kafka's ``kafka.request.logger``."""
 
 _PLAIN_HEADER = struct.Struct(">ii")
 _FLEXIBLE_HEADER = struct.Struct(">iib")
@@ -106,17 +107,23 @@ class Dispatcher:
             if header.api_key != ApiKey.PRODUCE and connection.has_answers_due:
                 # Records on their way to other workers may follow each other; all else must find them in the log.
                 return AFTER_OTHERS
-            if request_log.isEnabledFor(logging.DEBUG):
-                request_log.debug("%s: %s", connection.peer_host, _described(data))
+            logged = None
+            if request_logger.isEnabledFor(logging.DEBUG):
+                logged = LoggedRequest(connection, header, data, position, began_ns)
             answer = self._serve(connection, header, data, position)
             if answer is None:
                 # Whoever finishes it later finds here what it was.
-                connection.pending = (header.api_key, header.api_version, began_ns)
+                connection.pending = (header.api_key, header.api_version, began_ns, logged)
             elif isinstance(answer, LaterAnswer):
-                answer.note = (header.api_key, header.api_version, began_ns)
+                answer.note = (header.api_key, header.api_version, began_ns, logged)
             elif not isinstance(answer, Detach):
                 took_ns = perf_counter_ns() - began_ns
                 self._worker.metrics.request(header.api_key, header.api_version, took_ns)
+                if logged is not None and not isinstance(answer, AfterOthers):
+                    logged.completed(answer)
+                return answer
+            if logged is not None:
+                logged.handled()
             return answer
         except ProtocolError as error:
             self._refuse(connection, data, error)
@@ -128,10 +135,12 @@ class Dispatcher:
             connection.close()
         return ()
 
-    def finished(self, note: Note) -> None:
+    def finished(self, note: Note, answer: Answer) -> None:
         """A request that was answered later is answered now (the connection's callback)."""
-        api_key, api_version, began_ns = note
+        api_key, api_version, began_ns, logged = note
         self._worker.metrics.request(api_key, api_version, perf_counter_ns() - began_ns)
+        if isinstance(logged, LoggedRequest):
+            logged.completed(answer)
 
     def _serve(
         self, connection: ServerConnection, header: RequestHeader, data: memoryview, position: int

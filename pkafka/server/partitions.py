@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition
+from pkafka.model import NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -26,6 +26,7 @@ from pkafka.protocol.messages.stop_replica import (
 )
 from pkafka.records.compression import Codec
 from pkafka.records.validation import ProduceRules
+from pkafka.server.state_change import StateChangeLog, broker_log, partition_state_text
 from pkafka.server.turns import Turns
 from pkafka.storage.config import LogConfig
 from pkafka.storage.log import Log
@@ -60,6 +61,10 @@ def _level(config: LogConfig, codec: Codec | None) -> int | None:
     if codec is Codec.ZSTD:
         return config.compression_zstd_level
     return None
+
+
+def _listed(brokers: list[int]) -> str:
+    return f"[{','.join(map(str, brokers))}]"
 
 
 class Partition:
@@ -243,7 +248,9 @@ class Partitions:
             return await self._leader_and_isr(request)
 
     async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        changes = broker_log(self.broker_id)
         if request.controller_epoch < self._controller_epoch:
+            self._ignore(changes, "LeaderAndIsr", request)
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self._controller_epoch = request.controller_epoch
         turns = Turns()
@@ -251,6 +258,15 @@ class Partitions:
         for topic in request.topic_states:
             errors = []
             for state in topic.partition_states:
+                if changes.is_tracing:
+                    changes.trace(
+                        "Received LeaderAndIsr request %s for partition %s-%d from controller %d epoch %d",
+                        partition_state_text(state),
+                        topic.topic_name,
+                        state.partition_index,
+                        request.controller_id,
+                        request.controller_epoch,
+                    )
                 code = self._become(topic.topic_name, topic.topic_id, state)
                 errors.append(
                     LeaderAndIsrPartitionError(partition_index=state.partition_index, error_code=code)
@@ -275,6 +291,13 @@ class Partitions:
             elif partition.log.topic_id not in (topic_id, NO_TOPIC_ID, None):
                 return ErrorCode.INCONSISTENT_TOPIC_ID
             if state.leader_epoch < partition.leader_epoch:
+                broker_log(self.broker_id).warning(
+                    "Ignoring LeaderAndIsr request for partition %s-%d since its associated leader epoch %d is"
+                    " smaller than the current leader epoch %d",
+                    *key,
+                    state.leader_epoch,
+                    partition.leader_epoch,
+                )
                 return ErrorCode.STALE_CONTROLLER_EPOCH
             self._follow_decision(partition, state)
         except ApiError as error:
@@ -291,6 +314,7 @@ class Partitions:
 
     def _follow_decision(self, partition: Partition, state: LeaderAndIsrPartitionState) -> None:
         leads = state.leader == self.broker_id
+        before = (partition.leader, partition.leader_epoch)
         if leads and state.leader_epoch > partition.leader_epoch:
             partition.log.begin_epoch(state.leader_epoch)
         partition.leader = state.leader
@@ -303,7 +327,58 @@ class Partitions:
             partition.advance_high_watermark()
         else:
             self.led.pop(partition.key, None)
+        if state.leader_epoch > before[1]:
+            self._log_start(partition, before, state)
         self._changed(partition.key)
+
+    def _log_start(
+        self, partition: Partition, before: tuple[int, int], state: LeaderAndIsrPartitionState
+    ) -> None:
+        """A partition begins an epoch here: where from, and after whom."""
+        changes = broker_log(self.broker_id)
+        leader, epoch = before
+        previous = (f"Some({leader})" if leader >= 0 else None, epoch)
+        if partition.leader == self.broker_id:
+            topic_id = partition.log.topic_id
+            changes.info(
+                "Leader %s-%d with topic id %s starts at leader epoch %d from offset %d with partition epoch %d, high"
+                " watermark %d, ISR %s, adding replicas %s and removing replicas %s . Previous leader %s and previous"
+                " leader epoch was %d.",
+                *partition.key,
+                f"Some({topic_id_text(topic_id)})" if topic_id is not None else None,
+                partition.leader_epoch,
+                partition.log.log_end_offset,
+                partition.partition_epoch,
+                partition.log.high_watermark,
+                _listed(partition.isr),
+                _listed(state.adding_replicas),
+                _listed(state.removing_replicas),
+                *previous,
+            )
+        else:
+            changes.info(
+                "Follower %s-%d starts at leader epoch %d from offset %d with partition epoch %d and high watermark %d."
+                " Current leader is %d. Previous leader %s and previous leader epoch was %d.",
+                *partition.key,
+                partition.leader_epoch,
+                partition.log.log_end_offset,
+                partition.partition_epoch,
+                partition.log.high_watermark,
+                partition.leader,
+                *previous,
+            )
+
+    def _ignore(
+        self, changes: StateChangeLog, name: str, request: LeaderAndIsrRequest | StopReplicaRequest
+    ) -> None:
+        changes.warning(
+            "Ignoring %s request from controller %d since its controller epoch %d is old. Latest known controller"
+            " epoch is %d",
+            name,
+            request.controller_id,
+            request.controller_epoch,
+            self._controller_epoch,
+        )
 
     def _claim(self, key: PartitionKey, topic_id: TopicId, *, is_new: bool) -> Log:
         found = self._unclaimed.get(key)
@@ -330,13 +405,24 @@ class Partitions:
     async def _stop_replica(
         self, request: StopReplicaRequest, delete: Callable[[Log], None]
     ) -> StopReplicaResponse:
+        changes = broker_log(self.broker_id)
         if request.controller_epoch < self._controller_epoch:
+            self._ignore(changes, "StopReplica", request)
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self._controller_epoch = request.controller_epoch
         turns = Turns()
         errors = []
         for topic in request.topic_states:
             for state in topic.partition_states:
+                if changes.is_tracing:
+                    changes.trace(
+                        "Received StopReplica request %s from controller %d epoch %d for partition %s-%d",
+                        partition_state_text(state),
+                        request.controller_id,
+                        request.controller_epoch,
+                        topic.topic_name,
+                        state.partition_index,
+                    )
                 code = self._stop(
                     (topic.topic_name, state.partition_index), delete if state.delete_partition else None
                 )

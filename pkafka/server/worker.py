@@ -123,6 +123,7 @@ class Worker:
         self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
         self.worker_peers: dict[int, Peer] = {}
         self.connections: set[ServerConnection] = set()
+        self._connections_seen = 0
         self._limits = ConnectionLimits(setup.connection_counts, setup.index, setup.limits, first=birth.first)
         self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
         self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
@@ -546,7 +547,8 @@ class Worker:
             together=self._together,
             page_cache=self._page_cache,
         )
-        connection.state = ConnectionState()
+        self._connections_seen += 1
+        connection.state = ConnectionState(number=self._connections_seen)
         self.connections.add(connection)
         return connection
 
@@ -573,7 +575,7 @@ class Worker:
             return None
 
         def take(sock: socket.socket, unread: bytes) -> None:
-            facts = [connection.listener, connection.peer_host, state.moves + 1]
+            facts = [connection.listener, connection.peer_host, state.moves + 1, state.software]
             peer.note("adopt", facts, unread, [sock.fileno()])
             sock.close()
 
@@ -585,7 +587,8 @@ class Worker:
         unread = bytearray(blob)
         self._limits.count(payload[0], payload[1])
         connection = self._accept(payload[0], sock, payload[1])
-        connection.state = ConnectionState(moves=payload[2])
+        software = tuple(payload[3]) if payload[3] is not None else None
+        connection.state = ConnectionState(payload[2], number=self._connections_seen, software=software)
         connection.feed(unread)
         if self._stopping:
             connection.drain()

@@ -29,6 +29,7 @@ from pkafka.protocol.messages.update_metadata import (
 from pkafka.server.controller.channels import BrokerChannels, ControlResponse
 from pkafka.server.controller.context import Assignment, ControllerContext, Leadership
 from pkafka.server.metadata import LEADER_DURING_DELETE, live_broker
+from pkafka.server.state_change import partition_state_text
 
 EPOCH_DURING_DELETE: Final = -2
 """The leader epoch in a StopReplica for a topic that is being deleted; it overrides every other."""
@@ -142,13 +143,57 @@ class RequestBatch:
         """Send everything and begin anew."""
         for broker, isr_states in sorted(self._leader_and_isr.items()):
             if broker in self._context.live_brokers:
+                self._log_leader_and_isr(broker, isr_states)
                 self._send_leader_and_isr(broker, isr_states)
-        for broker in sorted(self._update_brokers & self._context.live_brokers.keys()):
+        told = sorted(self._update_brokers & self._context.live_brokers.keys())
+        if told:
+            self._context.state_changes.info(
+                "Sending UpdateMetadata request to brokers %s for %d partitions",
+                told,
+                len(self._update_partitions),
+            )
+        for broker in told:
             self._channels.send(broker, self._update_request(broker))
         for broker, stop_states in sorted(self._stop_replica.items()):
             if broker in self._context.live_brokers:
+                self._log_stop_replica(broker, stop_states)
                 self._send_stop_replica(broker, stop_states)
         self.clear()
+
+    def _log_leader_and_isr(
+        self, broker: BrokerId, states: dict[TopicPartition, LeaderAndIsrPartitionState]
+    ) -> None:
+        changes = self._context.state_changes
+        if changes.is_tracing:
+            for partition, state in sorted(states.items()):
+                changes.trace(
+                    "Sending %s LeaderAndIsr request %s to broker %d for partition %s",
+                    "become-leader" if state.leader == broker else "become-follower",
+                    partition_state_text(state),
+                    broker,
+                    partition,
+                )
+        leading = sum(state.leader == broker for state in states.values())
+        changes.info(
+            "Sending LeaderAndIsr request to broker %d with %d become-leader and %d become-follower partitions",
+            broker,
+            leading,
+            len(states) - leading,
+        )
+
+    def _log_stop_replica(
+        self, broker: BrokerId, states: dict[TopicPartition, StopReplicaPartitionState]
+    ) -> None:
+        changes = self._context.state_changes
+        if changes.is_tracing:
+            for partition, state in sorted(states.items()):
+                changes.trace(
+                    "Sending StopReplica request %s to broker %d for partition %s",
+                    partition_state_text(state),
+                    broker,
+                    partition,
+                )
+        changes.info("Sending StopReplica request for %d replicas to broker %d", len(states), broker)
 
     def _send_leader_and_isr(
         self, broker: BrokerId, states: dict[TopicPartition, LeaderAndIsrPartitionState]

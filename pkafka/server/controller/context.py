@@ -5,10 +5,13 @@ Rebuilt from the store at every election and owned by the controller thread. It 
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pkafka.model import NO_LEADER, NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from pkafka.server.metadata import BrokerInfo
+from pkafka.server.state_change import StateChangeLog, controller_log
+
+NO_CONTROLLER: Final = -1
 
 
 class PartitionState(Enum):
@@ -71,6 +74,9 @@ class Leadership(NamedTuple):
 class ControllerContext:
     """See the module.
 
+    Args:
+        controller_id: the broker that this controller runs in.
+
     Attributes:
         epoch: this controller's epoch, 0 before the first election.
         epoch_version: version of /controller_epoch at which it was won; every write checks it.
@@ -83,7 +89,8 @@ class ControllerContext:
         deletion_begun: those among them whose deletion brokers were told about.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, controller_id: BrokerId = NO_CONTROLLER) -> None:
+        self.controller_id = controller_id
         self.epoch = 0
         self.epoch_version = 0
         self.live_brokers: dict[BrokerId, BrokerInfo] = {}
@@ -99,6 +106,11 @@ class ControllerContext:
         self.being_deleted: set[str] = set()
         self.deletion_ineligible: set[str] = set()
         self.deletion_begun: set[str] = set()
+
+    @property
+    def state_changes(self) -> StateChangeLog:
+        """Where this controller says what it decides."""
+        return controller_log(self.controller_id, self.epoch)
 
     # -- brokers --
 

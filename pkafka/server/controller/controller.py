@@ -54,7 +54,8 @@ from pkafka.server.controller.state_store import (
     stand_for_election,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller.KafkaController")
+"""Kafka's name: what is set for ``kafka.controller`` counts here, and its lines have a file of their own."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,7 +88,7 @@ class Controller:
         clock: Clock,
     ) -> None:
         self.broker_id = broker_id
-        self.context = ControllerContext()
+        self.context = ControllerContext(self.broker_id)
         self.is_active = False
         self.active_controller_id: BrokerId = -1
         self._config = config
@@ -310,12 +311,12 @@ class Controller:
         if self.is_active:
             self.is_active = False
             log.info("broker %d is not the controller any more: %s", self.broker_id, why)
-        self.context = ControllerContext()
+        self.context = ControllerContext(self.broker_id)
 
     def _take_office(self, won: Won) -> None:
         """Read everything and begin; in the order of CTRL-7."""
         assert self._store is not None
-        self.context = ControllerContext()
+        self.context = ControllerContext(self.broker_id)
         self.context.epoch, self.context.epoch_version = won
         self._states = StateStore(self._store, epoch=won.epoch, epoch_version=won.epoch_version)
         self._build_machines()

@@ -15,7 +15,7 @@ from pkafka.server.controller.partition_state import PartitionStates
 from pkafka.server.controller.replica_state import ReplicaStates
 from pkafka.server.controller.state_store import StateStore
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller.TopicDeletionManager")
 
 
 class TopicDeletion:

@@ -3,7 +3,6 @@
 New: replicas known, no leader. Online: led. Offline: had a leader. Only going Online writes to the store.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -13,8 +12,7 @@ from pkafka.server.controller.batch import RequestBatch
 from pkafka.server.controller.context import ControllerContext, Leadership, PartitionState
 from pkafka.server.controller.election import Elected, Strategy
 from pkafka.server.controller.state_store import Outcome, StateStore
-
-log = logging.getLogger(__name__)
+from pkafka.server.state_change import leader_and_isr_text
 
 PREDECESSORS: Final[Mapping[PartitionState, frozenset[PartitionState]]] = {
     PartitionState.NON_EXISTENT: frozenset({PartitionState.OFFLINE}),
@@ -76,16 +74,26 @@ class PartitionStates:
     def become_new(self, partitions: Iterable[TopicPartition]) -> None:
         """Replicas are known."""
         for partition in self._legal(partitions, PartitionState.NEW):
+            replicas = ",".join(map(str, self._context.replicas_of(partition)))
+            self._context.state_changes.info(
+                "Changed partition %s state from %s to %s with assigned replicas %s",
+                partition,
+                self._state(partition).value,
+                PartitionState.NEW.value,
+                replicas,
+            )
             self._context.partition_states[partition] = PartitionState.NEW
 
     def become_offline(self, partitions: Iterable[TopicPartition]) -> None:
         """The leader is gone."""
         for partition in self._legal(partitions, PartitionState.OFFLINE):
+            self._trace_change(partition, PartitionState.OFFLINE)
             self._context.partition_states[partition] = PartitionState.OFFLINE
 
     def become_non_existent(self, partitions: Iterable[TopicPartition]) -> None:
         """The topic is on its way out."""
         for partition in self._legal(partitions, PartitionState.NON_EXISTENT):
+            self._trace_change(partition, PartitionState.NON_EXISTENT)
             self._context.partition_states[partition] = PartitionState.NON_EXISTENT
 
     def become_online(self, partitions: Iterable[TopicPartition], strategy: Strategy) -> set[TopicPartition]:
@@ -111,12 +119,16 @@ class PartitionStates:
                 context.replicas_of(partition), context.online_replicas(partition)
             )
             if elected is None:
-                log.error("partition %s stays new: none of its replicas is live", partition)
+                self._context.state_changes.error(
+                    "partition %s stays new: none of its replicas is live", partition
+                )
             else:
                 wanted[partition] = Leadership(elected.leader, 0, elected.isr, context.epoch, 0)
         outcome = self._states.create_leadership(wanted)
         for partition in outcome.conflicts:
-            log.error("partition %s stays new: its state node exists already", partition)
+            self._context.state_changes.error(
+                "partition %s stays new: its state node exists already", partition
+            )
         return self._take_over(outcome, is_new=True)
 
     # -- another leader --
@@ -131,7 +143,7 @@ class PartitionStates:
             done |= self._take_over(outcome, is_new=False)
             open_ones = outcome.conflicts
         for partition in open_ones:
-            log.error("no election for %s: its state changes too often", partition)
+            self._context.state_changes.error("no election for %s: its state changes too often", partition)
         return done
 
     def _decide(
@@ -144,16 +156,18 @@ class PartitionStates:
         for partition in partitions:
             now = stored.get(partition)
             if now is None:
-                log.error("no election for %s: it has no state node", partition)
+                self._context.state_changes.error("no election for %s: it has no state node", partition)
             elif now.controller_epoch > context.epoch:
-                log.error(
+                self._context.state_changes.error(
                     "no election for %s: controller epoch %d wrote its state, this one is %d",
                     partition,
                     now.controller_epoch,
                     context.epoch,
                 )
             elif (elected := self._candidate(partition, now, strategy, unclean)) is None:
-                log.error("no election for %s by %s: nobody is eligible", partition, strategy.value)
+                self._context.state_changes.error(
+                    "no election for %s by %s: nobody is eligible", partition, strategy.value
+                )
             else:
                 wanted[partition] = Leadership(
                     elected.leader,
@@ -209,11 +223,18 @@ class PartitionStates:
     # -- both --
 
     def _take_over(self, outcome: Outcome, *, is_new: bool) -> set[TopicPartition]:
-        context = self._context
+        context, changes = self._context, self._context.state_changes
         for partition, error in outcome.failed.items():
-            log.error("the leader of %s could not be written: %s", partition, error)
+            self._context.state_changes.error("the leader of %s could not be written: %s", partition, error)
         for partition, leadership in outcome.written.items():
             context.leadership[partition] = leadership
+            changes.info(
+                "Changed partition %s from %s to %s with state %s",
+                partition,
+                self._state(partition).value,
+                PartitionState.ONLINE.value,
+                _text(leadership),
+            )
             context.partition_states[partition] = PartitionState.ONLINE
             recipients = [
                 one
@@ -225,12 +246,32 @@ class PartitionStates:
             )
         return set(outcome.written)
 
+    def _state(self, partition: TopicPartition) -> PartitionState:
+        return self._context.partition_states.get(partition, PartitionState.NON_EXISTENT)
+
+    def _trace_change(self, partition: TopicPartition, target: PartitionState) -> None:
+        self._context.state_changes.trace(
+            "Changed partition %s state from %s to %s", partition, self._state(partition).value, target.value
+        )
+
     def _legal(self, partitions: Iterable[TopicPartition], target: PartitionState) -> list[TopicPartition]:
         legal = []
         for partition in partitions:
-            state = self._context.partition_states.get(partition, PartitionState.NON_EXISTENT)
+            state = self._state(partition)
             if state in PREDECESSORS[target]:
                 legal.append(partition)
             else:
-                log.error("partition %s cannot go from %s to %s", partition, state.value, target.value)
+                self._context.state_changes.error(
+                    "partition %s cannot go from %s to %s", partition, state.value, target.value
+                )
         return legal
+
+
+def _text(leadership: Leadership) -> str:
+    return leader_and_isr_text(
+        leadership.leader,
+        leadership.leader_epoch,
+        leadership.isr,
+        leadership.partition_epoch,
+        recovering=leadership.recovering,
+    )

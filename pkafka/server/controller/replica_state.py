@@ -4,7 +4,6 @@ A replica is deleted on the one way Offline, DeletionStarted, DeletionSuccessful
 writes to the store: the replica leaves the ISR.
 """
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -14,8 +13,7 @@ from pkafka.server.controller.batch import RequestBatch
 from pkafka.server.controller.context import ControllerContext, Leadership, Replica, ReplicaState
 from pkafka.server.controller.partition_state import CONFLICT_ROUNDS_MAX
 from pkafka.server.controller.state_store import StateStore
-
-log = logging.getLogger(__name__)
+from pkafka.server.state_change import recovery_word
 
 _LIVING: Final = frozenset(
     {ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE}
@@ -70,10 +68,12 @@ class ReplicaStates:
             leadership = self._context.leadership.get(replica.partition)
             if leadership is not None:
                 if leadership.leader == replica.broker:
-                    log.error("replica %s cannot be new: it leads its partition", replica)
+                    self._context.state_changes.error(
+                        "replica %s cannot be new: it leads its partition", replica
+                    )
                     continue
                 self._tell(replica, leadership, is_new=True)
-            self._context.replica_states[replica] = ReplicaState.NEW
+            self._change(replica, ReplicaState.NEW)
 
     def become_online(self, replicas: Iterable[Replica]) -> None:
         """The replica serves, as leader or as follower."""
@@ -82,7 +82,7 @@ class ReplicaStates:
             # A new replica was told in its first LeaderAndIsr.
             if self._context.replica_states[replica] is not ReplicaState.NEW and leadership is not None:
                 self._tell(replica, leadership, is_new=False)
-            self._context.replica_states[replica] = ReplicaState.ONLINE
+            self._change(replica, ReplicaState.ONLINE)
 
     def become_offline(self, replicas: Iterable[Replica]) -> None:
         """The replica is away: out of the ISR with it, unless it is the last one there."""
@@ -104,30 +104,41 @@ class ReplicaStates:
                         is_new=False,
                     )
         for replica in legal:
-            self._context.replica_states[replica] = ReplicaState.OFFLINE
+            self._change(replica, ReplicaState.OFFLINE)
 
     def start_deletion(self, replicas: Iterable[Replica]) -> None:
         """Have the broker remove the replica's files."""
         for replica in self._legal(replicas, ReplicaState.DELETION_STARTED):
-            self._context.replica_states[replica] = ReplicaState.DELETION_STARTED
+            self._change(replica, ReplicaState.DELETION_STARTED)
             self._batch.add_stop_replica((replica.broker,), replica.partition, delete=True)
 
     def deletion_succeeded(self, replicas: Iterable[Replica]) -> None:
         """The broker removed the files."""
         for replica in self._legal(replicas, ReplicaState.DELETION_SUCCESSFUL):
-            self._context.replica_states[replica] = ReplicaState.DELETION_SUCCESSFUL
+            self._change(replica, ReplicaState.DELETION_SUCCESSFUL)
 
     def deletion_ineligible(self, replicas: Iterable[Replica]) -> None:
         """The broker is away or could not remove the files."""
         for replica in self._legal(replicas, ReplicaState.DELETION_INELIGIBLE):
-            self._context.replica_states[replica] = ReplicaState.DELETION_INELIGIBLE
+            self._change(replica, ReplicaState.DELETION_INELIGIBLE)
 
     def become_non_existent(self, replicas: Iterable[Replica]) -> None:
         """Forget the replica."""
         for replica in self._legal(replicas, ReplicaState.NON_EXISTENT):
-            self._context.replica_states[replica] = ReplicaState.NON_EXISTENT
+            self._change(replica, ReplicaState.NON_EXISTENT)
 
     # -- inside --
+
+    def _change(self, replica: Replica, target: ReplicaState) -> None:
+        states = self._context.replica_states
+        self._context.state_changes.trace(
+            "Changed state of replica %d for partition %s from %s to %s",
+            replica.broker,
+            replica.partition,
+            states.get(replica, ReplicaState.NON_EXISTENT).value,
+            target.value,
+        )
+        states[replica] = target
 
     def _tell(self, replica: Replica, leadership: Leadership, *, is_new: bool) -> None:
         assignment = self._context.assignment(replica.partition)
@@ -144,7 +155,9 @@ class ReplicaStates:
             wanted: dict[TopicPartition, Leadership] = {}
             for partition, now in self._states.read_leadership(open_ones).items():
                 if now.controller_epoch > self._context.epoch:
-                    log.error("ISR of %s stays: a newer controller wrote it", partition)
+                    self._context.state_changes.error(
+                        "ISR of %s stays: a newer controller wrote it", partition
+                    )
                 elif broker not in now.isr:
                     self._context.leadership[partition] = now
                     changed.append(partition)
@@ -158,8 +171,23 @@ class ReplicaStates:
                     )
             outcome = self._states.update_leadership(wanted)
             for partition, error in outcome.failed.items():
-                log.error("the ISR of %s could not be written: %s", partition, error)
+                self._context.state_changes.error("the ISR of %s could not be written: %s", partition, error)
             self._context.leadership.update(outcome.written)
+            for partition, left in outcome.written.items():
+                self._context.state_changes.info(
+                    "Partition %s state changed to (Leader:%d,ISR:%s,LeaderRecoveryState:%s,LeaderEpoch:%d,"
+                    "ZkVersion:%d,ControllerEpoch:%d) after removing replica %d from the ISR as part of"
+                    " transition to %s",
+                    partition,
+                    left.leader,
+                    ",".join(map(str, left.isr)),
+                    recovery_word(left.recovering),
+                    left.leader_epoch,
+                    left.partition_epoch,
+                    left.controller_epoch,
+                    broker,
+                    ReplicaState.OFFLINE.value,
+                )
             changed.extend(outcome.written)
             open_ones = outcome.conflicts
         return changed
@@ -171,5 +199,7 @@ class ReplicaStates:
             if state in PREDECESSORS[target]:
                 legal.append(replica)
             else:
-                log.error("replica %s cannot go from %s to %s", replica, state.value, target.value)
+                self._context.state_changes.error(
+                    "replica %s cannot go from %s to %s", replica, state.value, target.value
+                )
         return legal

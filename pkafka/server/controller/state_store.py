@@ -33,7 +33,7 @@ from pkafka.server.controller import nodes
 from pkafka.server.controller.context import Assignment, Leadership
 from pkafka.server.metadata import BrokerInfo
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("kafka.controller.StateStore")
 
 _NO_CONTROLLER: Final = -1
 

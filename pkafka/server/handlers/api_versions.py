@@ -8,6 +8,7 @@ from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from pkafka.server.connection_state import ConnectionState
 from pkafka.server.dispatch import RequestContext
 
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
@@ -24,6 +25,10 @@ def handle(context: RequestContext, request: ApiVersionsRequest | None, version:
         code = ErrorCode.UNSUPPORTED_VERSION
     elif version >= _FIRST_VERSION_WITH_SOFTWARE and not _names_itself(request):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    elif version >= _FIRST_VERSION_WITH_SOFTWARE:
+        state = context.connection.state
+        assert isinstance(state, ConnectionState)
+        state.software = (request.client_software_name, request.client_software_version)
     keys = [
         ApiVersion(api_key=key, min_version=allowed.start, max_version=allowed.stop - 1)
         for key, allowed in context.worker.dispatcher.served.items()

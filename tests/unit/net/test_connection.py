@@ -75,10 +75,10 @@ class Client:
         self.requests.append(frame)
         if self._handle is None:
             return (framed(frame),)
-        connection.pending = (0, 0, 0)
+        connection.pending = (0, 0, 0, None)
         return self._handle(connection, frame)
 
-    def _count_finished(self, _note: Note) -> None:
+    def _count_finished(self, _note: Note, _answer: Answer) -> None:
         self.finished += 1
 
     def _count_closed(self, _connection: ServerConnection) -> None:
@@ -537,7 +537,7 @@ def test_requests_are_served_behind_one_whose_answer_comes_later_and_answered_in
         def handle(connection: ServerConnection, frame: bytes) -> Outcome:
             if frame.startswith(b"later"):
                 later[frame] = LaterAnswer(connection)
-                later[frame].note = (0, 0, 0)
+                later[frame].note = (0, 0, 0, None)
                 return later[frame]
             return (framed(frame),)
 
@@ -769,7 +769,7 @@ def test_a_connection_moves_with_its_unread_bytes_and_after_its_answers(run: Run
             peer_host="here",
             buffers=ReadBuffers(),
             handle=lambda _connection, frame: (framed(bytes(frame)),),
-            finished=lambda _connection: None,
+            finished=lambda _note, _answer: None,
             closed=lambda _connection: None,
             frame_bytes_max=FRAME_BYTES_MAX,
         )

@@ -1,23 +1,27 @@
 """The fate of each kind of failure, and what a request becomes, with a worker that only remembers."""
 
 import asyncio
+import json
 import logging
 import struct
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
 
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.net.connection import AFTER_OTHERS, Answer, Detach, LaterAnswer, Outcome
+from pkafka.net.connection import AFTER_OTHERS, Answer, Detach, FileRange, LaterAnswer, Outcome
 from pkafka.protocol.api import ApiKey
-from pkafka.protocol.headers import decode_response, encode_request
-from pkafka.protocol.messages import api_versions, create_topics, list_offsets, metadata, produce
+from pkafka.protocol.headers import decode_response, encode_request, encode_response
+from pkafka.protocol.messages import api_versions, create_topics, fetch, list_offsets, metadata, produce
+from pkafka.protocol.messages import incremental_alter_configs as alter
 from pkafka.protocol.schema import Message
+from pkafka.server.connection_state import ConnectionState
 from pkafka.server.dispatch import Dispatcher, RequestContext, frame
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.handlers import api_versions as api_versions_handler
 from pkafka.server.ipc import PeerGone
+from pkafka.server.request_log import logger as request_logger
 
 
 class Metrics:
@@ -73,6 +77,16 @@ class Worker:
         self.spawned.clear()
 
 
+class Ends:
+    """Of a socket, the two addresses."""
+
+    def getsockname(self) -> tuple[str, int]:
+        return "10.0.0.9", 9092
+
+    def getpeername(self) -> tuple[str, int]:
+        return "10.0.0.1", 40_000
+
+
 class Connection:
     """As much of a connection as the dispatcher sees."""
 
@@ -82,6 +96,8 @@ class Connection:
     def __init__(self) -> None:
         self.closed = False
         self.pending: Any = None
+        self.state = ConnectionState(number=7)
+        self.sock = Ends()
         self.has_answers_due = False
         self.answers: list[bytes] = []
 
@@ -218,7 +234,7 @@ def test_an_answer_later_is_finished_and_counted_then() -> None:
     bench, answer = serve_metadata(later())
     assert answer is None
     assert bench.worker.metrics.requests == []
-    bench.dispatcher.finished(bench.connection.pending)
+    bench.dispatcher.finished(bench.connection.pending, ())
     assert bench.worker.metrics.requests == [(ApiKey.METADATA, 9)]
     bench.worker.run_spawned()
     [data] = bench.connection.answers
@@ -242,7 +258,7 @@ def test_an_answer_behind_which_others_are_served_is_counted_when_it_is_there() 
     )
     assert bench.worker.metrics.requests == []
     assert later.note is not None
-    bench.dispatcher.finished(later.note)
+    bench.dispatcher.finished(later.note, ())
     assert bench.worker.metrics.requests == [(ApiKey.PRODUCE, 9)]
 
 
@@ -269,26 +285,138 @@ def test_a_bug_costs_the_connection_and_leaves_a_traceback(quiet: pytest.LogCapt
     assert "10.0.0.1: METADATA v9, request 9 of 'me', " in told.getMessage()
 
 
-def test_requests_are_named_by_correlation_and_client_id(caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_are_named_by_correlation_and_client_id(quiet: pytest.LogCaptureFixture) -> None:
     bench = Bench()
-    caplog.set_level(logging.DEBUG, "pkafka.request")
-    bench.ask(NAMED, 3)
     bench.serve(struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 5, 2) + b"id"[:1])
     bench.serve(struct.pack(">hhih", ApiKey.PRODUCE, 3, 77, 2) + b"id")
     bench.serve(struct.pack(">hhih", 9_999, 0, 78, -1))
-    said = [record.getMessage() for record in caplog.records]
-    assert said[0] == "10.0.0.1: API_VERSIONS v3, request 9 of 'me', 18 bytes"
-    assert said[1].startswith("Closing the connection of 10.0.0.1: request of key 18, version 0, 11 bytes: ")
-    assert said[2] == "10.0.0.1: PRODUCE v3, request 77 of 'id', 12 bytes"
-    assert said[3].startswith(
-        "Closing the connection of 10.0.0.1: PRODUCE v3, request 77 of 'id', 12 bytes: "
-    )
-    assert said[4].startswith(
-        "Closing the connection of 10.0.0.1: request of key 9999, version 0, 10 bytes: "
-    )
-    caplog.set_level(logging.INFO, "pkafka.request")
+    said = [
+        record.getMessage().removeprefix("Closing the connection of 10.0.0.1: ") for record in quiet.records
+    ]
+    assert said[0].startswith("request of key 18, version 0, 11 bytes: ")
+    assert said[1].startswith("PRODUCE v3, request 77 of 'id', 12 bytes: ")
+    assert said[2].startswith("request of key 9999, version 0, 10 bytes: ")
+
+
+@pytest.fixture
+def request_log(caplog: pytest.LogCaptureFixture) -> Callable[[], list[dict[str, Any]]]:
+    """The request log at DEBUG; gives what was written since it was last asked."""
+    caplog.set_level(logging.DEBUG, request_logger.name)
+
+    def lines() -> list[dict[str, Any]]:
+        texts = [record.getMessage() for record in caplog.records if record.name == request_logger.name]
+        caplog.clear()
+        return [json.loads(text.removeprefix("Completed request:")) for text in texts]
+
+    return lines
+
+
+def test_an_answered_request_is_a_line_of_json(request_log: Callable[[], list[dict[str, Any]]]) -> None:
+    bench = Bench()
     bench.ask(NAMED, 3)
-    assert len(caplog.records) == len(said)
+    [line] = request_log()
+    response = line.pop("response")
+    times = {name: line.pop(name) for name in list(line) if name.endswith("TimeMs")}
+    assert line == {
+        "isForwarded": False,
+        "requestHeader": {
+            "requestApiKey": 18,
+            "requestApiVersion": 3,
+            "correlationId": 9,
+            "clientId": "me",
+            "requestApiKeyName": "API_VERSIONS",
+        },
+        "request": {"clientSoftwareName": "x", "clientSoftwareVersion": "1"},
+        "connection": "10.0.0.9:9092-10.0.0.1:40000-7",
+        "securityProtocol": "PLAINTEXT",
+        "principal": "User:ANONYMOUS",
+        "listener": "PLAINTEXT",
+        "clientInformation": {"softwareName": "x", "softwareVersion": "1"},
+    }
+    assert response["apiKeys"] == [{"apiKey": 18, "minVersion": 0, "maxVersion": 4}]
+    assert times["totalTimeMs"] == times["localTimeMs"] > 0
+    assert set(times) == {
+        *("totalTimeMs", "requestQueueTimeMs", "localTimeMs", "remoteTimeMs", "throttleTimeMs"),
+        *("responseQueueTimeMs", "sendTimeMs"),
+    }
+
+
+def test_a_request_that_waits_is_written_with_its_answer(
+    request_log: Callable[[], list[dict[str, Any]]],
+) -> None:
+    later = LaterAnswer(Connection())  # type: ignore[arg-type]
+    bench = Bench(frame_apis={ApiKey.PRODUCE: lambda *_: later})
+    part = produce.PartitionProduceData(index=3, records=b"1234")
+    data = produce.TopicProduceData(name="t", partition_data=[part])
+    bench.ask(produce.ProduceRequest(acks=1, timeout_ms=7, topic_data=[data]), 9)
+    assert request_log() == []
+    assert later.note is not None
+    response = produce.ProduceResponse(responses=[], throttle_time_ms=5)
+    bench.dispatcher.finished(later.note, (encode_response(ApiKey.PRODUCE, 9, 9, response),))
+    [line] = request_log()
+    assert line["request"] == {
+        "transactionalId": None,
+        "acks": 1,
+        "timeoutMs": 7,
+        "topicData": [{"name": "t", "partitionData": [{"index": 3, "recordsSizeInBytes": 4}]}],
+    }
+    assert line["response"] == {"responses": [], "throttleTimeMs": 5}
+    assert line["throttleTimeMs"] == 5
+    assert line["remoteTimeMs"] > 0
+    assert line["totalTimeMs"] == pytest.approx(line["localTimeMs"] + line["remoteTimeMs"], abs=0.002)
+
+
+def test_records_in_files_are_measured_not_read(request_log: Callable[[], list[dict[str, Any]]]) -> None:
+    partition = fetch.PartitionData(partition_index=0, high_watermark=9, records=bytes(1_000))
+    response = fetch.FetchResponse(
+        responses=[fetch.FetchableTopicResponse(topic="t", partitions=[partition])]
+    )
+    whole_answer = encode_response(ApiKey.FETCH, 12, 9, response)
+    begin = whole_answer.index(bytes(1_000))
+    answer = (whole_answer[:begin], FileRange(-1, 0, 1_000), whole_answer[begin + 1_000 :])
+    bench = Bench(frame_apis={ApiKey.FETCH: lambda *_: answer})
+    bench.ask(fetch.FetchRequest(topics=[]), 12)
+    [line] = request_log()
+    [shown] = line["response"]["responses"][0]["partitions"]
+    assert (shown["recordsSizeInBytes"], shown["highWatermark"]) == (1_000, 9)
+
+
+def test_secrets_do_not_stand_in_the_request_log(request_log: Callable[[], list[dict[str, Any]]]) -> None:
+    def config(name: str) -> alter.AlterableConfig:
+        return alter.AlterableConfig(name=name, config_operation=0, value="secret")
+
+    bench = Bench(message_apis={ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda *_: b""})
+    names = {
+        4: ["ssl.key.password", "listener.name.x.ssl.key.password", "log.retention.ms", "of.a.plugin"],
+        2: ["retention.ms", "unknown"],
+        8: ["root"],
+        16: ["interval.ms"],
+    }
+    resources = [
+        alter.AlterConfigsResource(
+            resource_type=kind, resource_name="0", configs=[config(name) for name in all_of_it]
+        )
+        for kind, all_of_it in names.items()
+    ]
+    bench.ask(alter.IncrementalAlterConfigsRequest(resources=resources), 1)
+    [line] = request_log()
+    shown = [one["value"] for resource in line["request"]["resources"] for one in resource["configs"]]
+    hidden = "[hidden]"
+    assert shown == [hidden, hidden, "secret", hidden, "secret", hidden, "secret", hidden]
+
+
+def test_the_request_log_is_off_and_silent_about_what_it_cannot_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    with caplog.at_level(logging.INFO):
+        bench.ask(NAMED, 3)
+    assert not caplog.records
+    caplog.set_level(logging.DEBUG, request_logger.name)
+    Bench().serve(struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 9, -1) + b"\0future")
+    [line] = [one.getMessage() for one in caplog.records if one.name == request_logger.name]
+    assert '"request":"","response":""' in line
+    assert '"softwareName":"unknown"' in line
 
 
 def test_a_broken_invariant_ends_the_worker() -> None:

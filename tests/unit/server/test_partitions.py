@@ -19,6 +19,7 @@ from pkafka.protocol.messages.stop_replica import (
 )
 from pkafka.server import turns
 from pkafka.server.partitions import PartitionKey, Partitions
+from pkafka.server.state_change import STATE_CHANGE_LOGGER
 from pkafka.storage.config import LogConfig
 from pkafka.storage.log import Log
 from pkafka.storage.recovery import LogEnvironment, create_log
@@ -118,7 +119,9 @@ def test_a_decision_waits_for_the_one_before_it(tmp_path: Path, monkeypatch: pyt
     asyncio.run(run())
 
 
-def test_old_controllers_and_old_epochs_change_nothing(tmp_path: Path) -> None:
+def test_old_controllers_and_old_epochs_change_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def run() -> None:
         logs = OpenedLogs(tmp_path)
         partitions = make_partitions(logs)
@@ -133,6 +136,14 @@ def test_old_controllers_and_old_epochs_change_nothing(tmp_path: Path) -> None:
         assert not logs.deleted
 
     asyncio.run(run())
+    said = [record.getMessage() for record in caplog.records if record.name == STATE_CHANGE_LOGGER]
+    newest = "is old. Latest known controller epoch is 3"
+    assert said == [
+        f"[Broker id=0] Ignoring LeaderAndIsr request from controller 0 since its controller epoch 2 {newest}",
+        "[Broker id=0] Ignoring LeaderAndIsr request for partition t-0 since its associated leader epoch 4 is"
+        " smaller than the current leader epoch 5",
+        f"[Broker id=0] Ignoring StopReplica request from controller 0 since its controller epoch 2 {newest}",
+    ]
 
 
 def test_a_replica_on_a_failed_disk_cannot_be_deleted(tmp_path: Path) -> None:

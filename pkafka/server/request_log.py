@@ -1,0 +1,167 @@
+"""The request log: each answered request as one line of JSON, as Kafka's ``kafka.request.logger`` writes it (OBS-8).
+
+It is off (WARN) until somebody sets it to DEBUG, while the broker runs too; off, it costs a request one look at the
+level. On, requests and answers are decoded once more, which is not cheap.
+
+Nothing here waits in a queue between reading and serving or between serving and sending, so those times are 0;
+``localTimeMs`` is what the handler took before it answered or began to wait, ``remoteTimeMs`` the rest.
+"""
+
+import json
+import logging
+import socket
+from collections.abc import Mapping
+from time import perf_counter_ns
+from typing import Any, Final
+
+from pkafka.errors import ProtocolError
+from pkafka.net.connection import Answer, FileRange, ServerConnection
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.codec import decode_request
+from pkafka.protocol.headers import RequestHeader, decode_response
+from pkafka.protocol.json_form import json_form
+from pkafka.protocol.registry import request_class
+from pkafka.protocol.schema import Message
+from pkafka.server.config_keys import topic_keys
+from pkafka.server.connection_state import ConnectionState
+from pkafka.server.dynamic_config import broker_key
+
+REQUEST_LOGGER: Final = "kafka.request.logger"
+logger: Final = logging.getLogger(REQUEST_LOGGER)
+logger.setLevel(logging.WARNING)
+
+_HIDDEN: Final = "[hidden]"
+_TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
+_NOTHING: Final = ""
+"""What stands for a request that cannot be read again, and for an answer that is not sent."""
+
+
+class LoggedRequest:
+    """One request from the moment it is read until its line is written.
+
+    Args:
+        connection: where it came from.
+        header: of the request.
+        data: the frame, header included; what a handler may change in it is read here.
+        position: where the body begins.
+        began_ns: reading of the performance counter when it was read.
+    """
+
+    __slots__ = ("_began_ns", "_connection", "_handled_ns", "_header", "_peers", "_request")
+
+    def __init__(
+        self,
+        connection: ServerConnection,
+        header: RequestHeader,
+        data: memoryview,
+        position: int,
+        began_ns: int,
+    ) -> None:
+        self._connection = connection
+        self._header = header
+        self._began_ns = began_ns
+        self._handled_ns = 0
+        self._peers = _peers(connection.sock)
+        self._request = _request_form(header, data, position)
+
+    def handled(self) -> None:
+        """The handler returned: from here on the request waits for something else."""
+        self._handled_ns = perf_counter_ns()
+
+    def completed(self, answer: Answer) -> None:
+        """Write the line; ``answer`` is about to be sent."""
+        now_ns = perf_counter_ns()
+        local_ns = (self._handled_ns or now_ns) - self._began_ns
+        response = _response_form(self._header, answer)
+        state = self._connection.state
+        software = state.software if isinstance(state, ConnectionState) else None
+        number = state.number if isinstance(state, ConnectionState) else 0
+        name, version = software or ("unknown", "unknown")
+        line = {
+            "isForwarded": False,
+            "requestHeader": _header_form(self._header),
+            "request": self._request,
+            "response": response,
+            "connection": f"{self._peers}-{number}",
+            "totalTimeMs": _ms(now_ns - self._began_ns),
+            "requestQueueTimeMs": 0.0,
+            "localTimeMs": _ms(local_ns),
+            "remoteTimeMs": _ms(now_ns - self._began_ns - local_ns),
+            "throttleTimeMs": response.get("throttleTimeMs", 0) if isinstance(response, Mapping) else 0,
+            "responseQueueTimeMs": 0.0,
+            "sendTimeMs": 0.0,
+            "securityProtocol": "PLAINTEXT",
+            "principal": "User:ANONYMOUS",
+            "listener": self._connection.listener,
+            "clientInformation": {"softwareName": name, "softwareVersion": version},
+        }
+        logger.debug("Completed request:%s", json.dumps(line, separators=(",", ":"), ensure_ascii=False))
+
+
+def _ms(duration_ns: int) -> float:
+    return round(duration_ns / 1e6, 3)
+
+
+def _peers(sock: socket.socket) -> str:
+    """Both ends, as Kafka names a connection."""
+    ends = []
+    for ask in (sock.getsockname, sock.getpeername):
+        try:
+            host, port, *_ = ask()
+        except OSError:
+            host, port = "unknown", 0
+        ends.append(f"{host}:{port}")
+    return "-".join(ends)
+
+
+def _header_form(header: RequestHeader) -> dict[str, Any]:
+    return {
+        "requestApiKey": header.api_key,
+        "requestApiVersion": header.api_version,
+        "correlationId": header.correlation_id,
+        "clientId": header.client_id,
+        "requestApiKeyName": ApiKey(header.api_key).name,
+    }
+
+
+def _request_form(header: RequestHeader, data: memoryview, position: int) -> dict[str, Any] | str:
+    version = header.api_version
+    try:
+        request = decode_request(request_class(header.api_key), version, bytes(data[position:]))
+    except (ProtocolError, KeyError, ValueError):
+        return _NOTHING  # who serves it will say what is wrong
+    _hide_secrets(header.api_key, request)
+    return json_form(request, version)
+
+
+def _hide_secrets(api_key: int, request: Message) -> None:
+    """Settings that are secret, or of which nobody knows whether they are, do not stand in a log."""
+    if api_key not in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
+        return
+    for resource in request.resources:  # type: ignore[attr-defined]
+        for config in resource.configs:
+            if _may_be_secret(resource.resource_type, config.name):
+                config.value = _HIDDEN
+
+
+def _may_be_secret(resource_type: int, name: str) -> bool:
+    if resource_type == _BROKER_LOGGER:
+        return False
+    key = None
+    if resource_type == _BROKER:
+        key = broker_key(name)
+    elif resource_type == _TOPIC:
+        key = topic_keys().get(name)
+    return key is None or key.sensitive
+
+
+def _response_form(header: RequestHeader, answer: Answer) -> dict[str, Any] | str:
+    # What lies in files is records, and those are only measured.
+    frame = b"".join(bytes(part.length) if isinstance(part, FileRange) else part for part in answer)
+    if not frame:
+        return _NOTHING
+    try:
+        _, response = decode_response(header.api_key, header.api_version, frame[4:])
+    except (ProtocolError, KeyError, ValueError):
+        return _NOTHING  # the answer to a version that is not served: ApiVersions in version 0
+    return json_form(response, header.api_version)

@@ -1,0 +1,117 @@
+"""The request log and the state-change log say the same on Apache Kafka and on pkafka."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pkafka.clients.admin.results import ConfigResource, ResourceType
+from tests.differences import first_difference_of_all
+from tests.interop.conftest import System
+from tests.talk import Talk, talking, wait_for
+
+REQUESTS, CHANGES = "kafka.request.logger", "state.change.logger"
+_COMPLETED = re.compile(r"DEBUG (?:\[\d+\] )?Completed request:(\{.*\}) \(kafka\.request\.logger\)")
+_CHANGED = re.compile(r"(TRACE|INFO) (?:\[\d+\] )?\[(.*?)\] (.*) \(state\.change\.logger\)")
+_SAME_LINES = re.compile(
+    r"Changed (partition|state of replica)|Partition \S+ state changed to|Leader \S+ with"
+    r"|Sending (become-leader )?(LeaderAndIsr|StopReplica) request"
+)
+
+
+class Logged:
+    """What one system wrote to its logs since they were set to more than usual."""
+
+    def __init__(self, system: System, talk: Talk) -> None:
+        self._system = system
+        self.talk = talk
+        self.bootstrap = system.bootstrap
+        self._begin = system.log_file.stat().st_size
+
+    def set_level(self, logger: str, level: str) -> None:
+        self.talk.alter(ConfigResource(ResourceType.BROKER_LOGGER, "0"), {logger: level})
+
+    def lines(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
+        text = self._system.log_file.read_bytes()[self._begin :].decode()
+        return [match for line in text.splitlines() if (match := pattern.search(line))]
+
+    def wait_for_line(self, pattern: re.Pattern[str], text: str) -> None:
+        wait_for(lambda: any(text in match[0] for match in self.lines(pattern)), what=text)
+
+
+@pytest.fixture
+def both(kafka: System | None, pkafka: System | None) -> Iterator[list[Logged]]:
+    """The logs of both systems."""
+    if kafka is None or pkafka is None:
+        pytest.skip("compares Kafka with pkafka, and PKAFKA_INTEROP_SYSTEMS leaves one out")
+    with talking(kafka.bootstrap) as one, talking(pkafka.bootstrap) as other:
+        systems = [Logged(kafka, one), Logged(pkafka, other)]
+        yield systems
+        for logged in systems:
+            logged.set_level(REQUESTS, "WARN")
+            logged.set_level(CHANGES, "WARN")
+
+
+def shape(value: Any) -> Any:
+    """The names in a document and the kinds of their values."""
+    if isinstance(value, dict):
+        return {name: shape(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return type(value).__name__
+
+
+def test_requests_are_written_as_kafka_writes_them(both: list[Logged], topic: str) -> None:
+    documents = []
+    for logged in both:
+        logged.set_level(REQUESTS, "DEBUG")
+        with talking(logged.bootstrap) as talk:
+            talk.create(topic, partitions=1, retention_ms=9)
+            talk.send(topic, b"a", b"b")
+            talk.read(topic)
+            talk.ends(topic)
+            talk.described(ResourceType.TOPIC, topic)
+            talk.alter(ConfigResource(ResourceType.TOPIC, topic), {"retention.ms": "7"})
+            talk.delete(topic)
+        logged.wait_for_line(_COMPLETED, "DELETE_TOPICS")
+        by_name: dict[str, Any] = {}
+        for match in logged.lines(_COMPLETED):
+            document = json.loads(match[1])
+            by_name.setdefault(document["requestHeader"]["requestApiKeyName"], document)
+        by_name.pop("UPDATE_METADATA", None)  # between the processes of a pkafka goes no request of this kind
+        by_name.pop("LEADER_AND_ISR", None)
+        by_name.pop("STOP_REPLICA", None)
+        documents.append(by_name)
+    of_kafka, of_pkafka = documents
+    assert {"API_VERSIONS", "METADATA", "CREATE_TOPICS", "PRODUCE", "FETCH"} <= of_kafka.keys()
+    assert of_kafka.keys() == of_pkafka.keys()
+    for name, document in of_kafka.items():
+        if name == "INCREMENTAL_ALTER_CONFIGS":
+            document["request"] = of_pkafka[name]["request"]  # on Kafka, the one that turned the log on
+        assert json.dumps(shape(of_pkafka[name]), indent=1) == json.dumps(shape(document), indent=1), name
+        assert (
+            of_pkafka[name]["requestHeader"]["requestApiVersion"]
+            == document["requestHeader"]["requestApiVersion"]
+        )
+    create = [one["CREATE_TOPICS"]["request"] for one in documents]
+    assert create[0] == create[1]
+
+
+def test_changes_of_states_are_written_in_kafkas_words(both: list[Logged], topic: str) -> None:
+    texts = []
+    for logged in both:
+        logged.set_level(CHANGES, "TRACE")
+        logged.talk.create(topic, partitions=2)
+        logged.talk.delete(topic)
+        logged.wait_for_line(_CHANGED, f"{topic}-1 from ReplicaDeletionSuccessful to NonExistentReplica")
+        said = [
+            f"{match[1]} [{match[2]}] {match[3]}"
+            for match in logged.lines(_CHANGED)
+            if _SAME_LINES.match(match[3])
+        ]
+        text = "\n".join(sorted(re.sub(r"Some\(\S{22}\)", "Some(ID)", line) for line in said))
+        texts.append(re.sub(r"(epoch=|controllerEpoch=|ControllerEpoch:)\d+", r"\1N", text))
+    assert topic in texts[0]
+    assert not first_difference_of_all(texts)
