@@ -70,7 +70,7 @@ def svg(report: Mapping[str, Any]) -> str:
 
 def _subtitle(report: Mapping[str, Any]) -> str:
     plan = report["configuration"]
-    rate = "as fast as possible" if plan["rate"] is None else f"{plan['rate']:g} records/sec"
+    rate = "as fast as possible" if plan["rate"] is None else f"{plan['rate']:.12g} records/sec"
     return f"{plan['producers']} producers, {plan['consumers']} consumers, {rate}"
 
 

@@ -184,7 +184,7 @@ def _series(outcome: Outcome) -> Iterator[Document]:
 def _remarks(outcome: Outcome) -> Iterator[str]:
     plan = outcome.plan
     if outcome.missed:
-        yield f"{outcome.missed} records were due and not sent: the rate of {plan.rate:g} records/sec was not kept"
+        yield f"{outcome.missed} records were due and not sent: the rate of {plan.rate:.12g} records/sec was not kept"
     late_ms = outcome.produced.measured.lag.percentile_us(99) / 1000
     if late_ms > _LATE_MS and late_ms > outcome.produced.measured.latency.percentile_us(99) / 2000:
         yield f"the generator was slow itself: 1% of all records were handed over {late_ms:.1f} ms late or more"
