@@ -1,6 +1,5 @@
 """pk-delete-records: raise the start of partitions, as kafka-delete-records.sh."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +55,8 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
     Raises:
         CommandError: it is not of that form, or names a partition twice.
     """
+    import json
+
     try:
         document = json.loads(data)
         if not isinstance(document, dict):

@@ -4,7 +4,6 @@ Text is what Kafka 3.9 prints and may gain columns with it; JSON and CSV are pka
 JSON document per run, errors and dry runs included.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -120,6 +119,7 @@ def show(view: View, asked: OutputFormat | None = None) -> None:
     elif form is OutputFormat.JSONL:
         for row in view.rows:
             print(to_json(row))
+        _set(_Document.WHOLE)
     elif form is OutputFormat.CSV:
         _print_csv(Table(view.tables[-1].rows) if view.tables else Table(view.rows, view.columns))
     elif form is OutputFormat.PROMETHEUS:
@@ -174,10 +174,10 @@ def note(text: str) -> None:
 def show_error(name: str, message: str, *, code: int | None, asked: OutputFormat | None) -> None:
     """Print an error where JSON was asked for: as the run's one document, or as the end of the one that is open.
 
-    After a whole document nothing is added: its rows say what failed.
+    After a whole document, or all its rows, nothing is added: they say what failed.
     """
     error = {"error": Failure(name, message, code)}
-    if asked is OutputFormat.JSONL:
+    if asked is OutputFormat.JSONL and _document is _Document.NONE:
         print(to_json(error))
     elif asked is OutputFormat.JSON and _document is _Document.NONE:
         _print_document(error)
@@ -194,6 +194,8 @@ def prompt(text: str) -> None:
 
 def to_json(value: object) -> str:
     """One line of JSON; what JSON does not know becomes text."""
+    import json
+
     return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
 
 

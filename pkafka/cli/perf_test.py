@@ -3,8 +3,7 @@
 Kafka has no such tool; its two, each for one client, are ``pk-producer-perf-test`` and ``pk-consumer-perf-test``.
 """
 
-import json
-import secrets
+import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -295,7 +294,7 @@ def _plan(common: Common, flags: Mapping[str, Any]) -> "Plan":
     if duration is None and flags["num_records"] is None:
         duration = _DEFAULT_DURATION
     plan = Plan(
-        topic=flags["topic"] or f"pk-perf-test-{secrets.token_hex(4)}",
+        topic=flags["topic"] or f"pk-perf-test-{os.urandom(4).hex()}",
         producers=flags["producers"],
         consumers=flags["consumers"],
         duration_s=None if duration is None else _seconds(duration),
@@ -424,6 +423,8 @@ def _status(report: "Document", plan: "Plan", signals: _Signals) -> ExitStatus:
 
 
 def _read(path: str) -> Mapping[str, Any]:
+    import json
+
     from pkafka.tools.perf_test import comparison
 
     try:

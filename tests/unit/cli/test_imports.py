@@ -22,7 +22,7 @@ HEAVY = (
     "logging",
     "stringprep",  # half of encodings.idna
 )
-WITHOUT_CLUSTER = (*HEAVY, "pkafka.clients", "pkafka.protocol", "socket")
+WITHOUT_CLUSTER = (*HEAVY, "pkafka.clients", "pkafka.protocol", "socket", "json", "base64")
 PROGRAM = """
 import sys
 from pkafka.cli.topics import main
