@@ -205,13 +205,13 @@ class Dump:
 
     def _batches(self, path: Path, walk: SegmentWalk) -> Iterator[tuple[Batch, Records | None]]:
         """The batches that are wanted, with their records where these are; notes what is wrong with them."""
-        everything = self.selection.is_everything
+        everything, decoded = self.selection.is_everything, self.records
         following = -1
         try:
             for batch in walk:
                 if not batch.is_valid:
                     self._other(path, f"the batch at position {batch.position} is not valid")
-                if not self.records:
+                if not decoded:
                     yield batch, None
                     continue
                 try:

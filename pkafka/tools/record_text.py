@@ -31,27 +31,27 @@ _BATCH: Final = (
 
 def batch_line(batch: Batch) -> bytes:
     """The line, with its end, of a batch."""
-    header = batch.header
-    if header.magic != 2 or header.attributes & _UNUSUAL:
-        return f"{batch_text(BatchRow(header, batch.position, batch.size, batch.is_valid))}\n".encode()
-    attributes = header.attributes
+    _, _, position, size, header, is_valid = batch
+    offset, _, leader_epoch, magic, crc, attributes, last, _, time, producer, epoch, sequence, count = header
+    if magic != 2 or attributes & _UNUSUAL:
+        return f"{batch_text(BatchRow(header, position, size, is_valid))}\n".encode()
     return _BATCH % (
-        header.base_offset,
-        header.base_offset + header.last_offset_delta,
-        header.records_count,
-        header.base_sequence,
-        header.last_sequence,
-        header.producer_id,
-        header.producer_epoch,
-        header.partition_leader_epoch,
+        offset,
+        offset + last,
+        count,
+        sequence,
+        sequence if sequence < 0 else sequence + last & _SEQUENCES,
+        producer,
+        epoch,
+        leader_epoch,
         b"true" if attributes & ATTRIBUTE_TRANSACTIONAL else b"false",
-        batch.position,
+        position,
         _TYPES[attributes >> 3 & 1],
-        header.max_timestamp,
-        batch.size,
+        time,
+        size,
         _CODECS[attributes & ATTRIBUTE_CODEC],
-        header.crc,
-        b"true" if batch.is_valid else b"false",
+        crc,
+        b"true" if is_valid else b"false",
     )
 
 

@@ -36,6 +36,7 @@ _SEARCH_BYTES: Final = 1 << 20
 _LARGE: Final = 64 << 20
 """Larger batches are looked at part by part before memory is taken for them: a damaged length may say anything."""
 _OFFSET_PLAUSIBLE: Final = 1 << 48
+_NO_OFFSET: Final = 1 << 63
 _KNOWN_ATTRIBUTES: Final = 0x7F
 _V2_LENGTH_MIN: Final = BATCH_OVERHEAD - LOG_OVERHEAD
 # Magic 0 is not searched for: every zero would be one, and a file full of zeros would take forever.
@@ -109,22 +110,23 @@ class SegmentWalk:
         try:
             size = os.fstat(descriptor).st_size
             self.size = size if self._bytes_max == NO_LIMIT else min(size, self._bytes_max)
-            yield from self._walk(descriptor)
+            yield from self._walk(descriptor) if self._resync else self._framed(descriptor)
         finally:
             os.close(descriptor)
 
     def _walk(self, descriptor: int) -> Iterator[Batch]:
+        """Past damage."""
         last_offset = -1
         while True:
             broken: Batch | None = None
             for batch in self._framed(descriptor):
-                if self._resync and not batch.is_valid and not self._goes_on(descriptor, batch):
+                if not batch.is_valid and not self._goes_on(descriptor, batch):
                     broken = batch
                     break
                 yield batch
                 if batch.is_valid:
                     last_offset = batch.header.last_offset
-            if not self._resync or (broken is None and self.end >= self.size):
+            if broken is None and self.end >= self.size:
                 return
             begin = self.end if broken is None else broken.position
             found = next_plausible(descriptor, begin + 1, self.size, after_offset=last_offset)
@@ -142,7 +144,11 @@ class SegmentWalk:
     def _framed(self, descriptor: int) -> Iterator[Batch]:
         unpack, wanted, stop_offset = HEADER.unpack_from, self._wanted, self._stop_offset
         window = _Window(descriptor, self.end, self.size, self._on_read)
-        while (left := self.size - window.position) > MAGIC_POSITION:
+        while True:
+            yield from self._in_window(window)
+            left = self.size - window.position
+            if left <= MAGIC_POSITION:
+                return
             if window.rest <= MAGIC_POSITION and not window.fill(MAGIC_POSITION + 1):
                 return
             _, length, _, magic = _UP_TO_MAGIC.unpack_from(window.view, window.at)
@@ -172,6 +178,28 @@ class SegmentWalk:
                     is_valid = crc32c(view[at + ATTRIBUTES_POSITION : at + size]) == header.crc
                 yield Batch(view, at, position, size, header, is_valid)
             window.at = at + size
+
+    def _in_window(self, window: "_Window") -> Iterator[Batch]:
+        """The batches of magic 2 that are whole in memory, in few steps each: nearly all batches that there are."""
+        unpack, wanted = HEADER.unpack_from, self._wanted
+        view, at, filled = window.view, window.at, window.filled
+        base = window.position - at
+        stop_offset = _NO_OFFSET if self._stop_offset is None else self._stop_offset
+        make = tuple.__new__
+        while filled - at >= BATCH_OVERHEAD:
+            fields = unpack(view, at)
+            size = fields[1] + LOG_OVERHEAD
+            following = at + size
+            if fields[3] != 2 or size < BATCH_OVERHEAD or following > filled or fields[0] >= stop_offset:
+                break
+            header = make(BatchHeader, fields)
+            if wanted is None or wanted(header):
+                self.end = base + following
+                is_valid = crc32c(view[at + ATTRIBUTES_POSITION : following]) == fields[4]
+                yield make(Batch, (view, at, base + at, size, header, is_valid))
+            at = following
+        window.at = at
+        self.end = base + at
 
     def _goes_on(self, descriptor: int, batch: Batch) -> bool:
         """Whether a batch is where a damaged one says that it ends, so that its length at least is right."""
@@ -218,9 +246,9 @@ def _crc_of(descriptor: int, position: int, size: int) -> int:
 
 
 class _Window:
-    """A part of a file in memory: ``rest`` bytes from ``at`` on, which stand at ``position`` of the file."""
+    """A part of a file in memory: ``rest`` bytes from ``at`` to ``filled``, which stand at ``position`` of the file."""
 
-    __slots__ = ("_base", "_descriptor", "_filled", "_on_read", "_size", "at", "view")
+    __slots__ = ("_base", "_descriptor", "_on_read", "_size", "at", "filled", "view")
 
     def __init__(
         self, descriptor: int, position: int, size: int, on_read: Callable[[int], None] | None
@@ -228,7 +256,7 @@ class _Window:
         self._descriptor = descriptor
         self._base = position
         self._size = size
-        self._filled = 0
+        self.filled = 0
         self._on_read = on_read
         self.at = 0
         self.view = memoryview(bytearray(max(min(WINDOW_BYTES, size - position), 0)))
@@ -239,7 +267,7 @@ class _Window:
 
     @property
     def rest(self) -> int:
-        return self._filled - self.at
+        return self.filled - self.at
 
     def fill(self, needed: int) -> bool:
         """Have ``needed`` bytes there; False when the file has become shorter."""
@@ -247,15 +275,15 @@ class _Window:
         if rest >= needed:
             return True
         view = self.view if needed <= len(self.view) else memoryview(bytearray(needed))
-        view[:rest] = bytes(self.view[self.at : self._filled])
+        view[:rest] = bytes(self.view[self.at : self.filled])
         self._base += self.at
-        self.at, self._filled, self.view = 0, rest, view
+        self.at, self.filled, self.view = 0, rest, view
         room = min(len(view), self._size - self._base)
-        while self._filled < needed:
-            count = os.preadv(self._descriptor, [view[self._filled : room]], self._base + self._filled)
+        while self.filled < needed:
+            count = os.preadv(self._descriptor, [view[self.filled : room]], self._base + self.filled)
             if count == 0:
                 return False
-            self._filled += count
+            self.filled += count
             if self._on_read is not None:
                 self._on_read(count)
         return True
