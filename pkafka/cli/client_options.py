@@ -18,6 +18,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 broker_list_option: Final = click.option("--broker-list", metavar="HOST:PORT,...", hidden=True)
 
 
+def one_server_flag(flags: Mapping[str, object]) -> object:
+    """The brokers of a tool that takes ``--bootstrap-server`` or ``--broker-list`` and not both; None without either.
+
+    Raises:
+        click.UsageError: both are given.
+    """
+    if flags["bootstrap_server"] and flags["broker_list"]:
+        raise click.UsageError("--broker-list: not allowed with --bootstrap-server")
+    return flags["bootstrap_server"] or flags["broker_list"]
+
+
 def config_option(client: str, text: str = "Properties file.") -> Callable[[F], F]:
     """Add ``--CLIENT.config``, which arrives as ``CLIENT_config``, with the name that KIP-1147 gives it."""
     return click.option(

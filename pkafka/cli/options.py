@@ -143,14 +143,34 @@ class KafkaCommand(_Explaining):
         error_text: the beginning of the line that Kafka's tool prints to standard output on failure, if it does.
         kafka_failure: what Kafka's tool ends with when it cannot reach the cluster (some say 0).
         greedy: flags that take every argument up to the next flag (argparse4j's nargs="+").
+        argparse4j: whether Kafka's tool parses with that: it shows its help on standard output.
     """
 
     greedy: tuple[str, ...] = ()
+    argparse4j: bool = False
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """``--help``: standard output and 0; with PK_COMPAT as Kafka's tool, which fails."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = self._show_help
+        return option
+
+    def _show_help(self, ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        if not value or ctx.resilient_parsing:
+            return
+        is_compat = compat_39()
+        show = output.note if is_compat and not self.argparse4j else output.line
+        show(ctx.get_help())
+        raise click.exceptions.Exit(ExitStatus.FAILURE if is_compat else ExitStatus.OK)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Bring the arguments into click's form and refuse repeated single-valued flags."""
         if not args and self.params and any(param.required for param in self.params):
             # As Kafka's tools: without arguments show what there is.
+            if self.argparse4j and compat_39():
+                output.line(ctx.get_help())
+                raise click.exceptions.Exit(ExitStatus.OK)
             output.note(ctx.get_help())
             raise click.exceptions.Exit(effective(ExitStatus.USAGE))
         if compat_39():
@@ -299,13 +319,14 @@ def command(
     error_text: str | None = None,
     kafka_failure: int = 1,
     greedy: tuple[str, ...] = (),
+    argparse4j: bool = False,
     version: Callable[[], None] | None = None,
     version_help: str | None = None,
 ) -> Callable[[F], KafkaCommand]:
     """Make a function a pk-* command with ``--version``, ``--help`` and ``--debug``.
 
     Args:
-        error_text, kafka_failure, greedy: see :class:`KafkaCommand`.
+        error_text, kafka_failure, greedy, argparse4j: see :class:`KafkaCommand`.
         version, version_help: what ``--version`` does and says of itself, if not what the tools of Kafka 3.9 do.
     """
 
@@ -317,6 +338,7 @@ def command(
         made.error_text = error_text
         made.kafka_failure = kafka_failure
         made.greedy = greedy
+        made.argparse4j = argparse4j
         return made
 
     return decorate

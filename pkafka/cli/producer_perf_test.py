@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from pkafka.tools.perf import RunStats, WindowStats
 
 
-@command("pk-producer-perf-test", kafka_failure=0, greedy=("--producer-props", "--command-property"))
+@command(
+    "pk-producer-perf-test",
+    kafka_failure=0,
+    argparse4j=True,
+    greedy=("--producer-props", "--command-property"),
+)
 @click.option("--topic", metavar="NAME", required=True, help="Where the records go.")
 @click.option("--num-records", type=int, metavar="N", required=True, help="How many to send.")
 @click.option(

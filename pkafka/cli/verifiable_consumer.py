@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import ConsumerStop, broker_list_option, config_option, settle_consumer
+from pkafka.cli.client_options import (
+    ConsumerStop,
+    broker_list_option,
+    config_option,
+    one_server_flag,
+    settle_consumer,
+)
 from pkafka.cli.exit_status import ExitStatus, effective
 from pkafka.cli.options import CommandError, bootstrap_option, client_properties, command, require_brokers
 
@@ -13,7 +19,7 @@ if TYPE_CHECKING:
     pass
 
 
-@command("pk-verifiable-consumer", kafka_failure=0)
+@command("pk-verifiable-consumer", kafka_failure=0, argparse4j=True)
 @click.option("--topic", metavar="NAME", required=True, help="What to read.")
 @click.option("--group-id", metavar="ID", required=True, help="The group to join.")
 @bootstrap_option
@@ -67,7 +73,7 @@ def main(**flags: object) -> int:
 
 
 def _properties(flags: Mapping[str, object]) -> dict[str, object]:
-    values = client_properties(flags["consumer_config"], flags["bootstrap_server"] or flags["broker_list"])
+    values = client_properties(flags["consumer_config"], one_server_flag(flags))
     require_brokers(values)
     values["group.id"] = flags["group_id"]
     values["session.timeout.ms"] = flags["session_timeout"]

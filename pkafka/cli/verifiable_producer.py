@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import broker_list_option, config_option, settle_producer
+from pkafka.cli.client_options import broker_list_option, config_option, one_server_flag, settle_producer
 from pkafka.cli.exit_status import ExitStatus, effective
 from pkafka.cli.options import bootstrap_option, client_properties, command, require_brokers
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pkafka.clients.producer import Producer
 
 
-@command("pk-verifiable-producer", kafka_failure=0)
+@command("pk-verifiable-producer", kafka_failure=0, argparse4j=True)
 @click.option("--topic", metavar="NAME", required=True, help="Where the records go.")
 @bootstrap_option
 @broker_list_option
@@ -91,7 +91,7 @@ class _Stop:
 
 
 def _properties(flags: Mapping[str, object]) -> dict[str, object]:
-    named = client_properties(None, flags["bootstrap_server"] or flags["broker_list"])
+    named = client_properties(None, one_server_flag(flags))
     values: dict[str, object] = {**named, "acks": flags["acks"], "retries": 0}
     values.update(
         {

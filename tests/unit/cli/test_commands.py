@@ -70,6 +70,23 @@ def test_version_is_kafkas_alone_on_stdout(
 
 
 @pytest.mark.parametrize("command", ALL, ids=lambda each: each.name)
+def test_help_is_an_answer_and_with_compat_a_failure_as_kafkas(
+    command: KafkaCommand, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command.run(["--help"]) == ExitStatus.OK
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"Usage: {command.name} ")
+    assert shown.err == ""
+    monkeypatch.setenv("PK_COMPAT", "3.9")
+    assert command.run(["--help"]) == ExitStatus.FAILURE
+    as_kafkas = capsys.readouterr()
+    where, other = (as_kafkas.out, as_kafkas.err)
+    if command is not producer_perf_test.main:
+        where, other = other, where
+    assert (where, other) == (shown.out, "")
+
+
+@pytest.mark.parametrize("command", ALL, ids=lambda each: each.name)
 def test_an_unknown_flag_is_one_line_and_usage(
     command: KafkaCommand, capsys: pytest.CaptureFixture[str]
 ) -> None:
