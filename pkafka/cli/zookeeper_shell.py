@@ -144,7 +144,7 @@ class _Console:
             except (PkafkaError, CommandError) as error:
                 explained = error if isinstance(error, CommandError) else _explained(error)
                 note(explained.message)
-                status = effective(explained.status)
+                status = effective(explained.status, kafka_says=explained.kafka_status)
             except (click.UsageError, OSError) as error:
                 note(str(error))
                 status = effective(ExitStatus.USAGE)
@@ -221,18 +221,23 @@ def _explain_verbs(error: PkafkaError) -> None:
 def _explained(error: PkafkaError) -> CommandError:
     """An error in the shell's words, with the status that it ends with."""
     from pkafka.coordination.administration import KeeperCode, KeeperError
-    from pkafka.tools.zookeeper_shell import VerbUsageError, explain
+    from pkafka.tools.zookeeper_quota import NoQuotaError, QuotaTooLowError
+    from pkafka.tools.zookeeper_shell import DeletionIncompleteError, VerbUsageError, explain
 
     if isinstance(error, KeeperError):
         status = ExitStatus.FAILURE
-        if error.code in (KeeperCode.NO_AUTH, KeeperCode.AUTH_FAILED):
+        if error.code == KeeperCode.AUTH_FAILED:
+            return CommandError(explain(error), status=ExitStatus.AUTHENTICATION, kafka_status=0)
+        if error.code == KeeperCode.NO_AUTH:
             status = ExitStatus.AUTHENTICATION
         elif error.code in (KeeperCode.CONNECTION_LOSS, KeeperCode.SESSION_EXPIRED):
             status = ExitStatus.UNREACHABLE
         return CommandError(explain(error), status=status)
     if isinstance(error, VerbUsageError):
         return CommandError(str(error), status=ExitStatus.USAGE)
-    return CommandError(str(error))
+    # What ZooKeeper's shell says and goes on.
+    told = isinstance(error, NoQuotaError | QuotaTooLowError | DeletionIncompleteError)
+    return CommandError(str(error), kafka_status=0 if told else None)
 
 
 def _file_opener(place: Path) -> "Callable[[str, Callable[[Event], None]], Nodes]":

@@ -1,5 +1,5 @@
-"""The coordination store on a real ZooKeeper; the only module that knows kazoo, which it imports when first
-used.
+"""The coordination store on a real ZooKeeper. It alone knows kazoo, with :mod:`pkafka.coordination.zookeeper_session`,
+which is for operators, and imports it when first used.
 
 One object is one session: it reconnects by itself while the session lives, and is of no more use once it
 expired (kazoo would quietly begin a new session; here that is prevented, because every ephemeral node and

@@ -19,7 +19,15 @@ _NONE: Final = -1
 
 
 class QuotaError(PkafkaError):
-    """A quota cannot be there, or is not."""
+    """A quota cannot be there."""
+
+
+class QuotaTooLowError(PkafkaError):
+    """No subtree is within such a limit."""
+
+
+class NoQuotaError(PkafkaError):
+    """There is no quota."""
 
 
 def limits_path(path: str) -> str:
@@ -41,39 +49,55 @@ def text_of(values: dict[str, int]) -> str:
     return f"{begin}={more}" if more else begin
 
 
-def set_quota(nodes: Nodes, path: str, kind: str, limit: int) -> None:
+def set_quota(nodes: Nodes, path: str, kind: str, limit: int) -> list[str]:
     """Set one limit of a subtree.
 
+    Returns:
+        Warnings, where there is more already than some limit allows.
+
     Raises:
+        QuotaTooLowError: see there.
         QuotaError: there is no such node, or one above or below it has a quota.
     """
+    if kind in "nN" and limit < 1:
+        raise QuotaTooLowError("the num quota must be greater than zero")
+    if limit < 0:
+        raise QuotaTooLowError("the bytes quota must be greater than or equal to zero")
     if nodes.exists(path) is None:
         raise QuotaError(f"{path} does not exist.")
-    if path.startswith("/zookeeper"):
-        raise QuotaError("cannot set a quota under /zookeeper")
     _refuse_others(nodes, path)
     current = _read(nodes, limits_path(path))
     values = {**dict.fromkeys(KINDS.values(), _NONE), **(current or {}), KINDS[kind]: limit}
     if current is not None:
         nodes.set(limits_path(path), text_of(values).encode())
-        return
+    else:
+        _create_quota(nodes, path, values)
+    counts = _read(nodes, f"{QUOTAS}{path}/{_STATS}") or {}
+    return [
+        f"[Warning]: the {name} quota you create is less than the existing {name}:{counts[name]}"
+        for name, hard in (("count", "countHardLimit"), ("bytes", "byteHardLimit"))
+        if any(_NONE < values[each] < counts.get(name, 0) for each in (name, hard))
+    ]
+
+
+def _create_quota(nodes: Nodes, path: str, values: dict[str, int]) -> None:
     at = QUOTAS
     for part in path.split("/")[1:]:
         at += f"/{part}"
         _create(nodes, at, None)
     nodes.create(f"{at}/{_LIMITS}", text_of(values).encode())
-    _create(nodes, f"{at}/{_STATS}", b"count=0,bytes=0")
+    _create(nodes, f"{at}/{_STATS}", b"count=0,bytes=0")  # the server counts from then on
 
 
 def list_quota(nodes: Nodes, path: str) -> tuple[dict[str, int], dict[str, int]]:
     """Limits and counts of a subtree.
 
     Raises:
-        QuotaError: it has none.
+        NoQuotaError: it has none.
     """
     limits = _read(nodes, limits_path(path))
     if limits is None:
-        raise QuotaError(f"quota for {path} does not exist.")
+        raise NoQuotaError(f"quota for {path} does not exist.")
     return limits, _read(nodes, f"{QUOTAS}{path}/{_STATS}") or {}
 
 

@@ -520,8 +520,8 @@ def _set_quota(nodes: Nodes, words: Words) -> Answer:
             if not kinds
             else f"one of -n, -b, -N and -B at a time, not -{' -'.join(kinds)}"
         )
-    zookeeper_quota.set_quota(nodes, words.path(), kinds[0], words.integer(kinds[0], -1))
-    return Answer()
+    warnings = zookeeper_quota.set_quota(nodes, words.path(), kinds[0], words.integer(kinds[0], -1))
+    return Answer(warnings)
 
 
 def _list_quota(nodes: Nodes, words: Words) -> Answer:
@@ -657,7 +657,7 @@ class Shell:
         Raises:
             UnknownVerbError, VerbUsageError, Leave: see there.
             KeeperError, NotServedError: the store refused.
-            QuotaError, DeletionIncompleteError: in the words of ZooKeeper's shell.
+            QuotaError, QuotaTooLowError, NoQuotaError, DeletionIncompleteError: in the words of ZooKeeper's shell.
         """
         name, *arguments = words
         if name in _OF_THE_SHELL:

@@ -74,6 +74,17 @@ delquota ROOT
 delete ROOT/a
 delete ROOT/a
 delete ROOT
+setquota -n 2 ROOT
+setquota -B 3 ROOT
+setquota -b 5000 ROOT
+setquota -n 9 ROOT/cont
+setquota -n -1 ROOT
+setquota -b -1 ROOT
+listquota ROOT
+delquota ROOT
+setAcl ROOT world:anyone:cra
+deleteall ROOT
+setAcl ROOT world:anyone:cdrwa
 deleteall -b 2 ROOT
 ls ROOT
 config
@@ -114,10 +125,8 @@ ls -w ROOT
 create ROOT/c q
 stat -w ROOT
 set ROOT w
-printwatches off
 get -w ROOT/a
 set ROOT/a z
-printwatches on
 deleteall ROOT
 quit
 """
@@ -185,6 +194,9 @@ def test_the_same_lines_give_the_same_text(kafka_classpath: str, zookeeper: ZooK
         (("ls",), 1),
         (("set", "-v", "9", "/zookeeper/quota", "x"), 1),
         (("foo",), 127),
+        (("listquota", "/zookeeper"), 0),
+        (("addauth", "bogus", "x"), 0),
+        (("setquota", "-n", "0", "/zookeeper"), 0),
     ],
 )
 def test_one_command(
