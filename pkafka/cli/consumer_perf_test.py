@@ -83,6 +83,10 @@ def main(**flags: object) -> None:
     form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
     is_detailed = bool(flags["show_detailed_stats"])
     is_text = form is OutputFormat.TEXT
+    if is_text and (flags["threads"] is not None or flags["num_fetch_threads"] is not None):
+        line(
+            "WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test"
+        )
 
     def on_interval(progress: "Progress") -> None:
         if is_text and is_detailed:
@@ -184,8 +188,8 @@ def _interval_line(progress: "Progress", written: Callable[[datetime], str]) -> 
 
 def _row(stats: "ConsumerStats") -> dict[str, object]:
     return {
-        "start_time": stats.began.isoformat(timespec="milliseconds"),
-        "end_time": stats.ended.isoformat(timespec="milliseconds"),
+        "start_time": stats.began.astimezone().isoformat(timespec="milliseconds"),
+        "end_time": stats.ended.astimezone().isoformat(timespec="milliseconds"),
         "mib": stats.mib,
         "mib_per_s": stats.mib_per_second if stats.elapsed_ms else None,
         "records": stats.records,

@@ -52,12 +52,12 @@ def _document(stats: "LogStats") -> dict[str, object]:
         "bytes": stats.size_bytes,
         "batches": stats.batch_bytes.count,
         "records": stats.records,
-        "first_offset": stats.first_offset,
-        "last_offset": stats.last_offset,
+        "first_offset": _known(stats.first_offset),
+        "last_offset": _known(stats.last_offset),
         "gaps": stats.gaps,
         "missing_offsets": stats.missing_offsets,
-        "first_timestamp": stats.first_timestamp,
-        "last_timestamp": stats.last_timestamp,
+        "first_timestamp": _known(stats.first_timestamp),
+        "last_timestamp": _known(stats.last_timestamp),
         "late_batches": stats.late_batches,
         "null_keys": stats.null_keys,
         "null_values": stats.null_values,
@@ -84,6 +84,10 @@ def _document(stats: "LogStats") -> dict[str, object]:
     }
 
 
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
 def _lines(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
     for row in rows:
         yield f"{row['log']}:"
@@ -101,7 +105,7 @@ def _lines(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
             elif isinstance(value, list):
                 yield f"  {label}: {', '.join(map(str, value))}"
             else:
-                yield f"  {label}: {str(value).lower() if isinstance(value, bool) else value}"
+                yield f"  {label}: {str(value).lower() if isinstance(value, bool | None) else value}"
 
 
 def _codec_lines(codecs: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,6 +12,17 @@ from pkafka.cli.output import OutputFormat, Table, View, show
 
 if TYPE_CHECKING:
     from pkafka.tools.log_report import LogReport
+
+_SUMMARY: Final = (
+    "log",
+    "verdict",
+    "segments",
+    "batches",
+    "records",
+    "first_offset",
+    "next_offset",
+    "damage",
+)
 
 
 @command("pk-verify-log")
@@ -54,7 +65,7 @@ def _show(reports: "Sequence[LogReport]", damaged: int, form: OutputFormat) -> N
     summary = [{name: value for name, value in row.items() if name != "problems"} for row in rows]
     problems = [{"log": row["log"], **problem} for row in rows for problem in row["problems"]]  # type: ignore[attr-defined] # a list, as _document makes it
     extra = {"logs_damaged": damaged, "logs_checked": len(reports)}
-    tables = [Table(summary), Table(problems)] if form is OutputFormat.TABLE else [Table(summary)]
+    tables = [Table(summary, _SUMMARY), Table(problems)] if form is OutputFormat.TABLE else [Table(summary)]
     show(View("logs", (), rows, extra, tables=tables), form)
 
 
@@ -105,8 +116,8 @@ def _document(report: "LogReport") -> dict[str, object]:
         "batches": report.batches,
         "records": report.records,
         "bytes": report.size_bytes,
-        "first_offset": report.first_offset,
-        "next_offset": report.next_offset,
+        "first_offset": report.first_offset if report.first_offset >= 0 else None,
+        "next_offset": report.next_offset if report.first_offset >= 0 else None,
         "compacted": report.is_compacted,
         "damage": report.damage,
         "remarks": report.remarks,
