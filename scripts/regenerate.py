@@ -1,4 +1,4 @@
-"""Writes the files that are made from the code: completions, man pages, and the coverage of the protocol.
+"""Writes the files that are made from the code: completions, man pages, the coverage of the protocol, JSON output.
 
 ``make regenerate`` runs it; tests/tidy/test_generated.py fails when a file is not what this would write.
 """
@@ -17,11 +17,13 @@ from pkafka.cli import generate
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
+from scripts import json_output
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDERS: Final = ("completions", "man")
 """Nothing else lies in these: a file that is not written any more is removed."""
 COVERAGE: Final = "docs/protocol-coverage.md"
+JSON_OUTPUT: Final = "docs/json-output.md"
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -36,7 +38,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 def files() -> dict[str, str]:
     """What every generated file has to hold, by path below the root."""
-    made = {COVERAGE: protocol_coverage()}
+    made = {COVERAGE: protocol_coverage(), JSON_OUTPUT: json_output.page()}
     for name, command in commands():
         made[f"man/{name}.1"] = generate.man_page(name, command)
         made[f"completions/bash/{name}"] = generate.bash_completion(name, command)
