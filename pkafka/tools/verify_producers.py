@@ -1,7 +1,7 @@
 """The producers of a log, as its batches tell of them: compared with snapshots, and with who aborted what."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from pkafka.tools.log_side_files import base_offset_of, file_content, producers_
 from pkafka.tools.segment_walk import Batch
 
 
-@dataclass
+@dataclass(slots=True)
 class Producer:
     """What a producer snapshot says of one producer."""
 
@@ -26,6 +26,13 @@ class Producer:
     timestamp: int = -1
     coordinator_epoch: int = -1
     transaction_start: int = -1
+
+    def enter(self, epoch: int) -> None:
+        """Forget the batches of an earlier epoch."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.last_sequence = self.last_offset = -1
+            self.offset_delta = 0
 
     @classmethod
     def of(cls, row: ProducerRow) -> "Producer":
@@ -65,6 +72,8 @@ class Producers:
         self._report = report
         self._snapshots = list(snapshots)
         self._producers: dict[int, Producer] = {}
+        self._open: dict[int, int] = {}
+        """Where the transactions that are open began, by producer."""
         self._aborted: list[AbortedTransaction] = []
         self.knows_all = knows_all
 
@@ -80,11 +89,9 @@ class Producers:
         if header.is_control:
             self._marker(path, batch, state)
             return
-        if header.producer_epoch != state.epoch:
-            state.last_sequence = state.last_offset = -1
-            state.epoch = header.producer_epoch
+        state.enter(header.producer_epoch)
         if header.is_transactional and state.transaction_start < 0:
-            state.transaction_start = header.base_offset
+            state.transaction_start = self._open[header.producer_id] = header.base_offset
         state.last_sequence = header.last_sequence
         state.last_offset = header.last_offset
         state.offset_delta = header.last_offset_delta
@@ -102,17 +109,13 @@ class Producers:
         except RecordError as error:
             self._report.add(path, "records", error.message, position=batch.position, size=batch.size)
             return
-        if header.producer_epoch != state.epoch:
-            state.last_sequence = state.last_offset = -1
-            state.epoch = header.producer_epoch
+        state.enter(header.producer_epoch)
         state.coordinator_epoch = marker.coordinator_epoch
         state.timestamp = header.max_timestamp
         first, state.transaction_start = state.transaction_start, -1
+        self._open.pop(header.producer_id, None)
         if first >= 0 and marker.control_type is ControlType.ABORT:
-            still_open = [
-                each.transaction_start for each in self._producers.values() if each.transaction_start >= 0
-            ]
-            stable = min(still_open, default=header.last_offset + 1)
+            stable = min(self._open.values(), default=header.last_offset + 1)
             self._aborted.append(AbortedTransaction(header.producer_id, first, header.last_offset, stable))
 
     def compare(self, reached: int | None, log_end: int) -> None:
@@ -153,12 +156,18 @@ class Producers:
                 text = f"producer {row.producer_id} has written offset {row.last_offset}, but not in this log"
                 report.add(path, "producers", text)
             # What lies before the log's start only the snapshot knows.
-            self._producers[row.producer_id] = theirs
+            self._take_over(row.producer_id, theirs)
         elif ours != theirs and not report.is_compacted:
             differences = ", ".join(
                 f"{name.replace('_', ' ')} {there}, in the log {here}"
-                for name, here in vars(ours).items()
+                for name, here in asdict(ours).items()
                 if (there := getattr(theirs, name)) != here
             )
             report.add(path, "producers", f"producer {row.producer_id}: {differences}")
-            self._producers[row.producer_id] = theirs
+            self._take_over(row.producer_id, theirs)
+
+    def _take_over(self, producer_id: int, state: Producer) -> None:
+        self._producers[producer_id] = state
+        self._open.pop(producer_id, None)
+        if state.transaction_start >= 0:
+            self._open[producer_id] = state.transaction_start

@@ -58,6 +58,19 @@ def test_a_log_that_was_closed_is_sound(log: Path) -> None:
         assert dump.findings.sentences() == []
 
 
+def test_a_producer_that_was_fenced_has_no_batches_any_more(tmp_path: Path) -> None:
+    """The coordinator aborts with an epoch that nobody has written with."""
+    world = World(tmp_path)
+    log = world.create()
+    append(log, b"one", b"two", pid=9, epoch=0, sequence=0, transactional=True)
+    end_transaction(log, 9, 1, committed=False)
+    log.close()
+    (snapshot,) = [path for path in world.paths(".snapshot") if path.stat().st_size > 10]
+    (row,) = producers_in(snapshot.read_bytes())
+    assert (row.producer_epoch, row.last_offset, row.offset_delta) == (1, -1, 0)
+    assert checked(world.directory).problems == []
+
+
 def test_the_rest_of_a_log_whose_beginning_was_deleted_is_sound(log: Path) -> None:
     first, second, *_ = sorted(log.glob("*.log"))
     for path in log.glob(f"{first.stem}*"):
