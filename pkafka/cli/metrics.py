@@ -11,7 +11,7 @@ from pkafka.cli.options import CommandError, command, parse_duration_ms, timeout
 from pkafka.cli.output import OutputFormat, View, line, raw, show, to_json
 
 if TYPE_CHECKING:
-    from pkafka.tools.metrics import MetricsPage
+    from pkafka.tools.metrics import ClusterMetrics
 
 _URL: Final = "http://localhost:9999"
 _FORMATS: Final = ("original", "properties", "csv", "tsv")
@@ -21,7 +21,13 @@ _HINT: Final = "a broker serves its metrics where pkafka.metrics.port says; with
 
 
 @command("pk-metrics")
-@click.option("--url", metavar="URL", help=f"Where the broker serves its metrics; {_URL} when left out.")
+@click.option(
+    "--url",
+    "urls",
+    multiple=True,
+    metavar="URL",
+    help=f"Where the broker serves its metrics; {_URL} when left out. Repeat for the sum over several brokers.",
+)
 @click.option("--jmx-url", metavar="URL", hidden=True)
 @click.option(
     "--object-name",
@@ -49,7 +55,7 @@ _HINT: Final = "a broker serves its metrics where pkafka.metrics.port says; with
     help="Format of what is shown; default: Kafka's text. JSON and Prometheus's text are of one look.",
 )
 def main(
-    url: str | None,
+    urls: tuple[str, ...],
     jmx_url: str | None,
     names: tuple[str, ...],
     attributes: str | None,
@@ -63,9 +69,16 @@ def main(
 ) -> None:
     """Print the metrics of a broker, named as Kafka's JMX beans are.
 
+    With several brokers numbers are added up, and what cannot be, as percentiles, is left out.
     A broker of pkafka has no JVM; it serves the beans over HTTP when pkafka.metrics.port is set.
     """
-    from pkafka.tools.metrics import BadQueryError, MetricsPage, MetricsUnavailableError, date_text
+    from pkafka.tools.metrics import (
+        BadQueryError,
+        ClusterMetrics,
+        MetricsPage,
+        MetricsUnavailableError,
+        date_text,
+    )
 
     try:
         date_text(date_format, 0)
@@ -73,14 +86,18 @@ def main(
         raise click.UsageError(str(error)) from None
     wanted = [each.strip() for each in attributes.split(",")] if attributes else []
     timeout_ms = parse_duration_ms(timeout)
-    page = MetricsPage(_address(url, jmx_url), timeout_s=timeout_ms / 1_000)
+    given = urls or ((jmx_url,) if jmx_url else (_URL,))
+    pages = [MetricsPage(_address(each), timeout_s=timeout_ms / 1_000) for each in given]
+    page = ClusterMetrics(pages)
     form = OutputFormat(output) if output else OutputFormat.TEXT
     once = one_time.lower() == "true" or reporting_interval < 0
     try:
         if wait:
             _wait_for(page, names, timeout_ms)
         if form is OutputFormat.PROMETHEUS:
-            raw(page.prometheus().encode())
+            if len(pages) > 1:
+                raise click.UsageError("--output prometheus is of one broker")
+            raw(pages[0].prometheus().encode())
         elif form is OutputFormat.JSON:
             show(View("beans", (), _chosen(page.beans(names), wanted)), form)
         else:
@@ -92,8 +109,7 @@ def main(
         raise CommandError(str(error), hint=_HINT, status=ExitStatus.UNREACHABLE) from None
 
 
-def _address(url: str | None, jmx_url: str | None) -> str:
-    given = url or jmx_url or _URL
+def _address(given: str) -> str:
     if not given.startswith(("http://", "https://")):
         raise click.UsageError(f"{given}: a broker of pkafka has no JVM; give its metrics page: --url {_URL}")
     return given
@@ -108,7 +124,7 @@ def _chosen(beans: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[d
     return [bean for bean in kept if len(bean) > 1]
 
 
-def _wait_for(page: "MetricsPage", names: Sequence[str], timeout_ms: int) -> None:
+def _wait_for(page: "ClusterMetrics", names: Sequence[str], timeout_ms: int) -> None:
     """Wait until every bean is there, and somebody to ask for it."""
     from pkafka.tools.metrics import MetricsUnavailableError
 
@@ -137,7 +153,7 @@ _Report = Callable[[str, _Values, bool], None]
 
 
 def _report(
-    page: "MetricsPage",
+    page: "ClusterMetrics",
     names: Sequence[str],
     wanted: Sequence[str],
     report: _Report,

@@ -30,6 +30,9 @@ _DATES: Final = {
     "z": "%Z",
     "Z": "%z",
 }
+_NOT_ADDED: Final = re.compile("Mean$|StdDev|Percentile$|-avg$|StartTimeMs")
+_LARGEST: Final = re.compile("^Max$|-max$")
+_LARGEST_BEAN: Final = re.compile(",name=(max-|BrokerState)")
 _DATE_PART: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 
@@ -84,6 +87,53 @@ class MetricsPage:
             reason = getattr(error, "reason", error)
             text = getattr(reason, "strerror", None) or str(reason)
             raise MetricsUnavailableError(f"Could not connect to {self._url}: {text}") from None
+
+
+class ClusterMetrics:
+    """The metrics of several brokers as of one: what the cluster does is the sum of what its brokers do (OBS-1).
+
+    Args:
+        pages: of the brokers.
+    """
+
+    def __init__(self, pages: Sequence[MetricsPage]) -> None:
+        self._pages = pages
+
+    def beans(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """As :meth:`MetricsPage.beans`; see :func:`summed`."""
+        found = [page.beans(names) for page in self._pages]
+        return found[0] if len(found) == 1 else summed(found)
+
+
+def summed(of_brokers: Iterable[Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Beans of the same name made one: numbers are added, largest and smallest stay such.
+
+    What cannot be known of all from what is known of each, as means and percentiles, is left out, and so are texts that
+    differ.
+    """
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    for beans in of_brokers:
+        for bean in beans:
+            by_name.setdefault(bean["name"], []).append(bean)
+    return [
+        dict(found[0]) if len(found) == 1 else _summed(name, found) for name, found in sorted(by_name.items())
+    ]
+
+
+def _summed(name: str, beans: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": name}
+    for attribute in beans[0]:
+        values = [bean[attribute] for bean in beans if bean.get(attribute) is not None]
+        if attribute == "name" or not values or _NOT_ADDED.search(attribute):
+            continue
+        if not all(isinstance(value, int | float) for value in values):
+            if len(set(values)) == 1:
+                made[attribute] = values[0]
+        elif _LARGEST.search(attribute) or _LARGEST_BEAN.search(name):
+            made[attribute] = max(values)
+        else:
+            made[attribute] = min(values) if attribute == "Min" else sum(values)
+    return made
 
 
 def attributes_of(beans: Iterable[Mapping[str, Any]], wanted: Sequence[str] = ()) -> dict[str, object]:

@@ -216,6 +216,13 @@ def test_other_forms(sides: Sides) -> None:
     assert 'kafka_log_log_logendoffset{partition="0",topic="t"} 2.0' in sides.ours("--output", "prometheus")
 
 
+def test_the_metrics_of_a_cluster_are_the_sum_over_its_brokers(sides: Sides) -> None:
+    name = "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t"
+    words = ("--output", "json", "--object-name", name, "--attributes", "Count")
+    assert json.loads(sides.ours("--url", sides.url, *words)) == {"beans": [{"name": name, "Count": 4}]}
+    sides.ours("--url", sides.url, "--output", "prometheus", code=2)
+
+
 def test_nobody_serves_metrics() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     assert pk("metrics", "--url", url, "--one-time", code=3) == ""

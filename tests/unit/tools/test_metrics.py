@@ -1,10 +1,11 @@
 """What pk-metrics makes of beans: values as Java writes them, dates as SimpleDateFormat does."""
 
 import time
+from typing import Any
 
 import pytest
 
-from pkafka.tools.metrics import attributes_of, date_text, value_text
+from pkafka.tools.metrics import attributes_of, date_text, summed, value_text
 
 NOON = 1_700_000_000_123
 
@@ -60,3 +61,38 @@ def test_attributes_are_sorted_by_the_name_of_their_bean() -> None:
         ("a:type=t:Value", 1),
     ]
     assert list(attributes_of(beans, ["Other"])) == ["a:type=t,x=y:Other"]
+
+
+def test_beans_of_several_brokers_are_added_up() -> None:
+    meter: dict[str, Any] = {"name": "k:type=M", "Count": 3, "EventType": "bytes", "OneMinuteRate": 0.5}
+    times: dict[str, Any] = {
+        "name": "k:type=T",
+        "Count": 1,
+        "Mean": 2.0,
+        "Max": 4.0,
+        "Min": 1.0,
+        "99thPercentile": 4.0,
+    }
+    loads: dict[str, Any] = {
+        "name": "k:type=L",
+        "partition-load-time-max": None,
+        "partition-load-time-avg": None,
+    }
+    lag: dict[str, Any] = {"name": "k:type=C,name=max-dirty-percent", "Value": 7}
+    one = [meter, times, loads, lag, {"name": "k:type=only", "Mean": 1.0}]
+    other = [
+        {**meter, "Count": 4, "OneMinuteRate": 1.0},
+        {**times, "Max": 9.0, "Min": 0.5},
+        {**loads, "partition-load-time-max": 12.0},
+        {**lag, "Value": 5},
+    ]
+    assert summed([one, other]) == [
+        {"name": "k:type=C,name=max-dirty-percent", "Value": 7},
+        {"name": "k:type=L", "partition-load-time-max": 12.0},
+        {"name": "k:type=M", "Count": 7, "EventType": "bytes", "OneMinuteRate": 1.5},
+        {"name": "k:type=T", "Count": 2, "Max": 9.0, "Min": 0.5},
+        {"name": "k:type=only", "Mean": 1.0},
+    ]
+    assert summed([[{"name": "a:b=c", "Version": "1"}], [{"name": "a:b=c", "Version": "2"}]]) == [
+        {"name": "a:b=c"}
+    ]
