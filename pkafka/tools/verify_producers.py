@@ -1,7 +1,7 @@
 """The producers of a log, as its batches tell of them: compared with snapshots, and with who aborted what."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,8 @@ class Producer:
     timestamp: int = -1
     coordinator_epoch: int = -1
     transaction_start: int = -1
+    latest: int = field(default=-1, compare=False)
+    """The largest time so far."""
 
     def enter(self, epoch: int) -> None:
         """Forget the batches of an earlier epoch."""
@@ -44,6 +46,7 @@ class Producer:
             row.timestamp,
             row.coordinator_epoch,
             row.current_txn_first_offset,
+            row.timestamp,
         )
 
 
@@ -96,6 +99,7 @@ class Producers:
         state.last_offset = header.last_offset
         state.offset_delta = header.last_offset_delta
         state.timestamp = header.max_timestamp
+        state.latest = max(state.latest, header.max_timestamp)
 
     def _marker(self, path: Path, batch: Batch, state: Producer) -> None:
         header = batch.header
@@ -112,6 +116,7 @@ class Producers:
         state.enter(header.producer_epoch)
         state.coordinator_epoch = marker.coordinator_epoch
         state.timestamp = header.max_timestamp
+        state.latest = max(state.latest, header.max_timestamp)
         first, state.transaction_start = state.transaction_start, -1
         self._open.pop(header.producer_id, None)
         if first >= 0 and marker.control_type is ControlType.ABORT:
@@ -147,11 +152,14 @@ class Producers:
         report = self._report
         theirs = Producer.of(row)
         ours = self._producers.get(row.producer_id)
+        if ours is not None and theirs.timestamp == ours.latest:
+            # A marker's time may be before that of its records; the larger of them is as good.
+            theirs.timestamp = ours.timestamp
         start = report.first_offset if report.first_offset != NOTHING else offset
         if row.last_offset >= offset:
             text = f"producer {row.producer_id} has written offset {row.last_offset}, which is not before {offset}"
             report.add(path, "producers", text)
-        elif ours is None or row.last_offset < start:
+        elif ours is None or 0 <= row.last_offset < start:
             if row.last_offset >= start and not report.is_compacted:
                 text = f"producer {row.producer_id} has written offset {row.last_offset}, but not in this log"
                 report.add(path, "producers", text)
@@ -159,9 +167,10 @@ class Producers:
             self._take_over(row.producer_id, theirs)
         elif ours != theirs and not report.is_compacted:
             differences = ", ".join(
-                f"{name.replace('_', ' ')} {there}, in the log {here}"
-                for name, here in asdict(ours).items()
-                if (there := getattr(theirs, name)) != here
+                f"{each.name.replace('_', ' ')} {there}, in the log {here}"
+                for each in fields(ours)
+                if each.compare
+                and (there := getattr(theirs, each.name)) != (here := getattr(ours, each.name))
             )
             report.add(path, "producers", f"producer {row.producer_id}: {differences}")
             self._take_over(row.producer_id, theirs)
