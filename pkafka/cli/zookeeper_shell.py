@@ -14,7 +14,7 @@ from pkafka.errors import PkafkaError
 
 if TYPE_CHECKING:
     from pkafka.coordination.administration import Event, Nodes
-    from pkafka.tools.zookeeper_shell import Answer
+    from pkafka.tools.zookeeper_words import Answer
 
 COMMAND_NOT_FOUND: Final = 127
 _SERVER: Final = "localhost:2181"
@@ -222,7 +222,9 @@ def _explained(error: PkafkaError) -> CommandError:
     """An error in the shell's words, with the status that it ends with."""
     from pkafka.coordination.administration import KeeperCode, KeeperError
     from pkafka.tools.zookeeper_quota import NoQuotaError, QuotaTooLowError
-    from pkafka.tools.zookeeper_shell import DeletionIncompleteError, VerbUsageError, explain
+    from pkafka.tools.zookeeper_shell import explain
+    from pkafka.tools.zookeeper_verbs import DeletionIncompleteError
+    from pkafka.tools.zookeeper_words import VerbUsageError
 
     if isinstance(error, KeeperError):
         status = ExitStatus.FAILURE

@@ -18,20 +18,9 @@ from pkafka.coordination.administration import (
 from pkafka.coordination.embedded import STORE_FILE, EmbeddedStore
 from pkafka.coordination.embedded_nodes import EmbeddedNodes
 from pkafka.tools import zookeeper_quota
-from pkafka.tools.zookeeper_shell import (
-    VERBS,
-    Leave,
-    Shell,
-    UnknownVerbError,
-    VerbUsageError,
-    checked_path,
-    client_config,
-    explain,
-    parse_acls,
-    read_words,
-    split_line,
-    tls_settings,
-)
+from pkafka.tools.zookeeper_shell import Leave, Shell, UnknownVerbError, explain, tls_settings
+from pkafka.tools.zookeeper_verbs import VERBS, client_config
+from pkafka.tools.zookeeper_words import VerbUsageError, checked_path, parse_acls, read_words, split_line
 
 
 @pytest.mark.parametrize(
