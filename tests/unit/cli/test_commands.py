@@ -19,6 +19,7 @@ from pkafka.cli import (
     metrics,
     producer_perf_test,
     topics,
+    verify_log,
 )
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.options import CommandGroup, KafkaCommand
@@ -51,6 +52,7 @@ ALL: list[KafkaCommand] = [
     metrics.main,
     producer_perf_test.main,
     topics.main,
+    verify_log.main,
 ]
 
 
