@@ -1,4 +1,4 @@
-"""Writes the files that are made from the code: completions, man pages, the coverage of the protocol, JSON output.
+"""Writes the files that are made from the code: completions, man pages, the reference, JSON output.
 
 ``make regenerate`` runs it; tests/tidy/test_generated.py fails when a file is not what this would write.
 """
@@ -12,17 +12,12 @@ from typing import Final
 
 import click
 
-from pkafka import KAFKA_VERSION
 from pkafka.cli import generate
-from pkafka.protocol import registry
-from pkafka.protocol.api import ApiKey
-from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
-from scripts import json_output
+from scripts import json_output, reference
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-FOLDERS: Final = ("completions", "man")
+FOLDERS: Final = ("completions", "man", reference.FOLDER)
 """Nothing else lies in these: a file that is not written any more is removed."""
-COVERAGE: Final = "docs/protocol-coverage.md"
 JSON_OUTPUT: Final = "docs/json-output.md"
 
 
@@ -38,7 +33,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 def files() -> dict[str, str]:
     """What every generated file has to hold, by path below the root."""
-    made = {COVERAGE: protocol_coverage(), JSON_OUTPUT: json_output.page()}
+    made = {**reference.files(), JSON_OUTPUT: json_output.page()}
     for name, command in commands():
         made[f"man/{name}.1"] = generate.man_page(name, command)
         made[f"completions/bash/{name}"] = generate.bash_completion(name, command)
@@ -56,33 +51,6 @@ def stale() -> list[Path]:
         for path in sorted((ROOT / folder).rglob("*"))
         if path.is_file() and path not in made
     ]
-
-
-def protocol_coverage() -> str:
-    """A table of every request of the reference and whether a broker of pkafka serves it."""
-    served = {*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS}
-    rows = []
-    for key in ApiKey:
-        name = "".join(word.capitalize() for word in key.name.split("_"))
-        valid = registry.versions(key)
-        versions = f"0-{valid[-1]}" if len(valid) > 1 else ("0" if valid else "none")
-        rows.append(f"| {int(key)} | {name} | {versions} | {'yes' if key in served else 'no'} |")
-    return "\n".join(
-        [
-            "# Coverage of the protocol",
-            "",
-            f"The requests of Apache Kafka {KAFKA_VERSION}, the versions that pkafka encodes and decodes, and whether",
-            "a broker of pkafka serves them to clients. Every request that is served is served in all of its versions.",
-            "KRaft's own requests and share groups have no versions here. Made by `make regenerate`.",
-            "",
-            f"{len(served)} of {len(rows)} requests are served.",
-            "",
-            "| key | request | versions | served |",
-            "|---:|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
 
 
 def main() -> int:

@@ -179,9 +179,13 @@ class ConsumerMetrics:
         self._last_poll_end_ms: int | None = None
         self._last_heartbeat_ms: int | None = None
         self._last_rebalance_ms: int | None = None
-        metrics.gauge("last-poll-seconds-ago", CONSUMER, lambda: self._ago(self._last_poll_ms))
-        metrics.gauge("last-heartbeat-seconds-ago", COORDINATOR, lambda: self._ago(self._last_heartbeat_ms))
-        metrics.gauge("last-rebalance-seconds-ago", COORDINATOR, lambda: self._ago(self._last_rebalance_ms))
+        for name, group, last_ms, what in (
+            ("poll", CONSUMER, lambda: self._last_poll_ms, "last call of poll"),
+            ("heartbeat", COORDINATOR, lambda: self._last_heartbeat_ms, "last answer to a heartbeat"),
+            ("rebalance", COORDINATOR, lambda: self._last_rebalance_ms, "end of the last rebalance"),
+        ):
+            text = f"The number of seconds since the {what}"
+            metrics.gauge(f"last-{name}-seconds-ago", group, self._seconds_since(last_ms), text)
 
     def watch_assignment(self, count: Callable[[], int]) -> None:
         """Show how many partitions are assigned."""
@@ -302,8 +306,12 @@ class ConsumerMetrics:
             found = self._topics[name] = _Traffic(self.registry, name)
         return found
 
-    def _ago(self, then_ms: int | None) -> float:
-        return -1.0 if then_ms is None else (self._clock.monotonic_ms() - then_ms) // 1000
+    def _seconds_since(self, last_ms: Callable[[], int | None]) -> Callable[[], float]:
+        def seconds() -> float:
+            then_ms = last_ms()
+            return -1.0 if then_ms is None else (self._clock.monotonic_ms() - then_ms) // 1000
+
+        return seconds
 
 
 def make_metrics(config: ConsumerConfig, clock: Clock) -> ConsumerMetrics:

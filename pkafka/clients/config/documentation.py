@@ -1,0 +1,161 @@
+"""What the keys of clients do, one line each, and how much they matter; loaded only when somebody asks.
+
+Importance is what Apache Kafka 3.9 says. A client's own line stands over that of all clients.
+"""
+
+from typing import Final, NamedTuple
+
+
+class About(NamedTuple):
+    """A key's importance (high, medium or low) and what it does."""
+
+    importance: str
+    text: str
+
+
+ALL_CLIENTS: Final[dict[str, About]] = {
+    "bootstrap.servers": About(
+        "high", "Brokers to begin with, as host:port,...; the others are found from them."
+    ),
+    "client.id": About("medium", "What brokers call this client in their logs, metrics and quotas."),
+    "connections.max.idle.ms": About(
+        "medium", "Close a connection on which nothing happened for so long; -1: never."
+    ),
+    "default.api.timeout.ms": About(
+        "medium", "How long a call may take, retries included, where nothing else is said."
+    ),
+    "interceptor.classes": About("low", "Classes, or names of classes, that see records on their way."),
+    "metadata.max.age.ms": About(
+        "low", "Ask for the cluster's metadata after so long, even when nothing went wrong."
+    ),
+    "metric.reporters": About("low", "Classes, or names of classes, that are told of every metric."),
+    "metrics.num.samples": About("low", "How many windows a rate, an average or an extreme looks at."),
+    "metrics.sample.window.ms": About("low", "How long such a window is."),
+    "receive.buffer.bytes": About("medium", "Size of a socket's receive buffer; -1 leaves it to the system."),
+    "reconnect.backoff.max.ms": About("low", "The longest pause before a broker is connected to again."),
+    "reconnect.backoff.ms": About(
+        "low", "The first pause before a broker is connected to again; doubles each time."
+    ),
+    "request.timeout.ms": About(
+        "medium", "How long to wait for an answer before the request counts as failed."
+    ),
+    "retries": About("low", "How often a request that failed for a passing reason is sent again."),
+    "retry.backoff.max.ms": About("low", "The longest pause before a request is sent again."),
+    "retry.backoff.ms": About("low", "The first pause before a request is sent again; doubles each time."),
+    "security.protocol": About(
+        "medium", "How to speak to brokers; PLAINTEXT alone is supported, another is refused."
+    ),
+    "send.buffer.bytes": About("medium", "Size of a socket's send buffer; -1 leaves it to the system."),
+    "socket.connection.setup.timeout.max.ms": About(
+        "medium", "The longest time that a connection may take to come up."
+    ),
+    "socket.connection.setup.timeout.ms": About(
+        "medium", "How long a connection may take to come up at first; doubles with each failure."
+    ),
+}
+PRODUCER: Final[dict[str, About]] = {
+    "acks": About(
+        "low",
+        "Who must have a record before it counts as sent: all in sync (all or -1), the leader (1), nobody (0).",
+    ),
+    "batch.size": About("medium", "Records for one partition are gathered up to so many bytes."),
+    "buffer.memory": About("high", "Bytes of records that may wait to be sent; then send waits."),
+    "compression.gzip.level": About("medium", "Level of gzip: 1 to 9, or -1 for the codec's default."),
+    "compression.lz4.level": About("medium", "Level of lz4."),
+    "compression.type": About("high", "How batches are compressed."),
+    "compression.zstd.level": About("medium", "Level of zstd."),
+    "delivery.timeout.ms": About("medium", "How long after send a record is either acknowledged or failed."),
+    "enable.idempotence": About(
+        "low",
+        "Each record is written once and in order, whatever is sent again; off where another key rules it out.",
+    ),
+    "key.serializer": About("high", "What makes bytes of keys: a class, its name, or an object."),
+    "linger.ms": About("medium", "How long a batch waits for more records."),
+    "max.block.ms": About("medium", "How long send may wait for metadata or for memory."),
+    "max.in.flight.requests.per.connection": About("low", "Requests on their way to a broker at a time."),
+    "max.request.size": About("medium", "The largest request, and the largest record, uncompressed."),
+    "metadata.max.idle.ms": About(
+        "low", "Forget a topic's metadata when nothing was sent to it for so long."
+    ),
+    "partitioner.adaptive.partitioning.enable": About(
+        "low", "Records without a key go to brokers that keep up."
+    ),
+    "partitioner.availability.timeout.ms": About(
+        "low", "Records without a key avoid a broker that has not been ready for so long; 0: never."
+    ),
+    "partitioner.class": About(
+        "medium", "What chooses partitions: a class, its name, or an object; none: Kafka's rules."
+    ),
+    "partitioner.ignore.keys": About("medium", "Choose partitions as if records had no keys."),
+    "retries": About("high", "How often a batch that failed for a passing reason is sent again."),
+    "transaction.timeout.ms": About(
+        "low", "A transaction that is open for longer is aborted by its coordinator."
+    ),
+    "transactional.id": About("low", "Name under which a producer's transactions go on after a restart."),
+    "value.serializer": About("high", "What makes bytes of values: a class, its name, or an object."),
+}
+CONSUMER: Final[dict[str, About]] = {
+    "allow.auto.create.topics": About(
+        "medium", "Let brokers create a topic that is subscribed to and does not exist."
+    ),
+    "auto.commit.interval.ms": About("low", "How often positions are committed when that goes by itself."),
+    "auto.offset.reset": About(
+        "medium", "Where to begin without a committed offset, or with one out of range; none: fail."
+    ),
+    "check.crcs": About("low", "Check the checksum of each batch."),
+    "client.id": About("low", "What brokers call this consumer; made of the group where nobody chose one."),
+    "client.rack": About("low", "Rack of this consumer, to read from a replica that is near."),
+    "enable.auto.commit": About("medium", "Commit positions from time to time; off without a group."),
+    "exclude.internal.topics": About("medium", "Keep internal topics out of a subscription by pattern."),
+    "fetch.max.bytes": About("medium", "Bytes of one answer of a broker, first batch excepted."),
+    "fetch.max.wait.ms": About("low", "How long a broker may wait until it has fetch.min.bytes."),
+    "fetch.min.bytes": About("high", "A broker waits until it has so many bytes."),
+    "group.id": About("high", "The group of this consumer; none: nothing is committed."),
+    "group.instance.id": About("medium", "Name of a static member, whose restart moves no partitions."),
+    "group.protocol": About(
+        "high", "How members find together; classic alone is supported, another is refused."
+    ),
+    "heartbeat.interval.ms": About("high", "How often a member says that it lives."),
+    "internal.leave.group.on.close": About("low", "Leave the group when the consumer is closed."),
+    "isolation.level": About(
+        "medium", "read_committed hands out no record of an open or aborted transaction."
+    ),
+    "key.deserializer": About("high", "What makes keys of bytes: a class, its name, or an object."),
+    "max.partition.fetch.bytes": About("high", "Bytes of one partition in one answer, first batch excepted."),
+    "max.poll.interval.ms": About("medium", "A member that does not poll for longer leaves its group."),
+    "max.poll.records": About("medium", "The most records that one poll hands out."),
+    "partition.assignment.strategy": About(
+        "medium", "Assignors that this member can work with, the first preferred."
+    ),
+    "session.timeout.ms": About("high", "A member that is not heard of for longer is out of its group."),
+    "value.deserializer": About("high", "What makes values of bytes: a class, its name, or an object."),
+}
+
+WITHOUT_EFFECT: Final[dict[str, str]] = {
+    "auto.include.jmx.reporter": "There is no JMX.",
+    "bootstrap.controllers": "For KRaft, which is not here.",
+    "client.dns.lookup": "All addresses of a name are tried, as use_all_dns_ips says.",
+    "enable.metrics.push": "Clients push no metrics to brokers (KIP-714).",
+    "group.remote.assignor": "For the consumer group protocol of KIP-848, which is not here.",
+    "internal.throw.on.fetch.stable.offset.unsupported": "For Kafka Streams.",
+    "metadata.recovery.strategy": "As rebootstrap says, bootstrap servers are asked when no known broker answers.",
+    "metrics.recording.level": "All metrics are recorded.",
+    "sasl.*": "Nobody logs in: PLAINTEXT alone is supported.",
+    "security.providers": "Names classes of Java, which cannot be loaded.",
+    "ssl.*": "No connection is encrypted: PLAINTEXT alone is supported.",
+}
+"""Keys of Kafka's clients that are accepted and do nothing, and why; ``.*`` stands for any ending."""
+
+
+def about(key: str, client: str) -> About:
+    """What a key does for a client.
+
+    Args:
+        key: with dots.
+        client: ``admin``, ``consumer`` or ``producer``.
+
+    Raises:
+        KeyError: the client has no such key.
+    """
+    own = {"consumer": CONSUMER, "producer": PRODUCER}.get(client, {})
+    return own[key] if key in own else ALL_CLIENTS[key]
