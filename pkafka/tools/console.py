@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pkafka.clients.serialization import Deserializer, Headers
 
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
+_NO_TIMESTAMP: Final = -1
 
 
 class LineError(PkafkaError):
@@ -30,7 +31,7 @@ class JsonReader:
     """Reads what pk-console-consumer writes with ``--output jsonl``: an object a line.
 
     Keys of it: ``value`` and ``key`` (text, ``{"base64": ...}`` or null), ``headers`` (a list of ``name`` and
-    ``value``), ``partition``, ``timestamp``; all may be left out, and others are ignored.
+    ``value``), ``partition``, ``timestamp`` (-1 is none); all may be left out, and others are ignored.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class JsonReader:
                 _bytes_of(row.get("value")),
                 tuple((str(each["name"]), _bytes_of(each["value"])) for each in row.get("headers") or ()),
                 _number_of(row.get("partition")),
-                _number_of(row.get("timestamp")),
+                _number_of(None if row.get("timestamp") == _NO_TIMESTAMP else row.get("timestamp")),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise LineError(f"No record found on line number {self._line_number}: {error}") from error
