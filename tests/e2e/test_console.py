@@ -1,9 +1,11 @@
 """The console tools at a real broker, where it matters what the broker makes of them."""
 
 import io
+import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ import pytest
 
 from pkafka.cli import console_consumer, console_producer, consumer_perf_test, topics
 from pkafka.cli.exit_status import ExitStatus
+from pkafka.clients.producer import Producer
 from pkafka.records.builder import build_batch
 from pkafka.testing import Broker
 from tests.talk import Talk, good, talking, wait_for
@@ -121,7 +124,7 @@ def test_what_is_consumed_as_json_lines_is_produced_again(
     source, copy = (f"console-{uuid.uuid4().hex[:8]}" for _ in range(2))
     talk.create(source, 2)
     talk.create(copy, 2)
-    headers = (("h", b"1"), ("binary", b"\xff"), ("none", None))
+    headers = (("h", b"1"), ("h", None), ("h", b"1"), ("binary", b"\xff"), ("none", None))
     records = [
         (5_000, b"k", b"v", headers),
         (6_000, None, b"\xfe\x00", ()),
@@ -150,6 +153,79 @@ def test_only_wanted_records_are_shown_and_counted(talk: Talk, capsys: pytest.Ca
     assert len(consumed(capsys, topic, *even, "--max-messages", "3")) == 3
     assert consumed(capsys, topic, *even, "--formatter", "NoOpMessageFormatter") == []
     assert console_consumer.main.run(["--topic", topic, "--filter", "n=1"]) == ExitStatus.USAGE
+
+
+def test_conditions_on_keys_headers_and_fields(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = f"console-{uuid.uuid4().hex[:8]}"
+    talk.create(topic)
+    records = [
+        (1, b"user-1", b'{"order":{"items":["tea"]}}', (("trace", b"abc"), ("trace", b"def"))),
+        (2, b"user-2", b'{"order":{"items":["coffee",2]}}', (("trace", None),)),
+        (3, None, b"no JSON", ()),
+        (4, b"user-2", None, (("trace", b"def"),)),
+    ]
+    talk.produce(topic, bytes(build_batch(records)))
+
+    def offsets(*conditions: str) -> list[int]:
+        flags = [word for each in conditions for word in ("--filter", each)]
+        lines = consumed(capsys, topic, "--from-beginning", *flags, "--output", "jsonl")
+        return [json.loads(each)["offset"] for each in lines]
+
+    assert offsets() == [0, 1, 2, 3]
+    assert offsets("key=user-2") == [1, 3]
+    assert offsets("key~^user") == [0, 1, 3]
+    assert offsets("header.trace=def") == [0, 3]
+    assert offsets("key=user-2", "header.trace~.") == [3]
+    assert offsets("value.order.items.0~^(tea|coffee)$") == [0, 1]
+    assert offsets("value.order.items.1=2") == [1]
+    assert offsets("value=no JSON") == [2]
+    assert offsets("value~.", "key~3") == []
+
+
+def test_ranges_and_counts_together(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = f"console-{uuid.uuid4().hex[:8]}"
+    talk.create(topic)
+    # Times that are not in order: a range begins and ends with the first record of a time or later.
+    times = (1_000, 3_000, 2_000, 4_000, 5_000)
+    talk.produce(topic, bytes(build_batch([(at, None, b"%d" % at, ()) for at in times])))
+    assert consumed(capsys, topic, "--from-time", "2000", "--to-time", "5000") == ["3000", "2000", "4000"]
+    assert consumed(capsys, topic, "--tail", "3", "--max-messages", "2") == ["2000", "4000"]
+    assert consumed(capsys, topic, "--tail", "99", "--to-time", "2000") == ["1000"]
+    assert consumed(capsys, topic, "--from-time", "1000", "--max-messages", "1") == ["1000"]
+    assert consumed(capsys, topic, "--from-beginning", "--max-messages", "0") == []
+    wanted = ("--from-beginning", "--filter", "value~000", "--max-messages", "2", "--to-time", "4000")
+    assert consumed(capsys, topic, *wanted) == ["1000", "3000"]
+    assert consumed(capsys, topic, "--from-time", "5000", "--to-time", "2000") == []
+    assert consumed(capsys, topic, "--partition", "0", "--offset", "3") == ["4000", "5000"]
+    assert consumed(capsys, topic, "--group", f"g-{topic}", "--from-beginning") == [str(at) for at in times]
+    assert consumed(capsys, topic, "--group", f"g-{topic}") == []
+
+
+def test_a_topic_that_grows_has_an_end(
+    talk: Talk, pkafka_broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = f"console-{uuid.uuid4().hex[:8]}"
+    talk.create(topic)
+    talk.send(topic, b"first", b"second")
+    is_over = threading.Event()
+
+    def keep_sending() -> None:
+        with Producer({"bootstrap.servers": pkafka_broker.bootstrap}) as producer:
+            while not is_over.is_set():
+                producer.send(topic, b"later").result()
+
+    sender = threading.Thread(target=keep_sending)
+    sender.start()
+    try:
+        wait_for(lambda: talk.ends(topic)[1] > 10, what="more records")
+        first = consumed(capsys, topic, "--from-beginning")
+        end = talk.ends(topic)[1]
+        assert first[:3] == ["first", "second", "later"]
+        assert len(first) < end
+        wait_for(lambda: talk.ends(topic)[1] > end, what="records behind that end")
+    finally:
+        is_over.set()
+        sender.join()
 
 
 def test_partitions_that_come_later_are_read_from_their_beginning(talk: Talk) -> None:
