@@ -154,8 +154,8 @@ class SideFiles:
                         path, f"no batch is at position {position}, where offset {base + relative} points"
                     )
                 elif header.last_offset != base + relative:
-                    # Batches that were appended in one go, as by a follower, have one entry: the last offset of all of
-                    # them, and the position of the first. Kafka's tool lists it as a mismatch, but nothing is wrong.
+                    # Brokers before 3.9.1 gave batches that were appended in one go, as by a follower, one entry: the
+                    # last offset of all and the position of the first. Kafka's tool lists it, but nothing is wrong.
                     text = f"  Index offset: {base + relative}, log offset: {header.last_offset}"
                     damage = header.base_offset > base + relative
                     self._findings.add(Finding.INDEX_MISMATCH, path, text, damage=damage)

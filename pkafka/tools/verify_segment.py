@@ -163,7 +163,7 @@ class SegmentCheck:
         if position < batch.position:
             text = f"offset {offset} at position {position}, where no batch begins"
         elif offset < batch.header.base_offset:
-            # Above its last offset it may be: what is appended in one go has one entry.
+            # Above its last offset it may be: older brokers gave what is appended in one go one entry.
             text = f"offset {offset} at position {position}, where offset {batch.header.base_offset} begins"
         if text is not None:
             self._report.add(self._offsets.path, "offset index", text)

@@ -270,7 +270,7 @@ def test_a_dump_goes_on_behind_damage_if_told_to(tmp_path: Path) -> None:
 
 
 def test_an_index_entry_for_what_was_appended_in_one_go_is_no_damage(tmp_path: Path) -> None:
-    """As Kafka 3.9 writes it on a follower: the last offset of several batches at the position of the first."""
+    """As followers before Kafka 3.9.1 wrote it: the last offset of several batches at the position of the first."""
     segment = SegmentFile()
     for _ in range(3):
         segment.records(RECORDS)  # type: ignore[arg-type] # with headers
