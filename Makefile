@@ -56,7 +56,7 @@ nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults,
 	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "not ($(WITH_PROCESSES))" -n auto
 	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "$(WITH_PROCESSES)" $(IN_WORKERS)
 
-regenerate: .venv/.test-ready ## Files made from the code: coverage of the protocol, completions, man pages
+regenerate: .venv/.test-ready ## Files made from the code: the reference, completions, man pages
 	$(BIN)/python scripts/regenerate.py
 
 clean: ## Removes what was made here, but not ./data

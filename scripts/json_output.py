@@ -51,6 +51,13 @@ def page() -> str:
     return "\n".join(parts)
 
 
+def keys(schema: Schema) -> Iterator[tuple[str, str, str]]:
+    """Every key of a document, those of objects inside with their path: its name, its type and what it means."""
+    for row in _rows(schema, schema, ""):
+        name, kind, meaning = (cell.strip().replace("`", "") for cell in row.strip("| ").split(" | "))
+        yield name, kind, meaning
+
+
 def _table(schema: Schema, root: Schema) -> Iterator[str]:
     forms = schema.get("anyOf", [schema])
     if "properties" not in forms[0]:

@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from pkafka.cli import generate
-from scripts import json_output, reference
+from scripts import json_output, man_pages, reference
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDERS: Final = ("completions", "man", reference.FOLDER)
@@ -33,8 +33,9 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 def files() -> dict[str, str]:
     """What every generated file has to hold, by path below the root."""
-    made = {**reference.files(), JSON_OUTPUT: json_output.page()}
-    for name, command in commands():
+    every = dict(commands())
+    made = {**reference.files(), **man_pages.files(every), JSON_OUTPUT: json_output.page()}
+    for name, command in every.items():
         made[f"man/{name}.1"] = generate.man_page(name, command)
         made[f"completions/bash/{name}"] = generate.bash_completion(name, command)
         made[f"completions/zsh/_{name}"] = generate.zsh_completion(name, command)

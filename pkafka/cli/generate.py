@@ -15,7 +15,7 @@ from pkafka import KAFKA_VERSION, __version__
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.options import HELP_FLAGS
 
-_STATUSES: Final = {
+STATUSES: Final = {
     ExitStatus.OK: "Success.",
     ExitStatus.FAILURE: "The cluster or the command refused; the line on standard error says why.",
     ExitStatus.USAGE: "Wrong flags or a bad configuration; nothing was done.",
@@ -103,7 +103,7 @@ def man_page(name: str, command: click.Command) -> str:
     lines = [
         f'.TH {name.upper()} 1 "" "pkafka {__version__}" "pkafka"',
         ".SH NAME",
-        f"{_roff(name)} \\- {_roff(_summary(command))}",
+        f"{roff(name)} \\- {roff(summary(command))}",
         ".SH SYNOPSIS",
         *_synopsis(name, command),
         ".SH DESCRIPTION",
@@ -113,11 +113,11 @@ def man_page(name: str, command: click.Command) -> str:
     if verbs:
         lines.append(".SH COMMANDS")
     for verb, each in verbs.items():
-        lines += [f".SS {_roff(f'{name} {verb}')}", *_paragraphs(_help(each)), *_option_items(each)]
+        lines += [f".SS {roff(f'{name} {verb}')}", *_paragraphs(_help(each)), *_option_items(each)]
     lines += [".SH OPTIONS", *_option_items(command)]
     lines += [".SH EXIT STATUS"]
-    for status, text in _STATUSES.items():
-        lines += [".TP", f".B {int(status)}", _roff(text)]
+    for status, text in STATUSES.items():
+        lines += [".TP", f".B {int(status)}", roff(text)]
     lines += [
         ".SH ENVIRONMENT",
         ".TP",
@@ -125,7 +125,9 @@ def man_page(name: str, command: click.Command) -> str:
         "Brokers to begin with, where no flag names any.",
         ".TP",
         ".B PK_COMPAT",
-        _roff(f"With the value 3.9 the exit statuses are those of Apache Kafka {KAFKA_VERSION}."),
+        roff(f"With the value 3.9 the exit statuses are those of Apache Kafka {KAFKA_VERSION}."),
+        ".SH SEE ALSO",
+        ".BR pkafka (7)",
     ]
     return "\n".join(lines) + "\n"
 
@@ -135,15 +137,16 @@ def _help(command: click.Command) -> str:
     return "\n\n".join(" ".join(each.split()) for each in paragraphs)
 
 
-def _summary(command: click.Command) -> str:
+def summary(command: click.Command) -> str:
+    """The first sentence of a command's help, without its full stop."""
     return _help(command).split("\n\n")[0].rstrip(".")
 
 
 def _synopsis(name: str, command: click.Command) -> Iterator[str]:
     for verb, each in (verbs_of(command) or {"": command}).items():
         pieces = " ".join(each.collect_usage_pieces(_context(each)))
-        yield f".B {_roff(f'{name} {verb}'.strip())}"
-        yield f"{_roff(pieces)}"
+        yield f".B {roff(f'{name} {verb}'.strip())}"
+        yield f"{roff(pieces)}"
         yield ".br"
 
 
@@ -151,18 +154,19 @@ def _paragraphs(text: str) -> Iterator[str]:
     for index, each in enumerate(text.split("\n\n")):
         if index:
             yield ".PP"
-        yield _roff(each)
+        yield roff(each)
 
 
 def _option_items(command: click.Command) -> Iterator[str]:
     for flag in flags_of(command):
-        names = ", ".join(f"\\fB{_roff(each)}\\fR" for each in flag.names)
+        names = ", ".join(f"\\fB{roff(each)}\\fR" for each in flag.names)
         yield ".TP"
-        yield names + (f" \\fI{_roff(flag.value)}\\fR" if flag.value else "")
-        yield _roff(flag.help or "Not documented.")
+        yield names + (f" \\fI{roff(flag.value)}\\fR" if flag.value else "")
+        yield roff(flag.help or "Not documented.")
 
 
-def _roff(text: str) -> str:
+def roff(text: str) -> str:
+    """Text as a line of a man page."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{escaped}" if escaped[:1] in (".", "'") else escaped
 
@@ -226,7 +230,7 @@ def zsh_completion(name: str, command: click.Command) -> str:
     verbs = verbs_of(command)
     lines = [f"#compdef {name}", f"# Completion of {name} for zsh; made by scripts/regenerate.py."]
     if verbs:
-        described = " ".join(f"'{verb}:{_zsh(_summary(each))}'" for verb, each in verbs.items())
+        described = " ".join(f"'{verb}:{_zsh(summary(each))}'" for verb, each in verbs.items())
         lines += [
             "if ((CURRENT == 2)); then",
             f"    local -a verbs=({described})",
@@ -273,7 +277,7 @@ def fish_completion(name: str, command: click.Command) -> str:
     if verbs or not _takes_files(command):
         lines.append(f"complete -c {name} -f")
     for verb, each in verbs.items():
-        lines.append(f"complete -c {name} -n __fish_use_subcommand -a {verb} -d {_fish(_summary(each))}")
+        lines.append(f"complete -c {name} -n __fish_use_subcommand -a {verb} -d {_fish(summary(each))}")
         lines += _fish_flags(f"{name} -n '__fish_seen_subcommand_from {verb}'", each)
     lines += _fish_flags(name, command)
     return "\n".join(lines) + "\n"
