@@ -316,7 +316,15 @@ def progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
     )
 
     columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    # What is printed meanwhile goes where it belongs, which rich would change.
+    bar = Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    with bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
 

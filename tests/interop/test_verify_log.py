@@ -95,12 +95,11 @@ def damaged(found: dict[str, dict[str, object]]) -> dict[str, object]:
 
 def test_what_a_broker_wrote_is_sound(broker: KafkaBroker | Broker) -> None:
     fill(broker.bootstrap, transactions=isinstance(broker, KafkaBroker))
-    latest = broker.log_dir / "latest-0"
     wait_for(lambda: "latest" in (broker.log_dir / "cleaner-offset-checkpoint").read_text())
     broker.stop()
     found = verdicts(broker.log_dir, "--deep-iteration")
     assert damaged(found) == {}
-    assert found[latest.name]["compacted"]
+    assert found["latest-0"]["compacted"] or found["latest-1"]["compacted"]
     assert (found["small-0"]["segments"], found["small-0"]["compacted"]) != (1, True)
     # Nor does a dump find any: every file of the directory, every record.
     assert pk("dump_log", "--files", broker.log_dir, "--print-data-log")
