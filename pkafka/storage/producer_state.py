@@ -186,7 +186,7 @@ class ProducerEntry:
         self._take_epoch(producer_epoch)
         self.transaction_first_offset = NO_OFFSET
         self.coordinator_epoch = coordinator_epoch
-        self.last_timestamp = max(self.last_timestamp, timestamp)
+        self.last_timestamp = timestamp  # also when it is before that of a record, as in Kafka
         return completed
 
     def _check_epoch(self, epoch: int, offset: int) -> None:

@@ -189,6 +189,14 @@ def test_a_marker_counts_only_when_it_is_replicated(world: World) -> None:
     assert log.last_stable_offset == 2
 
 
+def test_a_marker_sets_the_last_time_of_its_producer_also_back(world: World) -> None:
+    log = world.create()
+    append(log, b"a", pid=1, epoch=0, sequence=0, transactional=True, timestamp=NOW + 500)
+    assert log.producers.entries[1].last_timestamp == NOW + 500
+    end_transaction(log, 1, 0, committed=True)
+    assert log.producers.entries[1].last_timestamp == NOW
+
+
 def test_a_plain_batch_inside_an_open_transaction_is_refused(world: World) -> None:
     log = world.create()
     append(log, b"a", pid=1, epoch=0, sequence=0, transactional=True)
