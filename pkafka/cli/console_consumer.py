@@ -32,6 +32,7 @@ from pkafka.cli.options import (
 from pkafka.cli.output import JsonList, OutputFormat, to_json
 from pkafka.cli.topic_filter import topic_pattern
 from pkafka.model import TopicPartition
+from pkafka.tools.json_bytes import value_of
 
 if TYPE_CHECKING:
     from pkafka.clients.cluster import TopicView
@@ -327,9 +328,9 @@ class _Printer:
             "offset": record.offset,
             "timestamp": record.timestamp,
             "timestamp_type": ("CreateTime", "LogAppendTime")[record.timestamp_type],
-            "headers": [{"name": name, "value": _json_bytes(value)} for name, value in record.headers],
-            "key": _json_bytes(record.key),
-            "value": _json_bytes(record.value),
+            "headers": [{"name": name, "value": value_of(value)} for name, value in record.headers],
+            "key": value_of(record.key),
+            "value": value_of(record.value),
         }
         if self._form is OutputFormat.JSON:
             self._document.add([to_json(row)])
@@ -381,18 +382,6 @@ def _formatter(name: str, properties: Mapping[str, str]) -> "Formatter | UserFor
     from pkafka.tools.console_plugins import UserFormatter
 
     return UserFormatter(name, properties)
-
-
-def _json_bytes(data: bytes | None) -> object:
-    """Text as a string; what is not UTF-8 as ``{"base64": ...}``."""
-    if data is None:
-        return None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        import base64
-
-        return {"base64": base64.b64encode(data).decode()}
 
 
 def _read(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pkafka.errors import ConfigError, PkafkaError
+from pkafka.tools.json_bytes import bytes_of
 
 if TYPE_CHECKING:
     from pkafka.clients.serialization import Deserializer, Headers
@@ -49,26 +50,14 @@ class JsonReader:
         try:
             row = json.loads(line)
             return LineRecord(
-                _bytes_of(row.get("key")),
-                _bytes_of(row.get("value")),
-                tuple((str(each["name"]), _bytes_of(each["value"])) for each in row.get("headers") or ()),
+                bytes_of(row.get("key")),
+                bytes_of(row.get("value")),
+                tuple((str(each["name"]), bytes_of(each["value"])) for each in row.get("headers") or ()),
                 _number_of(row.get("partition")),
                 _number_of(None if row.get("timestamp") == _NO_TIMESTAMP else row.get("timestamp")),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise LineError(f"No record found on line number {self._line_number}: {error}") from error
-
-
-def _bytes_of(value: object) -> bytes | None:
-    import base64
-
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, dict) and isinstance(value.get("base64"), str):
-        return base64.b64decode(value["base64"], validate=True)
-    raise ValueError('text, {"base64": ...} or null expected')
 
 
 def _number_of(value: object) -> int | None:

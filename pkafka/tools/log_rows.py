@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 from pkafka.records.ancient import AncientRecord
 from pkafka.records.batch import BatchHeader
 from pkafka.records.reading import Record
+from pkafka.tools.json_bytes import value_of
 
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 _NO_TIMESTAMP_TYPE: Final = "NoTimestampType"
@@ -191,8 +192,8 @@ def plain_content(record: Record) -> Texts:
 
 
 def plain_documents(record: Record) -> tuple[object, object]:
-    """Key and payload as a string, or as ``{"hex": ...}`` where they are no text."""
-    return _shown(record.key), _shown(record.value)
+    """Key and payload as a string, or as ``{"base64": ...}`` where they are no text."""
+    return value_of(record.key), value_of(record.value)
 
 
 def text_of(
@@ -276,7 +277,7 @@ def document_of(row: Row, *, documents: Documents = plain_documents) -> dict[str
                 "control": control,
                 "key": key,
                 "value": value,
-                "headers": [{"name": name, "value": _shown(value)} for name, value in record.headers],
+                "headers": [{"name": name, "value": value_of(value)} for name, value in record.headers],
             }
         case AncientRow(offset, old):
             return {
@@ -286,7 +287,7 @@ def document_of(row: Row, *, documents: Documents = plain_documents) -> dict[str
                 "version": old.version,
                 "crc": old.crc,
                 "valid": old.crc_is_valid,
-                "value": _shown(old.payload),
+                "value": value_of(old.payload),
             }
         case _:
             kind = type(row).__name__.removesuffix("Row").lower()
@@ -336,7 +337,7 @@ def _record_text(
             names = ",".join(name for name, _ in record.headers)
             cells.append(f"sequence: {row.sequence} headerKeys: [{names}]")
             if header_values:
-                shown = [{"name": name, "value": _shown(value)} for name, value in record.headers]
+                shown = [{"name": name, "value": value_of(value)} for name, value in record.headers]
                 cells.append(f"headers: {_json(shown)}")
         elif row.old is not None:
             # The brace is Kafka's own.
@@ -388,15 +389,6 @@ def _small_text(row: Row) -> str:
 
 def _size(data: bytes | None) -> int:
     return -1 if data is None else len(data)
-
-
-def _shown(data: bytes | None) -> object:
-    if data is None:
-        return None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return {"hex": data.hex()}
 
 
 def _json(value: object) -> str:

@@ -4,7 +4,6 @@ Flags and texts are those of org.apache.zookeeper.ZooKeeperMain 3.8, which Apach
 Lines of an answer go to standard output, remarks to standard error, as they do there.
 """
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from pkafka.coordination.administration import (
 )
 from pkafka.errors import PkafkaError
 from pkafka.tools import zookeeper_quota
+from pkafka.tools.json_bytes import value_of
 from pkafka.tools.zookeeper_words import (
     Answer,
     Verb,
@@ -81,15 +81,7 @@ def _get(nodes: Nodes, words: Words) -> Answer:
     data, stat = nodes.get(path, watch=_wants_watch(words))
     text = "null" if data is None else data.decode(errors="replace")
     lines = [text, *(stat_lines(stat) if "s" in words.flags else ())]
-    return Answer(lines, (), "nodes", [{**stat_row(path, stat), **_data_row(data)}])
-
-
-def _data_row(data: bytes | None) -> dict[str, object]:
-    """Text stays text; other bytes become base64, and the row says so."""
-    try:
-        return {"data": None if data is None else data.decode(), "encoding": "utf-8"}
-    except UnicodeDecodeError:
-        return {"data": base64.b64encode(data or b"").decode(), "encoding": "base64"}
+    return Answer(lines, (), "nodes", [{**stat_row(path, stat), "data": value_of(data)}])
 
 
 def _stat(nodes: Nodes, words: Words) -> Answer:
