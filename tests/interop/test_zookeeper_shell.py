@@ -13,6 +13,7 @@ import pytest
 
 from tests.differences import first_difference
 from tests.interop import kafka as oracle
+from tests.json_schemas import check
 from tests.sockets import free_port
 from tests.zookeeper import ZooKeeper
 
@@ -242,3 +243,19 @@ def test_json(zookeeper: ZooKeeper) -> None:
     }
     refused = ours(zookeeper.connect, "stat", f"{root}/nope", "--output", "json")
     assert json.loads(refused.stdout)["error"]["message"] == f"Node does not exist: {root}/nope"
+    for words in (
+        *(
+            f"ls {root}",
+            f"ls -R {root}",
+            f"stat {root}",
+            f"getAcl {root}",
+            "whoami",
+            "getEphemerals",
+            "version",
+        ),
+        *(f"create {root}/a text", f"set {root}/a other", f"get {root}/a", f"getAllChildrenNumber {root}"),
+        *(f"setquota -n 5 {root}/a", f"listquota {root}/a", f"delete {root}/a"),
+    ):
+        found = ours(zookeeper.connect, "--output", "json", *words.split())
+        assert found.returncode == 0, found
+        check(json.loads(found.stdout), "pk-zookeeper-shell")

@@ -1,6 +1,8 @@
 """pk-cluster and pk-features where a cluster in KRaft mode answers, and where nobody can."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from pkafka.protocol.messages.describe_cluster import DescribeClusterBroker, Des
 from pkafka.protocol.messages.unregister_broker import UnregisterBrokerResponse
 from pkafka.protocol.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
 from tests.fakes.broker import FakeBroker
+from tests.json_schemas import check
 from tests.sockets import free_port
 
 QUORUM = {
@@ -72,6 +75,34 @@ def test_a_broker_is_unregistered(capsys: pytest.CaptureFixture[str]) -> None:
         assert cluster.main.run(["unregister", "-b", broker.bootstrap, "-i", "3"]) == 0
         assert capsys.readouterr().out == "Broker 3 is no longer registered.\n"
         assert cluster.main.run(["unregister", "-b", broker.bootstrap, "-i", "4"]) == 1
+
+
+def test_json_of_a_quorum_is_what_is_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    with FakeBroker({}) as broker:
+        broker.features = QUORUM
+        broker.handlers[ApiKey.UNREGISTER_BROKER] = lambda _message, _version: UnregisterBrokerResponse()
+        broker.handlers[ApiKey.UPDATE_FEATURES] = lambda _message, _version: UpdateFeaturesResponse(
+            results=[
+                UpdatableFeatureResult(feature="foo", error_code=42, error_message="No."),
+                UpdatableFeatureResult(feature="metadata.version"),
+            ]
+        )
+        server = ["--bootstrap-server", broker.bootstrap]
+
+        def document(name: str, run: Callable[[list[str]], int], *words: str, status: int = 0) -> Any:
+            assert run([*words]) == status
+            found = json.loads(capsys.readouterr().out)
+            check(found, name)
+            return found
+
+        asked = [*server, "--output", "json"]
+        assert len(document("pk-features.describe", features.main.run, *asked, "describe")["features"]) == 3
+        update = [*asked, "upgrade", "--metadata", "3.9", "--feature", "foo=2"]
+        rows = document("pk-features.upgrade", features.main.run, *update, status=1)["features"]
+        message = {"code": 42, "name": "INVALID_REQUEST", "message": "No."}
+        assert [(row["level"], row["error"]) for row in rows] == [(2, message), (21, None)]
+        forgotten = document("pk-cluster.unregister", cluster.main.run, "unregister", *asked, "--id", "3")
+        assert forgotten == {"brokers": [{"id": 3}]}
 
 
 def test_waiting_ends_when_enough_brokers_are_up(capsys: pytest.CaptureFixture[str]) -> None:
