@@ -18,5 +18,5 @@ def test_bytes_come_back(data: bytes | None) -> None:
 
 @pytest.mark.parametrize("value", [1, True, [], {}, {"base64": 1}, {"base64": "A"}, {"base64": "ä==="}])
 def test_what_is_no_form_of_bytes_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="base64|expected|ASCII|padding|character"):
+    with pytest.raises(ValueError, match=r"base64|expected|ASCII|padding|character"):
         bytes_of(value)
