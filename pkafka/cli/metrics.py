@@ -118,10 +118,15 @@ def _address(given: str) -> str:
 def _chosen(beans: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[dict[str, Any]]:
     """Beans with the attributes wanted of them, without those that have none."""
     kept = [
-        {key: value for key, value in bean.items() if key == "name" or not wanted or key in wanted}
+        {
+            "name": bean["name"],
+            "attributes": {
+                key: value for key, value in bean.items() if key != "name" and (not wanted or key in wanted)
+            },
+        }
         for bean in beans
     ]
-    return [bean for bean in kept if len(bean) > 1]
+    return [bean for bean in kept if bean["attributes"]]
 
 
 def _wait_for(page: "ClusterMetrics", names: Sequence[str], timeout_ms: int) -> None:

@@ -210,7 +210,7 @@ def test_waiting(sides: Sides) -> None:
 def test_other_forms(sides: Sides) -> None:
     name = "kafka.log:type=Log,name=LogEndOffset,topic=t,partition=0"
     shown = json.loads(sides.ours("--output", "json", "--object-name", name))
-    assert shown == {"beans": [{"name": name, "Value": 2}]}
+    assert shown == {"beans": [{"name": name, "attributes": {"Value": 2}}]}
     line = json.loads(sides.ours("--output", "jsonl", "--one-time", "--object-name", name))
     assert line["attributes"] == {f"{name}:Value": 2}
     assert 'kafka_log_log_logendoffset{partition="0",topic="t"} 2.0' in sides.ours("--output", "prometheus")
@@ -219,7 +219,8 @@ def test_other_forms(sides: Sides) -> None:
 def test_the_metrics_of_a_cluster_are_the_sum_over_its_brokers(sides: Sides) -> None:
     name = "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t"
     words = ("--output", "json", "--object-name", name, "--attributes", "Count")
-    assert json.loads(sides.ours("--url", sides.url, *words)) == {"beans": [{"name": name, "Count": 4}]}
+    (bean,) = json.loads(sides.ours("--url", sides.url, *words))["beans"]
+    assert bean == {"name": name, "attributes": {"Count": 4}}
     sides.ours("--url", sides.url, "--output", "prometheus", code=2)
 
 
