@@ -267,7 +267,7 @@ def live_tables() -> Iterator[Callable[[Sequence[Table], Sequence[str]], None]]:
     with Live(auto_refresh=False) as live:
 
         def update(tables: Sequence[Table], remarks: Sequence[str]) -> None:
-            drawn = [_draw(table) for table in tables]
+            drawn = [_draw(table, live.console.width) for table in tables]
             live.update(Group(*drawn, *(Text(each.strip()) for each in remarks)), refresh=True)
 
         yield update
@@ -288,7 +288,7 @@ def live_notes() -> Iterator[Callable[[Mapping[str, object], str], None]]:
         def update(row: Mapping[str, object], _text: str) -> None:
             rows.append(row)
             del rows[:-_LIVE_ROWS]
-            live.update(_draw(Table(rows)), refresh=True)
+            live.update(_draw(Table(rows), live.console.width), refresh=True)
 
         yield update
 
@@ -336,24 +336,41 @@ def _no_progress(count: int) -> None:
 def _print_table(table: Table) -> None:
     from rich.console import Console
 
-    Console().print(_draw(table))
+    console = Console()
+    console.print(_draw(table, console.width))
 
 
-def _draw(table: Table) -> "Drawn":
+def _draw(table: Table, width: int) -> "Drawn":
+    """A table for a terminal of that many columns; where that is too few, columns without any value are left out."""
     from rich import box
     from rich.table import Table as Drawn
 
-    columns = _columns(table)
-    drawn = Drawn(box=box.SIMPLE_HEAD)
-    for column in columns:
+    cells = {
+        column: [_cell(row.get(column), pairs_apart="\n") for row in table.rows] for column in _columns(table)
+    }
+    # A word a line: numbers below a long name leave the width to ids, which stay whole, and to values.
+    headings = {column: column.replace("_", "\n") for column in cells}
+    wide = {column: _longest([headings[column], *cells[column]]) for column in cells}
+    if sum(wide.values()) + _APART * (len(wide) + 1) > width:
+        cells = {column: values for column, values in cells.items() if any(values)} or cells
+    drawn = Drawn(box=box.SIMPLE_HEAD, collapse_padding=True)
+    for column, values in cells.items():
         numeric = all(isinstance(row.get(column), int | float | None) for row in table.rows)
-        # A word a line: numbers below a long name leave the width to ids, which stay whole, and to values.
         drawn.add_column(
-            column.replace("_", "\n"),
+            headings[column],
             justify="right" if numeric else "left",
             overflow="fold",
             no_wrap=column == "id",
+            min_width=_longest([headings[column], *(values if numeric else [])]),
         )
-    for row in table.rows:
-        drawn.add_row(*[_cell(row.get(column), pairs_apart="\n") for column in columns])
+    for row in zip(*cells.values(), strict=True):
+        drawn.add_row(*row)
     return drawn
+
+
+_APART: Final = 2
+"""Between two columns."""
+
+
+def _longest(texts: Iterable[str]) -> int:
+    return max(len(line) for text in texts for line in text.split("\n"))
