@@ -42,4 +42,4 @@ def test_no_word_of_a_heading_and_no_number_is_broken() -> None:
 
 
 def test_a_table_of_nothing_but_nothing_keeps_its_columns() -> None:
-    assert "consumer" in "\n".join(lines(Table([{"consumer_id": None, "host_name": None}]), 16))
+    assert "consumer" in "\n".join(lines(Table([{"consumer_id": None, "host_name": None}]), 17))
