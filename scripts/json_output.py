@@ -59,18 +59,32 @@ def keys(schema: Schema) -> Iterator[tuple[str, str, str]]:
 
 
 def _table(schema: Schema, root: Schema) -> Iterator[str]:
-    forms = schema.get("anyOf", [schema])
-    if "properties" not in forms[0]:
-        forms = [_resolved(each, root) for each in forms]
-    for form in forms:
-        yield from ["| key | type | meaning |", "|---|---|---|"]
-        yield from _rows(form, root, "")
-        yield ""
+    """A table of a document; one for each form of it, and of its rows, where there are several."""
+    for form in schema.get("anyOf", [schema]):
+        yield from _one_table("", form, root)
+        for key, each in form["properties"].items():
+            for row in _forms(_resolved(each.get("items", {}), root), root):
+                yield from _one_table(f"{key}[].", row, root)
     line = root.get("$defs", {}).get("row")
     if line is not None and "anyOf" not in line and "#/$defs/row" not in str(root.get("properties")):
-        yield from ["A line of jsonl:\n", "| key | type | meaning |", "|---|---|---|"]
-        yield from _rows(line, root, "")
-        yield ""
+        yield "A line of jsonl:\n"
+        yield from _one_table("", line, root)
+
+
+def _one_table(path: str, form: Schema, root: Schema) -> Iterator[str]:
+    values = [form["properties"].get(key, {}).get("enum", ()) for key in ("kind", "name")]
+    if path or any(len(each) == 1 for each in values):
+        word = next((f"`{each[0]}`" for each in values if len(each) == 1), f"`{path.removesuffix('.')}`")
+        yield f"{word}: {form['description']}\n" if "description" in form else f"{word}:\n"
+    yield from ["| key | type | meaning |", "|---|---|---|", *_rows(form, root, path), ""]
+
+
+def _forms(schema: Schema, root: Schema) -> Iterator[Schema]:
+    """The forms that an object can have, where these are more than one."""
+    for each in schema.get("anyOf", ()):
+        found = _resolved(each, root)
+        if "properties" in found:
+            yield found
 
 
 def _rows(schema: Schema, root: Schema, path: str) -> Iterator[str]:
@@ -83,14 +97,10 @@ def _rows(schema: Schema, root: Schema, path: str) -> Iterator[str]:
 
 def _inside(schema: Schema, root: Schema, path: str) -> Iterator[str]:
     found = _resolved(schema, root)
-    if found.get("$ref") == _FAILURE or "anyOf" in schema:
-        return
     if "items" in found:
         items = _resolved(found["items"], root)
-        for form in items.get("anyOf", [items]):
-            shape = _resolved(form, root)
-            if "properties" in shape:
-                yield from _rows(shape, root, f"{path}[].")
+        if "properties" in items:
+            yield from _rows(items, root, f"{path}[].")
     elif "properties" in found:
         yield from _rows(found, root, f"{path}.")
     elif isinstance(found.get("additionalProperties"), dict):
