@@ -160,7 +160,16 @@ def test_compaction_and_retention_together(broker: Broker, talk: Talk, topic: st
     talk.create(topic, **COMPACT | {"cleanup_policy": "compact,delete"}, retention_ms=HOUR_MS)
     put(talk, topic, (b"a", b"1"), (b"a", b"2"), hours=2)
     put(talk, topic, (b"b", b"1"), (b"b", b"2"))
-    wait_for(lambda: kept(talk, topic) == [(b"b", b"2")])
+
+    def left() -> list[tuple[bytes | None, bytes | None]] | None:
+        try:
+            return kept(talk, topic)
+        except ApiError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            return None  # the start moved on while this was reading
+
+    wait_for(lambda: left() == [(b"b", b"2")])
     assert talk.ends(topic)[0] > 0
 
 
