@@ -32,7 +32,9 @@ from pkafka.storage.cleaning import (
 from pkafka.storage.files import Files
 from pkafka.storage.offset_map import OffsetMap
 
-log = logging.getLogger(__name__)
+LOG_CLEANER_LOGGER: Final = "kafka.log.LogCleaner"
+log = logging.getLogger(LOG_CLEANER_LOGGER)
+"""Kafka's name: its lines have a file of their own."""
 
 _InThread: TypeAlias = Callable[..., "asyncio.Future[Any]"]
 

@@ -1,9 +1,9 @@
 """Where the lines of a broker's log go: as Kafka's log4j.properties has it, without a file that says so.
 
-``server.log`` has what no other file has. Three of Kafka's logs are files of their own: ``state-change.log`` (who leads
-what, and why), ``controller.log`` (the controller's work) and ``kafka-request.log`` (each request, when somebody asks
-for it). All of them are in one place when the broker runs in the foreground: standard error, where changes of single
-partitions are left out until they are asked for.
+``server.log`` has what no other file has. Four of Kafka's logs are files of their own: ``state-change.log`` (who leads
+what, and why), ``controller.log`` (the controller's work), ``log-cleaner.log`` (compaction) and ``kafka-request.log``
+(each request, when somebody asks for it). All of them are in one place when the broker runs in the foreground: standard
+error, where changes of single partitions are left out until they are asked for.
 """
 
 import logging
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from pkafka.server.log_cleaner import LOG_CLEANER_LOGGER
 from pkafka.server.request_log import REQUEST_LOGGER
 from pkafka.server.state_change import STATE_CHANGE_LOGGER
 from pkafka.tools.rotating_log import OneLineFormatter, SharedRotatingHandler
@@ -20,6 +21,7 @@ SERVER_FILE: Final = "server.log"
 FILES: Final = {
     STATE_CHANGE_LOGGER: "state-change.log",
     CONTROLLER_LOGGER: "controller.log",
+    LOG_CLEANER_LOGGER: "log-cleaner.log",
     REQUEST_LOGGER: "kafka-request.log",
 }
 """The logs with a file of their own, by the name of their logger."""
