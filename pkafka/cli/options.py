@@ -96,6 +96,7 @@ class _Explaining(click.Command):
             output.note(f"{at}: {message} (see {at} --help)")
             return effective(ExitStatus.USAGE)
         except (KeyboardInterrupt, click.Abort):
+            _end_document(args)
             return ExitStatus.INTERRUPTED
         except BrokenPipeError:
             # The reader of a pipe left, as `| head` does; nothing is wrong.
@@ -129,6 +130,15 @@ class _Explaining(click.Command):
         output.note(f"{name}: {message}" + (f" ({hint})" if hint else ""))
         kafka_says = error.kafka_status if isinstance(error, CommandError) else None
         return effective(status, kafka_says=self.kafka_failure if kafka_says is None else kafka_says)
+
+
+def _end_document(args: Sequence[str]) -> None:
+    """Whoever reads JSON gets a whole document from a run that is interrupted, too."""
+    try:
+        output.show_error("Interrupted", "interrupted", code=None, asked=_asked_format(args))
+        sys.stdout.flush()
+    except OSError:
+        _give_up_stdout()
 
 
 def _give_up_stdout() -> None:

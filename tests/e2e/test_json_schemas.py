@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import os
+import signal
+import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -196,6 +199,40 @@ def test_a_cluster_that_is_not_there_is_an_error_document(
     for form in ("json", "jsonl"):
         assert COMMANDS[name].run(_asked(tuple(ASKING[name]), form)) == ExitStatus.UNREACHABLE
         check(json.loads(capsys.readouterr().out), "error")
+
+
+def interrupted(name: str, *words: str, when: bytes = b"") -> tuple[int, Any]:
+    """Status and document of a command that gets Ctrl-C as soon as it has printed what contains ``when``."""
+    module = name.removeprefix("pk-").replace("-", "_")
+    program = f"from pkafka.cli.{module} import main; main()"
+    command = [sys.executable, "-c", program, *words, "--output", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            text = b""
+            while when not in text:
+                read = os.read(process.stdout.fileno(), 65_536)
+                assert read, "it ended before"
+                text += read
+            process.send_signal(signal.SIGINT)
+            text += process.communicate(timeout=20)[0]
+        finally:
+            process.kill()
+    return process.returncode, json.loads(text)
+
+
+def test_what_is_interrupted_ends_its_document(talk: Talk) -> None:
+    topic = f"schema-{uuid.uuid4().hex[:8]}"
+    talk.create(topic)
+    talk.send(topic, b"shown")
+    status, document = interrupted(
+        "pk-console-consumer", "--topic", topic, "--from-beginning", when=b'"shown"}'
+    )
+    check(document, "pk-console-consumer")
+    assert (status, len(document["records"]), "error" in document) == (ExitStatus.INTERRUPTED, 1, False)
+    status, document = interrupted("pk-top", "--interval", "0.05", "--count", "1000000", when=b'"groups"')
+    check(document, "pk-top")
+    assert (status, document["error"]["name"]) == (ExitStatus.INTERRUPTED, "Interrupted")
 
 
 @pytest.mark.parametrize("name", ASKING)

@@ -14,7 +14,11 @@ _KAFKAS_NAMES = {"minOffset", "maxOffset"}
 _FIELDS_OF_DECLARATIONS = {"replication-factor"}
 _OPEN = {("pk-console-producer.input", "")}
 """A reader passes over what it does not know."""
-_LATER_KEYS = {"pk-console-consumer": {"error"}, "pk-dump-log": {"error", "problems"}}
+_LATER_KEYS = {
+    "pk-console-consumer": {"error"},
+    "pk-dump-log": {"error", "problems"},
+    "pk-top": {"error"},
+}
 """What is left out of documents that are printed while they grow, and end in one way or another."""
 
 
