@@ -27,7 +27,7 @@ from pkafka.protocol.headers import RequestHeader, decode_request_header, encode
 from pkafka.protocol.registry import request_class, response_header_version, versions
 from pkafka.protocol.schema import Message
 from pkafka.server.ipc import PeerGone
-from pkafka.server.request_log import LoggedRequest
+from pkafka.server.request_log import LoggedRequest, is_logged
 from pkafka.server.request_log import logger as request_logger
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Dispatcher:
                 # Records on their way to other workers may follow each other; all else must find them in the log.
                 return AFTER_OTHERS
             logged = None
-            if request_logger.isEnabledFor(logging.DEBUG):
+            if request_logger.isEnabledFor(logging.INFO) and is_logged(header):
                 logged = LoggedRequest(connection, header, data, position, began_ns)
             answer = self._serve(connection, header, data, position)
             if answer is None:

@@ -1,7 +1,8 @@
 """The request log: each answered request as one line of JSON, as Kafka's ``kafka.request.logger`` writes it (OBS-8).
 
-It is off (WARN) until somebody sets it to DEBUG, while the broker runs too; off, it costs a request one look at the
-level. On, requests and answers are decoded once more, which is not cheap.
+It is off (WARN) until somebody sets it to DEBUG, while the broker runs too, or to INFO for requests of versions that
+are gone in Kafka 4. Off, it costs a request one look at the level. On, requests and answers are decoded once more,
+which is not cheap.
 
 Nothing here waits in a queue between reading and serving or between serving and sending, so those times are 0;
 ``localTimeMs`` is what the handler took before it answered or began to wait, ``remoteTimeMs`` the rest.
@@ -32,6 +33,28 @@ logger.setLevel(logging.WARNING)
 
 _HIDDEN: Final = "[hidden]"
 _TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
+_LAST_DEPRECATED: Final[Mapping[int, int]] = {
+    ApiKey.PRODUCE: 2,
+    ApiKey.FETCH: 3,
+    ApiKey.LIST_OFFSETS: 0,
+    ApiKey.OFFSET_COMMIT: 1,
+    ApiKey.OFFSET_FETCH: 0,
+    ApiKey.JOIN_GROUP: 1,
+    ApiKey.CREATE_TOPICS: 1,
+    ApiKey.DELETE_TOPICS: 0,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: 1,
+    ApiKey.DESCRIBE_ACLS: 0,
+    ApiKey.CREATE_ACLS: 0,
+    ApiKey.DELETE_ACLS: 0,
+    ApiKey.DESCRIBE_CONFIGS: 0,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: 0,
+    ApiKey.DESCRIBE_LOG_DIRS: 0,
+    ApiKey.CREATE_DELEGATION_TOKEN: 0,
+    ApiKey.RENEW_DELEGATION_TOKEN: 0,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: 0,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: 0,
+}
+"""The last versions that are gone in Kafka 4: who still asks in them is found by the log."""
 _NOTHING: Final = ""
 """What stands for a request that cannot be read again, and for an answer that is not sent."""
 
@@ -95,7 +118,22 @@ class LoggedRequest:
             "listener": self._connection.listener,
             "clientInformation": {"softwareName": name, "softwareVersion": version},
         }
-        logger.debug("Completed request:%s", json.dumps(line, separators=(",", ":"), ensure_ascii=False))
+        text = json.dumps(line, separators=(",", ":"), ensure_ascii=False)
+        logger.log(_level(self._header), "Completed request:%s", text)
+
+
+def is_logged(header: RequestHeader) -> bool:
+    """Whether somebody wants a line about a request; to be asked only when the logger is at INFO or below."""
+    return logger.isEnabledFor(_level(header))
+
+
+def _level(header: RequestHeader) -> int:
+    return logging.INFO if is_deprecated(header.api_key, header.api_version) else logging.DEBUG
+
+
+def is_deprecated(api_key: int, version: int) -> bool:
+    """Whether a version is gone in Kafka 4 (KIP-896)."""
+    return version <= _LAST_DEPRECATED.get(api_key, -1)
 
 
 def _ms(duration_ns: int) -> float:
@@ -115,13 +153,16 @@ def _peers(sock: socket.socket) -> str:
 
 
 def _header_form(header: RequestHeader) -> dict[str, Any]:
-    return {
+    form: dict[str, Any] = {
         "requestApiKey": header.api_key,
         "requestApiVersion": header.api_version,
         "correlationId": header.correlation_id,
         "clientId": header.client_id,
         "requestApiKeyName": ApiKey(header.api_key).name,
     }
+    if is_deprecated(header.api_key, header.api_version):
+        form["requestApiVersionDeprecated"] = True
+    return form
 
 
 def _request_form(header: RequestHeader, data: memoryview, position: int) -> dict[str, Any] | str:

@@ -3,17 +3,26 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from pkafka.clients.admin.results import ConfigResource, ResourceType
+from pkafka.protocol import registry
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from pkafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from pkafka.server.request_log import is_deprecated
+from pkafka.testing import Broker
 from tests.differences import first_difference_of_all
 from tests.interop.conftest import System
+from tests.interop.kafka import ToolServer, compile_java
 from tests.talk import Talk, talking, wait_for
 
 REQUESTS, CHANGES = "kafka.request.logger", "state.change.logger"
-_COMPLETED = re.compile(r"DEBUG (?:\[\d+\] )?Completed request:(\{.*\}) \(kafka\.request\.logger\)")
+_COMPLETED = re.compile(r"(DEBUG|INFO) (?:\[\d+\] )?Completed request:(\{.*\}) \(kafka\.request\.logger\)")
 _CHANGED = re.compile(r"(TRACE|INFO) (?:\[\d+\] )?\[(.*?)\] (.*) \(state\.change\.logger\)")
 _SAME_LINES = re.compile(
     r"Changed (partition|state of replica)|Partition \S+ state changed to|Leader \S+ with"
@@ -32,6 +41,12 @@ class Logged:
 
     def set_level(self, logger: str, level: str) -> None:
         self.talk.alter(ConfigResource(ResourceType.BROKER_LOGGER, "0"), {logger: level})
+        if isinstance(self._system, Broker):
+            # Each process takes it over in its own time, and says so.
+            broker = psutil.Process(self._system.pid)
+            processes = {broker.pid, *(child.pid for child in broker.children(recursive=True))}
+            changed = re.compile(rf"\[(\d+)\] log level of {re.escape(logger)}: {level} ")
+            wait_for(lambda: {int(match[1]) for match in self.lines(changed)} == processes)
 
     def lines(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
         text = self._system.log_file.read_bytes()[self._begin :].decode()
@@ -78,7 +93,7 @@ def test_requests_are_written_as_kafka_writes_them(both: list[Logged], topic: st
         logged.wait_for_line(_COMPLETED, "DELETE_TOPICS")
         by_name: dict[str, Any] = {}
         for match in logged.lines(_COMPLETED):
-            document = json.loads(match[1])
+            document = json.loads(match[2])
             by_name.setdefault(document["requestHeader"]["requestApiKeyName"], document)
         by_name.pop("UPDATE_METADATA", None)  # between the processes of a pkafka goes no request of this kind
         by_name.pop("LEADER_AND_ISR", None)
@@ -97,6 +112,46 @@ def test_requests_are_written_as_kafka_writes_them(both: list[Logged], topic: st
         )
     create = [one["CREATE_TOPICS"]["request"] for one in documents]
     assert create[0] == create[1]
+
+
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+def test_versions_that_end_with_kafka_4_are_marked(both: list[Logged], level: str) -> None:
+    marks = []
+    for logged in both:
+        logged.set_level(REQUESTS, level)
+        cluster = logged.talk.admin.cluster
+        for version in (1, 0):
+            cluster.request(DescribeConfigsRequest(), DescribeConfigsResponse, max_version=version)
+            cluster.request(DescribeLogDirsRequest(topics=[]), DescribeLogDirsResponse, max_version=version)
+        logged.wait_for_line(_COMPLETED, '"requestApiKey":35,"requestApiVersion":0')
+        headers = [(match[1], json.loads(match[2])["requestHeader"]) for match in logged.lines(_COMPLETED)]
+        marks.append(
+            [
+                (level_of_it, each["requestApiKeyName"], each.get("requestApiVersionDeprecated", False))
+                for level_of_it, each in headers
+                if each["requestApiKey"] in (ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_LOG_DIRS)
+            ]
+        )
+    names = ("DESCRIBE_CONFIGS", "DESCRIBE_LOG_DIRS")
+    newer, older = ([(word, name, old) for name in names] for word, old in (("DEBUG", False), ("INFO", True)))
+    assert marks[0] == (newer + older if level == "DEBUG" else older)
+    assert marks[1] == marks[0]
+
+
+def test_every_deprecated_version_is_known(kafka_classpath: str, tmp_path: Path) -> None:
+    server = ToolServer(compile_java(kafka_classpath, tmp_path, "ToolServer", "DeprecatedVersions"))
+    try:
+        lines = server.run("DeprecatedVersions").stdout.splitlines()
+    finally:
+        server.close()
+    theirs = {int(key): [int(version) for version in versions] for key, *versions in map(str.split, lines)}
+    assert len(theirs) > 10
+    ours = {
+        int(key): deprecated
+        for key in ApiKey
+        if (deprecated := [version for version in registry.versions(key) if is_deprecated(key, version)])
+    }
+    assert ours == theirs
 
 
 def test_changes_of_states_are_written_in_kafkas_words(both: list[Logged], topic: str) -> None:

@@ -341,6 +341,19 @@ def test_an_answered_request_is_a_line_of_json(request_log: Callable[[], list[di
     }
 
 
+def test_at_info_only_requests_of_versions_that_will_be_gone_are_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, request_logger.name)
+    bench = Bench(frame_apis={ApiKey.PRODUCE: lambda *_: ()})
+    for version in (3, 2):
+        bench.ask(produce.ProduceRequest(acks=0, topic_data=[]), version)
+    [line] = [record for record in caplog.records if record.name == request_logger.name]
+    assert line.levelno == logging.INFO
+    assert '"requestApiVersion":2,' in line.getMessage()
+    assert '"requestApiVersionDeprecated":true}' in line.getMessage()
+
+
 def test_a_request_that_waits_is_written_with_its_answer(
     request_log: Callable[[], list[dict[str, Any]]],
 ) -> None:
