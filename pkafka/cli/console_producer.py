@@ -22,12 +22,15 @@ from pkafka.cli.options import (
     bootstrap_option,
     client_properties,
     command,
+    explain,
     parse_duration_ms,
     require_brokers,
 )
+from pkafka.errors import PkafkaError
 
 if TYPE_CHECKING:
     from pkafka.clients.producer import ProducerRecord, RecordMetadata
+    from pkafka.clients.producer.futures import RecordFuture
     from pkafka.tools.console import JsonReader, LineReader
     from pkafka.tools.console_plugins import UserReader
 
@@ -117,10 +120,18 @@ def main(**flags: object) -> None:
         for record in _records(reader, topic, leaving):
             sent = producer.send(record, callback=None if flags["sync"] else note_failure)
             if flags["sync"]:
-                sent.result()
+                _wait_for(sent)
         producer.flush()
     if failures:
         raise CommandError(f"{len(failures)} record(s) could not be sent: {failures[0]}")
+
+
+def _wait_for(sent: "RecordFuture") -> None:
+    try:
+        sent.result()
+    except PkafkaError as error:
+        message, hint, _, status = explain(error)
+        raise CommandError(message, hint=hint, status=status, kafka_status=1) from error
 
 
 def _reader(flags: Mapping[str, object]) -> "LineReader | JsonReader | UserReader":

@@ -60,18 +60,18 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
     try:
         document = json.loads(data)
         if not isinstance(document, dict):
-            raise CommandError("The input JSON is not an object with the field partitions")
+            raise _wrong_file("The input JSON is not an object with the field partitions")
         version = document.get("version", 1)
         if version != 1:
-            raise CommandError(f"Not supported version field value {version}")
+            raise _wrong_file(f"Not supported version field value {version}")
         rows = [
             (TopicPartition(str(row["topic"]), int(row["partition"])), int(row["offset"]))
             for row in document["partitions"]
         ]
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CommandError(f"The input string is not a valid JSON: {error}") from error
+        raise _wrong_file(f"The input string is not a valid JSON: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise CommandError(
+        raise _wrong_file(
             "The input JSON lacks or misuses a field: partitions is a list of objects with topic, partition and offset"
         ) from error
     names = [partition for partition, _ in rows]
@@ -79,8 +79,12 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
         sorted({str(name) for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     )
     if twice:
-        raise CommandError(f"Offset json file contains duplicate topic partitions: {','.join(twice)}")
+        raise _wrong_file(f"Offset json file contains duplicate topic partitions: {','.join(twice)}")
     return dict(rows)
+
+
+def _wrong_file(message: str) -> CommandError:
+    return CommandError(message, kafka_status=1)
 
 
 def _plan(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) -> None:

@@ -5,6 +5,7 @@ single-valued flag given twice is refused. An error is one line that says what t
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TIMEOUT_MS: Final = 10_000
 HELP_FLAGS: Final = ["--help", "-h"]
+_NO_NUMBER: Final = re.compile(r"'(.*)' is not a valid (?:integer|float)", re.DOTALL)
 _FORMS: Final = tuple(form for form in OutputFormat if form is not OutputFormat.PROMETHEUS)
 _PROFILE: Final = f"{__name__}.profile"
 _SHOW_CONFIG: Final = f"{__name__}.show_config"
@@ -70,6 +72,10 @@ class CommandError(Exception):
         self.kafka_status = kafka_status
 
 
+class BadValueError(click.UsageError):
+    """Wrong use that Kafka's tools notice when they come to the value: those that print what fails print this too."""
+
+
 class _Explaining(click.Command):
     """Runs a command and turns its errors into one line and a status."""
 
@@ -92,9 +98,13 @@ class _Explaining(click.Command):
         except click.UsageError as error:
             at = name if error.ctx is None else error.ctx.command_path
             message = error.format_message()
-            output.show_error("Usage", message, code=None, asked=_asked_format(args))
+            asked = _asked_format(args)
+            output.show_error("Usage", message, code=None, asked=asked)
+            if isinstance(error, BadValueError):
+                self._print_as_kafka(message, asked)
             output.note(f"{at}: {message} (see {at} --help)")
-            return effective(ExitStatus.USAGE)
+            is_noticed_late = isinstance(error, BadValueError) and self.error_text is not None
+            return effective(ExitStatus.USAGE, kafka_says=self.kafka_failure if is_noticed_late else None)
         except (KeyboardInterrupt, click.Abort):
             _end_document(args)
             return ExitStatus.INTERRUPTED
@@ -122,14 +132,25 @@ class _Explaining(click.Command):
         asked = _asked_format(args)
         try:
             output.show_error(_error_name(error), message, code=code, asked=asked)
-            if self.error_text is not None and asked in (None, OutputFormat.TEXT) and not sys.stdout.isatty():
-                output.line(f"{self.error_text}{message}")
+            self._print_as_kafka(message, asked)
             sys.stdout.flush()
         except OSError:
             _give_up_stdout()  # it is full, which may be the very error
         output.note(f"{name}: {message}" + (f" ({hint})" if hint else ""))
-        kafka_says = error.kafka_status if isinstance(error, CommandError) else None
-        return effective(status, kafka_says=self.kafka_failure if kafka_says is None else kafka_says)
+        return effective(status, kafka_says=self._kafka_status(error))
+
+    def _kafka_status(self, error: Exception) -> int:
+        from pkafka.clients.errors import ClientError
+
+        if isinstance(error, CommandError) and error.kafka_status is not None:
+            return error.kafka_status
+        # What a tool is told wrongly ends it before it has a cluster to fail at, unless it catches everything.
+        is_early = self.error_text is None and not isinstance(error, ApiError | ClientError | CommandError)
+        return ExitStatus.FAILURE if is_early else self.kafka_failure
+
+    def _print_as_kafka(self, message: str, asked: OutputFormat | None) -> None:
+        if self.error_text is not None and asked in (None, OutputFormat.TEXT) and not sys.stdout.isatty():
+            output.line(f"{self.error_text}{message}")
 
 
 def _end_document(args: Sequence[str]) -> None:
@@ -182,12 +203,17 @@ class KafkaCommand(_Explaining):
                 output.line(ctx.get_help())
                 raise click.exceptions.Exit(ExitStatus.OK)
             output.note(ctx.get_help())
-            raise click.exceptions.Exit(effective(ExitStatus.USAGE))
+            raise click.exceptions.Exit(
+                effective(ExitStatus.USAGE, kafka_says=ExitStatus.OK if self.argparse4j else None)
+            )
         if compat_39():
             ctx.allow_extra_args = True
         args = self._spread([self._double_dash(arg) for arg in args])
         self._refuse_repeated(args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            raise _in_kafkas_words(error) from error
 
     def _long_names(self) -> dict[str, click.Option]:
         return {
@@ -231,8 +257,19 @@ class KafkaCommand(_Explaining):
                 continue
             if option.name in seen:
                 text = f"Found multiple arguments for option {arg.split('=', 1)[0][2:]}, but you asked for only one"
-                raise click.UsageError(text)
+                raise BadValueError(text)
             seen.add(option.name)
+
+
+def _in_kafkas_words(error: click.BadParameter) -> click.UsageError:
+    is_number = error.param is not None and isinstance(
+        error.param.type, click.types.IntParamType | click.types.FloatParamType
+    )
+    found = _NO_NUMBER.match(error.message) if is_number else None
+    if found is None or error.param is None:
+        return error
+    name = max(error.param.opts, key=len).lstrip("-")
+    return BadValueError(f"Cannot parse argument '{found[1]}' of option {name}", error.ctx)
 
 
 class CommandGroup(_Explaining, click.Group):
@@ -242,7 +279,7 @@ class CommandGroup(_Explaining, click.Group):
         """As click's; without a verb it shows the verbs."""
         if not args:
             output.note(ctx.get_help())
-            raise click.exceptions.Exit(ExitStatus.USAGE)
+            raise click.exceptions.Exit(effective(ExitStatus.USAGE))
         return super().parse_args(ctx, args)
 
 
@@ -521,7 +558,7 @@ def parse_assignments(items: Sequence[str], *, option: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for item in items:
         key, equals, value = item.partition("=")
-        if not equals or not key.strip():
+        if not (equals or compat_39()) or not key.strip():  # Kafka's tools take the value for an empty one
             raise click.UsageError(f"{option} needs key=value, not {item!r}")
         values[key.strip()] = value
     return values
@@ -534,7 +571,8 @@ def require(values: Mapping[str, object], *names: str) -> None:
         click.UsageError: in Kafka's words.
     """
     for name in names:
-        if not values.get(name.replace("-", "_")):
+        value = values.get(name.replace("-", "_"))
+        if not value and (value is False or value != 0):
             raise click.UsageError(f'Missing required argument "[{name}]"')
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import click
 
+from pkafka.cli.options import BadValueError
 from pkafka.model import TopicPartition
 
 _TOPIC_PARTITIONS = re.compile(r"(?P<topic>[^:,]*)(:((?P<only>[0-9]+)|(?P<low>[0-9]*)-(?P<high>[0-9]*))?)?")
@@ -14,13 +15,13 @@ def topic_pattern(text: str) -> re.Pattern[str]:
     """A list of regular expressions: ``,`` means ``|``, blanks and outer quotes are dropped.
 
     Raises:
-        click.UsageError: it is no regular expression.
+        BadValueError: it is no regular expression.
     """
     pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise click.UsageError(f"{pattern} is an invalid regex: {error}") from error
+        raise BadValueError(f"{pattern} is an invalid regex.") from error
 
 
 def partition_filter(text: str) -> Callable[[TopicPartition], bool]:

@@ -1,5 +1,6 @@
 """pk-topics: create, list, describe, grow and delete topics, as kafka-topics.sh."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -7,12 +8,12 @@ import click
 
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.options import (
+    BadValueError,
     CommandError,
     Common,
     command,
     connection_options,
     exclude,
-    parse_assignments,
     parse_duration_ms,
     require,
 )
@@ -154,6 +155,8 @@ def _check(flags: Flags) -> None:
     action = chosen[0]
     if flags.delete_config:
         raise click.UsageError('Option "[bootstrap-server]" can\'t be used with option "[delete-config]"')
+    if action == "create" and flags.topic == "":
+        raise BadValueError("The given topic name '' cannot be represented in a request.")
     if action in ("create", "delete", "alter"):
         require(values, "topic")
     if action == "alter":
@@ -165,6 +168,7 @@ def _check(flags: Flags) -> None:
         require(values, "partitions")
     if action == "describe" and flags.if_exists and not (flags.topic or flags.topic_id):
         require(values, "topic")
+    exclude(values, "topics-with-overrides", *(each.replace("_", "-") for each in _PARTITION_FILTERS))
     exclude(values, "wait", "dry-run", "topic-id")
     exclude(values, "replica-assignment", *(["partitions", "replication-factor"] if flags.create else []))
     _check_belonging(values, action)
@@ -415,6 +419,7 @@ def _create(admin: "Admin", common: Common, flags: Flags) -> None:
     if count is not None and count < 1:
         raise CommandError("The partitions must be greater than 0")
     assignment = parse_replica_assignment(flags.replica_assignment) if flags.replica_assignment else None
+    configs = _parse_configs(flags.config)
     lines = []
     if ("." in name or "_" in name) and common.output in _TEXT_FORMS:
         # Before the outcome, as Kafka's tool: it explains a collision.
@@ -427,7 +432,7 @@ def _create(admin: "Admin", common: Common, flags: Flags) -> None:
         -1 if count is None else count,
         -1 if factor is None else factor,
         None if assignment is None else dict(enumerate(assignment)),
-        parse_assignments(flags.config, option="--config"),
+        configs,
     )
     outcome = admin.create_topics([topic], validate_only=flags.dry_run, retry_on_quota_violation=False)[name]
     created = not isinstance(outcome, ApiError)
@@ -523,6 +528,22 @@ def _existing(admin: "Admin", flags: Flags, *, required: bool) -> list[str]:
     return names
 
 
+def _parse_configs(items: Iterable[str]) -> dict[str, str]:
+    """What ``--config`` says, as Kafka's tool reads it: one ``=`` with something behind it."""
+    values: dict[str, str] = {}
+    for item in items:
+        parts = re.split(r"\s*=\s*", item)
+        while parts and not parts[-1]:
+            parts.pop()
+        if len(parts) != 2:
+            raise BadValueError(
+                "requirement failed: Invalid topic config: all configs to be added must be in the format"
+                ' "key=val".'
+            )
+        values[parts[0]] = parts[1]
+    return values
+
+
 def _matching(known: Iterable[str], pattern: str | None, *, exclude_internal: bool) -> list[str]:
     """The sorted names that a list of regular expressions takes in."""
     wanted = topic_pattern(pattern or ".*")
@@ -544,7 +565,10 @@ def parse_replica_assignment(text: str) -> list[tuple[int, ...]]:
         try:
             brokers = tuple(int(broker.strip()) for broker in part.split(":"))
         except ValueError:
-            raise CommandError(f"the replica assignment {part!r} is not a list of broker ids") from None
+            wrong = next(broker for broker in part.split(":") if not broker.strip().isdecimal())
+            raise CommandError(
+                f'For input string: "{wrong}"', hint="like 0:1,1:0", status=ExitStatus.USAGE
+            ) from None
         twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
         if twice:
             raise CommandError(f"Partition replica lists may not contain duplicate entries: {_joined(twice)}")
