@@ -3,6 +3,7 @@
 Not here yet: clients, users, ips (quotas and SCRAM credentials), client-metrics and the --zookeeper forms.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -24,6 +25,10 @@ _LATER_FLAGS: Final = (
     *("user_defaults", "client_defaults", "ip_defaults", "zookeeper"),
 )
 _SHORT: Final = {"topic": "topics", "broker": "brokers", "broker_logger": "broker-loggers"}
+
+# Not between brackets: an opening one comes first, or none at all.
+_OUTSIDE = r"(?=[^\]]*(?:\[|$))"
+_NO_BRACKETS = str.maketrans("", "", "[]")
 
 
 class Entity(NamedTuple):
@@ -269,29 +274,20 @@ def _added(flags: Mapping[str, object]) -> dict[str, str]:
 
 
 def parse_config_list(text: str) -> dict[str, str]:
-    """Read ``k=v,k=[a,b]``; a comma inside brackets belongs to the value.
+    """Read ``k=v,k=[a,b]``; a comma inside brackets belongs to the value, and the brackets do not.
 
     Raises:
-        click.UsageError: a piece has no ``=``.
+        click.UsageError: a piece has no ``=``, or one more outside brackets.
     """
-    pieces: list[str] = []
-    depth = 0
-    for position, char in enumerate(text):
-        depth += (char == "[") - (char == "]")
-        if position == 0 or (char == "," and depth == 0):
-            pieces.append("")
-            if char == ",":
-                continue
-        pieces[-1] += char
+    pieces = re.split(f",{_OUTSIDE}", text)
+    while pieces and not pieces[-1]:
+        pieces.pop()
     values: dict[str, str] = {}
     for piece in pieces:
-        if not piece.strip():
-            continue
-        key, equals, value = piece.partition("=")
-        if not equals:
+        key, *value = re.split(f"={_OUTSIDE}", piece)
+        if len(value) != 1:
             raise click.UsageError(
                 'Invalid entity config: all configs to be added must be in the format "key=val".'
             )
-        value = value.strip()
-        values[key.strip()] = value[1:-1] if value.startswith("[") and value.endswith("]") else value
+        values[key.strip()] = value[0].translate(_NO_BRACKETS).strip()
     return values
