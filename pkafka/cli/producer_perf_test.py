@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 @text_output_option
 def main(**flags: object) -> None:
     """Measure the throughput and latency of one producer."""
-    size, lines = _payload(flags)
+    form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
+    size, lines = _payload(flags, tells=form is OutputFormat.TEXT)
     properties = _properties(flags)
     records, throughput = flags["num_records"], flags["throughput"]
     transaction_ms = flags["transaction_duration_ms"]
@@ -67,7 +68,6 @@ def main(**flags: object) -> None:
     assert isinstance(transaction_ms, int)
     if transaction_ms > 0:
         properties["transactional.id"] = flags["transactional_id"]
-    form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
     from pkafka.clients.cluster import Cluster
     from pkafka.clients.config import ProducerConfig
     from pkafka.clients.producer import Producer
@@ -91,22 +91,27 @@ def main(**flags: object) -> None:
         raise CommandError(f"{stats.failures} of {records} records could not be sent: {stats.first_error}")
 
 
-def _payload(flags: Mapping[str, object]) -> tuple[int | None, list[bytes] | None]:
-    given = [name for name in ("record_size", "payload_file", "payload_monotonic") if flags[name]]
+def _payload(flags: Mapping[str, object], *, tells: bool) -> tuple[int | None, list[bytes] | None]:
+    size = flags["record_size"]
+    assert isinstance(size, int | None)
+    given = [each for each in (size is not None, flags["payload_file"], flags["payload_monotonic"]) if each]
     if len(given) != 1:
         raise click.UsageError(
             "one of the arguments --record-size --payload-file --payload-monotonic is required"
         )
     if flags["payload_file"]:
         delimiter = str(flags["payload_delimiter"]).encode().decode("unicode_escape").encode()
-        lines = [each for each in Path(str(flags["payload_file"])).read_bytes().split(delimiter) if each]
+        path = Path(str(flags["payload_file"]))
+        lines = [each for each in path.read_bytes().split(delimiter) if each]
         if not lines:
-            raise CommandError("File does not exist or empty file provided.")
+            raise CommandError("File does not exist or empty file provided.", kafka_status=1)
+        if tells:
+            line(f"Reading payloads from: {path.absolute()}")
+            line(f"Number of messages read: {len(lines)}")
         return None, lines
-    size = flags["record_size"]
-    if isinstance(size, int) and size <= 0:
-        raise click.UsageError("--record-size should be greater than zero.")
-    return size if isinstance(size, int) else None, None
+    if size is not None and size < 0:
+        raise click.UsageError("--record-size cannot be below 0")
+    return size, None
 
 
 def _properties(flags: Mapping[str, object]) -> dict[str, object]:
