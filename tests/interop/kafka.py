@@ -130,14 +130,24 @@ class ToolServer:
         self._jvm: subprocess.Popen[bytes] | None = None
 
     def run(
-        self, main_class: str, *arguments: object, stdin: str | bytes = b"", timeout_s: float = TOOL_TIMEOUT_S
+        self,
+        main_class: str,
+        *arguments: object,
+        stdin: str | bytes = b"",
+        timeout_s: float = TOOL_TIMEOUT_S,
+        alone: bool = False,
     ) -> subprocess.CompletedProcess[str]:
         """What ``java MAIN_CLASS ARGUMENTS`` would have done.
+
+        Args:
+            alone: really do that, for a tool that goes on in other threads or speaks at the end of its JVM.
 
         Raises:
             subprocess.TimeoutExpired: it did not end in ``timeout_s``; the JVM is replaced at the next call.
         """
         words = [main_class, *map(str, arguments)]
+        if alone:
+            return self._alone(words, stdin, timeout_s)
         call = bytearray(_INT.pack(len(words)))
         for word in [*(word.encode() for word in words), stdin.encode() if isinstance(stdin, str) else stdin]:
             call += _INT.pack(len(word)) + word
@@ -149,10 +159,25 @@ class ToolServer:
         try:
             (code,) = _INT.unpack(self._read(4, deadline))
             out, err = (self._read(_INT.unpack(self._read(4, deadline))[0], deadline) for _ in range(2))
-        except (TimeoutError, EOFError):
+        except TimeoutError:
             self.close()
             raise subprocess.TimeoutExpired(words, timeout_s) from None
+        except EOFError:
+            # It ended the JVM by System.exit, which nobody can stop, and took its words along: it gets a JVM to end.
+            self.close()
+            return self._alone(words, stdin, timeout_s)
         return subprocess.CompletedProcess(words, code, out.decode(), err.decode())
+
+    def _alone(
+        self, words: Sequence[str], stdin: str | bytes, timeout_s: float
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*self._command[:-1], *words],
+            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            capture_output=True,
+            timeout=timeout_s,
+        )
+        return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def close(self) -> None:
         """End the JVM."""
