@@ -2,6 +2,7 @@
 
 import re
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -19,6 +20,7 @@ from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
 from tests.interop.conftest import JavaTool, System
 from tests.interop.kafka import ToolServer, compile_java
+from tests.talk import wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -169,15 +171,16 @@ def test_topics_beyond_a_quota_are_made_when_their_time_has_come(
         pytest.skip("Apache Kafka is left out by PKAFKA_INTEROP_SYSTEMS")
     limit(java_tool, kafka, topic, controller_mutation_rate=2)
     with Admin({"bootstrap.servers": kafka.bootstrap, "client.id": topic}) as admin:
+
+        def refused() -> ApiError | None:
+            """The one of two topics that goes beyond; None as long as the broker has not heard of the quota."""
+            pair = [NewTopic(f"{topic}-{uuid.uuid4().hex[:8]}", 25, 1) for _ in range(2)]
+            large = admin.create_topics(pair, retry_on_quota_violation=False)
+            return next((outcome for outcome in large.values() if isinstance(outcome, ApiError)), None)
+
         # A quota saves up ten windows of a second; the last topic that it allows may go beyond.
-        names = [f"{topic}-{each}" for each in range(4)]
-        large = admin.create_topics(
-            [NewTopic(name, 25, 1) for name in names[:2]], retry_on_quota_violation=False
-        )
-        # Kafka takes the topics of a request in an order of its own.
-        (refused,) = (outcome for outcome in large.values() if isinstance(outcome, ApiError))
-        assert refused.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        wait_for(lambda: (error := refused()) and error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         begun_s = time.monotonic()
-        small = admin.create_topics([NewTopic(names[2], 5, 1), NewTopic(names[3], 1, 1)])
+        small = admin.create_topics([NewTopic(f"{topic}-c", 5, 1), NewTopic(f"{topic}-d", 1, 1)])
         assert not any(isinstance(outcome, Exception) for outcome in small.values())
         assert time.monotonic() - begun_s > 1
