@@ -104,7 +104,8 @@ def test_a_terminal_shows_what_happens_until_somebody_leaves(topic: tuple[str, T
 
 
 def test_an_interrupt_ends_it(topic: tuple[str, Talk]) -> None:
-    terminal = Terminal("--interval", "0.2", "--topic", topic[0])  # others leave more than a screen has room for
+    # Of one topic: others leave more of them than a screen has room for.
+    terminal = Terminal("--interval", "0.2", "--topic", topic[0])
     try:
         terminal.read_until(topic[0])
         terminal.process.send_signal(signal.SIGINT)

@@ -10,7 +10,11 @@ from pkafka.clients.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pkafka.clients.config.documentation import WITHOUT_EFFECT, about
 from tests.interop.kafka import ToolServer, compile_java
 
-CLIENTS: Final[dict[str, type[ClientConfig]]] = {"admin": ClientConfig, "consumer": ConsumerConfig, "producer": ProducerConfig}
+CLIENTS: Final[dict[str, type[ClientConfig]]] = {
+    "admin": ClientConfig,
+    "consumer": ConsumerConfig,
+    "producer": ProducerConfig,
+}
 _OTHER_DEFAULTS: Final = {
     # One value for all clients, where Kafka's differ.
     ("producer", "receive.buffer.bytes"),
