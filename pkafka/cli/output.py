@@ -144,13 +144,11 @@ class JsonList:
     def add(self, rows: Sequence[str]) -> None:
         """Print rows, each one line of JSON."""
         if rows:
-            raw((self._before(",") + ",".join(rows)).encode())
-            _set(_Document.OPEN)
+            _write((self._before(",") + ",".join(rows)).encode(), _Document.OPEN)
 
     def close(self, extra: Mapping[str, object]) -> None:
         """End the list and the document, with more keys of it."""
-        raw(f"{self._before('')}]{_more(extra)}}}\n".encode())
-        _set(_Document.WHOLE)
+        _write(f"{self._before('')}]{_more(extra)}}}\n".encode(), _Document.WHOLE)
 
     def _before(self, next_row: str) -> str:
         return next_row if _document is _Document.OPEN else self._beginning
@@ -182,8 +180,7 @@ def show_error(name: str, message: str, *, code: int | None, asked: OutputFormat
     elif asked is OutputFormat.JSON and _document is _Document.NONE:
         _print_document(error)
     elif asked is OutputFormat.JSON and _document is _Document.OPEN:
-        print(f"]{_more(error)}}}")
-        _set(_Document.WHOLE)
+        _write(f"]{_more(error)}}}\n".encode(), _Document.WHOLE)
 
 
 def prompt(text: str) -> None:
@@ -205,8 +202,20 @@ def _set(document: _Document) -> None:
 
 
 def _print_document(document: Mapping[str, object]) -> None:
-    print(to_json(document))
-    _set(_Document.WHOLE)
+    _write(f"{to_json(document)}\n".encode(), _Document.WHOLE)
+
+
+def _write(data: bytes, document: _Document) -> None:
+    """Print a part of the document and note how far it is; Ctrl-C comes before both or after both."""
+    import signal
+
+    sys.stdout.flush()
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+        raw(data)
+        _set(document)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
 
 
 def _more(extra: Mapping[str, object]) -> str:
