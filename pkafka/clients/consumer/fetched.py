@@ -15,6 +15,18 @@ from pkafka.records.reading import decode_columns_at, decode_run_at, scan
 Batches: TypeAlias = list[tuple[int, BatchHeader | None]]
 
 
+class _Progress:
+    """How far an answer has been taken: apart from it, so that what decodes it does not hold it in a circle.
+
+    A circle would keep the megabyte of every answer until the garbage collector comes by, which is seldom.
+    """
+
+    __slots__ = ("next_offset",)
+
+    def __init__(self, offset: int) -> None:
+        self.next_offset = offset
+
+
 class Fetched:
     """See the module. Nothing of it is decoded before it is taken, so that a seek costs nothing.
 
@@ -37,8 +49,7 @@ class Fetched:
         self.partition = partition
         self.size = len(records)
         """In bytes."""
-        self.next_offset = offset
-        """Behind the last record taken, and behind the batches that have none to take."""
+        self._progress = _Progress(offset)
         view = memoryview(records)
         batches, damage = scan(view)
         self.end = max(offset, _end(view, batches))
@@ -48,9 +59,14 @@ class Fetched:
         """Not one whole batch came, and nothing says why."""
         self.error: ApiError | None = None
         """What is wrong with the batch at :attr:`next_offset`; nothing comes after it."""
-        self._chunks = self._decode(view, batches, damage, check_crcs, aborted)
+        self._chunks = _decode(partition, self._progress, view, batches, damage, check_crcs, aborted)
         self._chunk: Chunk | None = None
         self._taken = 0
+
+    @property
+    def next_offset(self) -> int:
+        """Behind the last record taken, and behind the batches that have none to take."""
+        return self._progress.next_offset
 
     @property
     def is_drained(self) -> bool:
@@ -78,52 +94,52 @@ class Fetched:
         start, stop = self._taken, self._taken + records_max
         if stop < len(chunk):
             self._chunk, self._taken = chunk, stop
-            self.next_offset = chunk.offsets[stop]
+            self._progress.next_offset = chunk.offsets[stop]
             return chunk.part(start, stop)
         self._chunk, self._taken = None, 0
-        self.next_offset = chunk.offsets[-1] + 1
+        self._progress.next_offset = chunk.offsets[-1] + 1
         return chunk.part(start) if start else chunk
 
-    def _decode(
-        self,
-        view: memoryview,
-        batches: Batches,
-        damage: ApiError | None,
-        check_crcs: bool,
-        aborted: list[AbortedTransaction] | None,
-    ) -> Iterator[Chunk]:
-        start = self.next_offset
-        filter_ = None if aborted is None else AbortedBatches(aborted)
-        skip = None if filter_ is None else filter_.skip
-        index = 0
-        while index < len(batches):
-            position, known = batches[index]
-            if known is not None and known.last_offset < start:
-                index += 1
-                continue
-            if known is not None and known.base_offset >= start:
-                index, run = decode_run_at(view, batches, index, check_crc=check_crcs)
-                if run is not None:
-                    self.next_offset = known.base_offset
-                    yield Chunk(self.partition, run, 0, known.partition_leader_epoch)
-                    self.next_offset = run.offsets[-1] + 1
-                    continue
+
+def _decode(
+    partition: TopicPartition,
+    progress: _Progress,
+    view: memoryview,
+    batches: Batches,
+    damage: ApiError | None,
+    check_crcs: bool,
+    aborted: list[AbortedTransaction] | None,
+) -> Iterator[Chunk]:
+    start = progress.next_offset
+    filter_ = None if aborted is None else AbortedBatches(aborted)
+    skip = None if filter_ is None else filter_.skip
+    index = 0
+    while index < len(batches):
+        position, known = batches[index]
+        if known is not None and known.last_offset < start:
             index += 1
-            header, columns = decode_columns_at(
-                view, position, known, check_crc=check_crcs, from_offset=start, skip=skip
-            )
-            if columns is not None:
-                if header.is_control:
-                    if filter_ is not None:
-                        filter_.note_marker(header, columns.keys[0])
-                else:
-                    self.next_offset = columns.offsets[0]
-                    yield Chunk(
-                        self.partition, columns, header.attributes >> 3 & 1, header.partition_leader_epoch
-                    )
-            self.next_offset = max(self.next_offset, header.base_offset + header.last_offset_delta + 1)
-        if damage is not None:
-            raise damage
+            continue
+        if known is not None and known.base_offset >= start:
+            index, run = decode_run_at(view, batches, index, check_crc=check_crcs)
+            if run is not None:
+                progress.next_offset = known.base_offset
+                yield Chunk(partition, run, 0, known.partition_leader_epoch)
+                progress.next_offset = run.offsets[-1] + 1
+                continue
+        index += 1
+        header, columns = decode_columns_at(
+            view, position, known, check_crc=check_crcs, from_offset=start, skip=skip
+        )
+        if columns is not None:
+            if header.is_control:
+                if filter_ is not None:
+                    filter_.note_marker(header, columns.keys[0])
+            else:
+                progress.next_offset = columns.offsets[0]
+                yield Chunk(partition, columns, header.attributes >> 3 & 1, header.partition_leader_epoch)
+        progress.next_offset = max(progress.next_offset, header.base_offset + header.last_offset_delta + 1)
+    if damage is not None:
+        raise damage
 
 
 def _end(view: memoryview, batches: Batches) -> int:

@@ -1,8 +1,10 @@
 """What the consumer fetches, from whom, and what it keeps, against scripted brokers."""
 
+import gc
 import math
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -495,3 +497,17 @@ def test_what_a_seek_drops_is_no_record_of_its_answer() -> None:
         polled(consumer, 4)
         consumer.seek(T0, 10)
         assert consumer._metrics.registry.value("records-per-request-avg") == 4
+
+
+def test_an_answer_is_given_back_when_it_is_read_and_not_by_the_garbage_collector() -> None:
+    batches = [bytes(build_batch([(1, None, b"v", ())] * 2, base_offset=2 * each)) for each in range(4)]
+    records = b"".join(batches)
+    fetched = Fetched(T0, records, 0, check_crcs=True)
+    gone = weakref.ref(fetched)
+    gc.disable()
+    try:
+        assert fetched.take(5) is not None
+        del fetched
+        assert gone() is None
+    finally:
+        gc.enable()
