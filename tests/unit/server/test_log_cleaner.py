@@ -368,21 +368,27 @@ def test_a_worker_that_dies_meanwhile_takes_its_round_along(tmp_path: Path) -> N
     held_up(tmp_path, body)
 
 
+async def asked_for_a_swap(stage: Stage, files: SlowFiles) -> Worker:
+    """Let the cleaner go on until the worker is asked to take files over, which it never answers."""
+    (worker,) = stage.family.workers
+    asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def never(*_arguments: Any) -> bool:
+        asked.set_result(None)
+        await asyncio.Event().wait()
+        return True
+
+    worker._operations["replace_segments"] = never
+    files.go_on.set()
+    await asked
+    return worker
+
+
 def test_a_worker_that_dies_while_it_is_asked_for_a_swap_leaves_the_files_to_its_successor(
     tmp_path: Path,
 ) -> None:
     async def body(stage: Stage, log: Log, files: SlowFiles) -> None:
-        (worker,) = stage.family.workers
-        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        async def never(*_arguments: Any) -> bool:
-            asked.set_result(None)
-            await asyncio.Event().wait()
-            return True
-
-        worker._operations["replace_segments"] = never
-        files.go_on.set()
-        await asked
+        await asked_for_a_swap(stage, files)
         stage.peers[0].close()
         await until(lambda: idle(stage))
         assert list(log.directory.glob("*.cleaned"))
@@ -393,17 +399,7 @@ def test_a_worker_that_dies_while_it_is_asked_for_a_swap_leaves_the_files_to_its
 
 def test_a_worker_that_stops_while_it_is_asked_for_a_swap(tmp_path: Path) -> None:
     async def body(stage: Stage, log: Log, files: SlowFiles) -> None:
-        (worker,) = stage.family.workers
-        asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        async def never(*_arguments: Any) -> bool:
-            asked.set_result(None)
-            await asyncio.Event().wait()
-            return True
-
-        worker._operations["replace_segments"] = never
-        files.go_on.set()
-        await asked
+        worker = await asked_for_a_swap(stage, files)
         assert list(log.directory.glob("*.cleaned"))
         worker.logs.compaction.close()
         await until(lambda: stage.cleaner._jobs["t", 0].is_released)
