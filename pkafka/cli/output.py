@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pkafka.cli.exit_status import compat_39
@@ -207,15 +208,33 @@ def _print_document(document: Mapping[str, object]) -> None:
 
 def _write(data: bytes, document: _Document) -> None:
     """Print a part of the document and note how far it is; Ctrl-C comes before both or after both."""
-    import signal
-
     sys.stdout.flush()
-    try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    with _interrupts_held_back():
         raw(data)
         _set(document)
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Have Ctrl-C wait for the end of this.
+
+    A signal that only this thread blocks would come by way of another one: Python runs the handler here all the same.
+    """
+    import signal
+    from types import FrameType
+
+    held: list[FrameType | None] = []
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or current_thread() is not main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda _number, frame: held.append(frame))
+    try:
+        yield
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+        signal.signal(signal.SIGINT, handler)
+        if held:
+            handler(signal.SIGINT, held[0])
 
 
 def _more(extra: Mapping[str, object]) -> str:
