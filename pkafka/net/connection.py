@@ -62,7 +62,7 @@ class Detach:
         self.take = take
 
 
-Note: TypeAlias = tuple[int, int, int, object]
+Note: TypeAlias = tuple[int, int, int, int, object]
 """What the owner of a connection notes of a request that is answered later."""
 
 

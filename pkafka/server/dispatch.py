@@ -109,21 +109,18 @@ class Dispatcher:
                 return AFTER_OTHERS
             logged = None
             if request_logger.isEnabledFor(logging.INFO) and is_logged(header):
-                logged = LoggedRequest(connection, header, data, position, began_ns)
+                logged = LoggedRequest(connection, header, data, position)
             answer = self._serve(connection, header, data, position)
             if answer is None:
                 # Whoever finishes it later finds here what it was.
-                connection.pending = (header.api_key, header.api_version, began_ns, logged)
+                connection.pending = (header.api_key, header.api_version, began_ns, perf_counter_ns(), logged)
             elif isinstance(answer, LaterAnswer):
-                answer.note = (header.api_key, header.api_version, began_ns, logged)
+                answer.note = (header.api_key, header.api_version, began_ns, perf_counter_ns(), logged)
             elif not isinstance(answer, Detach):
                 took_ns = perf_counter_ns() - began_ns
                 self._worker.metrics.request(header.api_key, header.api_version, took_ns)
                 if logged is not None and not isinstance(answer, AfterOthers):
-                    logged.completed(answer)
-                return answer
-            if logged is not None:
-                logged.handled()
+                    logged.completed(answer, took_ns, took_ns)
             return answer
         except ProtocolError as error:
             self._refuse(connection, data, error)
@@ -137,10 +134,11 @@ class Dispatcher:
 
     def finished(self, note: Note, answer: Answer) -> None:
         """A request that was answered later is answered now (the connection's callback)."""
-        api_key, api_version, began_ns, logged = note
-        self._worker.metrics.request(api_key, api_version, perf_counter_ns() - began_ns)
+        api_key, api_version, began_ns, handled_ns, logged = note
+        local_ns, whole_ns = handled_ns - began_ns, perf_counter_ns() - began_ns
+        self._worker.metrics.later_request(api_key, api_version, local_ns, whole_ns)
         if isinstance(logged, LoggedRequest):
-            logged.completed(answer)
+            logged.completed(answer, local_ns, whole_ns)
 
     def _serve(
         self, connection: ServerConnection, header: RequestHeader, data: memoryview, position: int

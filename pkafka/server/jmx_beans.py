@@ -6,7 +6,6 @@ Kafka's forget what is older than some minutes, and the rates of groups' events 
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -15,8 +14,9 @@ from pkafka.protocol.api import ApiKey
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.latency import PERCENTILES, Histogram
 from pkafka.server.meters import Meters
-from pkafka.server.metrics_page import BrokerFacts, Snapshot, request_name, sum_of
+from pkafka.server.metrics_page import BrokerFacts, Snapshot, request_name, request_times, sum_of
 from pkafka.server.object_names import object_name
+from pkafka.server.request_times import RequestTimeSums
 
 Beans: TypeAlias = dict[str, dict[str, Any]]
 """Attributes by object name."""
@@ -25,6 +25,8 @@ _TOPIC_METERS: Final = {
     "messages_in": ("MessagesInPerSec", "messages"),
     "bytes_in": ("BytesInPerSec", "bytes"),
     "bytes_out": ("BytesOutPerSec", "bytes"),
+    "produces": ("TotalProduceRequestsPerSec", "requests"),
+    "fetches": ("TotalFetchRequestsPerSec", "requests"),
     "failed_produces": ("FailedProduceRequestsPerSec", "requests"),
     "failed_fetches": ("FailedFetchRequestsPerSec", "requests"),
 }
@@ -109,13 +111,11 @@ def _request_names(key: int) -> Iterable[str]:
 
 def _request_times(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Histogram]]:
     # What nobody asked for yet has a bean too, so that whoever looks once and for all finds it.
-    times: defaultdict[int, Histogram] = defaultdict(Histogram, {key: Histogram() for key in _SERVED})
-    for worker in workers:
-        for key, exported in worker["request_times"].items():
-            times[key].add(exported)
-    for key, histogram in times.items():
+    times = {key: RequestTimeSums() for key in _SERVED} | request_times(workers)
+    for key, sums in times.items():
         for request in _request_names(key):
-            yield _bean("kafka.network", "RequestMetrics", "TotalTimeMs", request=request), histogram
+            for name, histogram in sums.by_name().items():
+                yield _bean("kafka.network", "RequestMetrics", name, request=request), histogram
 
 
 def _histogram(histogram: Histogram) -> dict[str, Any]:

@@ -30,6 +30,11 @@ class Histogram:
         shift = value.bit_length() - SUB_BUCKET_BITS - 1
         self._counts[(shift << SUB_BUCKET_BITS) + (value >> shift) if shift > 0 else value] += 1
 
+    def record_zeros(self, count: int) -> None:
+        """Count so many values that are 0."""
+        self.count += count
+        self._counts[0] += count
+
     def export(self) -> list[int]:
         """Everything as plain integers: count, total, largest, then (bucket, count) pairs of the buckets in use."""
         pairs = [item for bucket, count in enumerate(self._counts) if count for item in (bucket, count)]

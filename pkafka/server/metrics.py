@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from pkafka.records.validation import ValidatedRecords
-from pkafka.server.latency import Histogram
+from pkafka.server.request_times import RequestTimes
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -23,7 +23,9 @@ class Metrics:
         "bytes_out",
         "failed_fetches",
         "failed_produces",
+        "fetches",
         "messages_in",
+        "produces",
         "refused_requests",
         "request_times",
         "requests",
@@ -33,16 +35,27 @@ class Metrics:
         self.messages_in: defaultdict[str, int] = defaultdict(int)
         self.bytes_in: defaultdict[str, int] = defaultdict(int)
         self.bytes_out: defaultdict[str | bytes, int] = defaultdict(int)
+        self.produces: defaultdict[str, int] = defaultdict(int)
+        self.fetches: defaultdict[str | bytes, int] = defaultdict(int)
         self.failed_produces: defaultdict[str, int] = defaultdict(int)
         self.failed_fetches: defaultdict[str | bytes, int] = defaultdict(int)
         self.refused_requests = 0
         self.requests: defaultdict[tuple[int, int], int] = defaultdict(int)
-        self.request_times: defaultdict[int, Histogram] = defaultdict(Histogram)
+        self.request_times: defaultdict[int, RequestTimes] = defaultdict(RequestTimes)
 
     def request(self, api_key: int, api_version: int, took_ns: int) -> None:
-        """RequestMetrics RequestsPerSec and TotalTimeMs: from the whole frame to the answer's first byte."""
+        """RequestMetrics of a request that was answered at once: from the whole frame to the answer's first byte."""
         self.requests[api_key, api_version] += 1
-        self.request_times[api_key].record(took_ns)
+        self.request_times[api_key].at_once.record(took_ns)
+
+    def later_request(self, api_key: int, api_version: int, local_ns: int, whole_ns: int) -> None:
+        """RequestMetrics of a request that waited after its handler had returned."""
+        self.requests[api_key, api_version] += 1
+        self.request_times[api_key].waited(local_ns, whole_ns)
+
+    def produce(self, topic: str) -> None:
+        """BrokerTopicMetrics TotalProduceRequestsPerSec, which counts partitions."""
+        self.produces[topic] += 1
 
     def appended(self, topic: str, records: ValidatedRecords) -> None:
         """BrokerTopicMetrics MessagesInPerSec and BytesInPerSec."""
@@ -51,7 +64,11 @@ class Metrics:
         self.bytes_in[topic] += len(records.data)
 
     def fetched(self, topic: str | bytes, length: int) -> None:
-        """BrokerTopicMetrics BytesOutPerSec; by topic id where the client fetches by id."""
+        """BrokerTopicMetrics TotalFetchRequestsPerSec, which counts partitions, and BytesOutPerSec.
+
+        By topic id where the client fetches by id.
+        """
+        self.fetches[topic] += 1
         if length:
             self.bytes_out[topic] += length
 
@@ -60,7 +77,8 @@ class Metrics:
         self.failed_produces[topic] += 1
 
     def failed_fetch(self, topic: str | bytes) -> None:
-        """BrokerTopicMetrics FailedFetchRequestsPerSec."""
+        """BrokerTopicMetrics TotalFetchRequestsPerSec and FailedFetchRequestsPerSec."""
+        self.fetches[topic] += 1
         self.failed_fetches[topic] += 1
 
     def refused(self) -> None:
@@ -80,6 +98,8 @@ class Metrics:
             "messages_in": dict(self.messages_in),
             "bytes_in": dict(self.bytes_in),
             "bytes_out": named(self.bytes_out),
+            "produces": dict(self.produces),
+            "fetches": named(self.fetches),
             "failed_produces": dict(self.failed_produces),
             "failed_fetches": named(self.failed_fetches),
             "refused_requests": self.refused_requests,
@@ -120,6 +140,7 @@ class Metrics:
                     log.log_start_offset,
                     log.log_end_offset,
                     len(log.segments),
+                    log.high_watermark,
                 ]
                 for log in worker.partitions.logs()
             ],

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.protocol.api import ApiKey
-from pkafka.server.latency import PERCENTILES, Histogram
+from pkafka.server.latency import PERCENTILES
+from pkafka.server.request_times import RequestTimeSums
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -19,6 +20,8 @@ _TOPIC_COUNTERS: Final = {
     "messages_in": ("messagesin", "Records appended."),
     "bytes_in": ("bytesin", "Bytes of record batches appended."),
     "bytes_out": ("bytesout", "Bytes of record batches sent to consumers."),
+    "produces": ("totalproducerequests", "Partitions of Produce requests."),
+    "fetches": ("totalfetchrequests", "Partitions of Fetch requests that were read."),
     "failed_produces": (
         "failedproducerequests",
         "Partitions of Produce requests that were answered with an error.",
@@ -29,11 +32,17 @@ _TOPIC_COUNTERS: Final = {
     ),
 }
 _LOG_GAUGES: Final = (
-    ("size", "Bytes of the log's segments."),
-    ("logstartoffset", "First offset that can be read."),
-    ("logendoffset", "Next offset to be written."),
-    ("numlogsegments", "Segments of the log."),
+    ("kafka_log_log_size", "Bytes of the log's segments."),
+    ("kafka_log_log_logstartoffset", "First offset that can be read."),
+    ("kafka_log_log_logendoffset", "Next offset to be written."),
+    ("kafka_log_log_numlogsegments", "Segments of the log."),
+    ("pkafka_log_log_highwatermark", "First offset that consumers cannot read yet."),
 )
+_TIMES: Final = {
+    "TotalTimeMs": "From the whole request to its answer.",
+    "LocalTimeMs": "In the request's handler.",
+    "RemoteTimeMs": "After the handler, for records to come, for another process or broker.",
+}
 
 _CLEANER_GAUGES: Final = {
     "max-buffer-utilization-percent": ("logcleaner", "How full the map of keys was, at the last log."),
@@ -135,23 +144,19 @@ def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
     refused = CounterMetricFamily("pkafka_network_refusedrequests", "Frames that were no request.")
     refused.add_metric([], sum(worker["refused_requests"] for worker in workers))
     yield refused
-    times: defaultdict[int, Histogram] = defaultdict(Histogram)
-    for worker in workers:
-        for key, exported in worker["request_times"].items():
-            times[key].add(exported)
-    summary = SummaryMetricFamily(
-        "kafka_network_requestmetrics_totaltimems",
-        "From the whole request to its answer.",
-        labels=["request"],
-    )
-    for key, histogram in sorted(times.items()):
-        name = request_name(key)
-        summary.add_metric([name], histogram.count, histogram.total / 1e6)
-        for fraction, value in zip(PERCENTILES, histogram.percentiles(), strict=True):
-            summary.add_sample(
-                summary.name, {"request": name, "quantile": str(fraction)}, round(value / 1e6, 4)
-            )
-    yield summary
+    times = request_times(workers)
+    for part, text in _TIMES.items():
+        summary = SummaryMetricFamily(
+            f"kafka_network_requestmetrics_{part.lower()}", text, labels=["request"]
+        )
+        for key, sums in sorted(times.items()):
+            name, histogram = request_name(key), sums.by_name()[part]
+            summary.add_metric([name], histogram.count, histogram.total / 1e6)
+            for fraction, value in zip(PERCENTILES, histogram.percentiles(), strict=True):
+                summary.add_sample(
+                    summary.name, {"request": name, "quantile": str(fraction)}, round(value / 1e6, 4)
+                )
+        yield summary
 
 
 def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
@@ -159,7 +164,7 @@ def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
 
     rows = sorted(row for worker in workers for row in worker["logs"])
     for place, (name, text) in enumerate(_LOG_GAUGES, start=2):
-        family = GaugeMetricFamily(f"kafka_log_log_{name}", text, labels=["topic", "partition"])
+        family = GaugeMetricFamily(name, text, labels=["topic", "partition"])
         for row in rows:
             family.add_metric([row[0], str(row[1])], row[place])
         yield family
@@ -274,6 +279,15 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
         for value, count in sorted(sum_of(worker[key] for worker in workers).items()):
             family.add_metric([value], count)
         yield family
+
+
+def request_times(workers: Sequence[Snapshot]) -> dict[int, RequestTimeSums]:
+    """The times of all requests by API key."""
+    times: defaultdict[int, RequestTimeSums] = defaultdict(RequestTimeSums)
+    for worker in workers:
+        for key, exported in worker["request_times"].items():
+            times[key].add(exported)
+    return times
 
 
 def sum_of(counts: "Iterable[Mapping[Any, int]]") -> dict[Any, int]:

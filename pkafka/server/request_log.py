@@ -12,7 +12,6 @@ import json
 import logging
 import socket
 from collections.abc import Mapping
-from time import perf_counter_ns
 from typing import Any, Final
 
 from pkafka.errors import ProtocolError
@@ -67,10 +66,9 @@ class LoggedRequest:
         header: of the request.
         data: the frame, header included; what a handler may change in it is read here.
         position: where the body begins.
-        began_ns: reading of the performance counter when it was read.
     """
 
-    __slots__ = ("_began_ns", "_connection", "_handled_ns", "_header", "_peers", "_request")
+    __slots__ = ("_connection", "_header", "_peers", "_request")
 
     def __init__(
         self,
@@ -78,23 +76,20 @@ class LoggedRequest:
         header: RequestHeader,
         data: memoryview,
         position: int,
-        began_ns: int,
     ) -> None:
         self._connection = connection
         self._header = header
-        self._began_ns = began_ns
-        self._handled_ns = 0
         self._peers = _peers(connection.sock)
         self._request = _request_form(header, data, position)
 
-    def handled(self) -> None:
-        """The handler returned: from here on the request waits for something else."""
-        self._handled_ns = perf_counter_ns()
+    def completed(self, answer: Answer, local_ns: int, whole_ns: int) -> None:
+        """Write the line.
 
-    def completed(self, answer: Answer) -> None:
-        """Write the line; ``answer`` is about to be sent."""
-        now_ns = perf_counter_ns()
-        local_ns = (self._handled_ns or now_ns) - self._began_ns
+        Args:
+            answer: what is about to be sent.
+            local_ns: how long the request's handler took; afterwards the request waited for something else.
+            whole_ns: how long it took from the whole frame to now.
+        """
         response = _response_form(self._header, answer)
         state = self._connection.state
         software = state.software if isinstance(state, ConnectionState) else None
@@ -106,10 +101,10 @@ class LoggedRequest:
             "request": self._request,
             "response": response,
             "connection": f"{self._peers}-{number}",
-            "totalTimeMs": _ms(now_ns - self._began_ns),
+            "totalTimeMs": _ms(whole_ns),
             "requestQueueTimeMs": 0.0,
             "localTimeMs": _ms(local_ns),
-            "remoteTimeMs": _ms(now_ns - self._began_ns - local_ns),
+            "remoteTimeMs": _ms(whole_ns - local_ns),
             "throttleTimeMs": response.get("throttleTimeMs", 0) if isinstance(response, Mapping) else 0,
             "responseQueueTimeMs": 0.0,
             "sendTimeMs": 0.0,

@@ -27,7 +27,7 @@ SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": 0,
 }
 # What an Apache Kafka on its own has and this broker has not: replicas that follow, transactions, quotas and the like
-# are not there, and where the time of a request goes is not measured. Patterns of "domain:type[,name]".
+# are not there, and requests and answers lie in no queue. Patterns of "domain:type[,name]".
 MISSING: Final = (
     "kafka:type=kafka.Log4jController",
     "kafka.controller:type=Controller(ChannelManager|EventManager|Stats),.*",
@@ -36,11 +36,11 @@ MISSING: Final = (
     "kafka.coordinator.transaction:.*",
     "kafka.log:type=LogFlushStats,.*",
     "kafka.network:type=(Acceptor|Processor|RequestChannel|SocketServer),.*",
-    "kafka.network:type=RequestMetrics,(ErrorsPerSec|(Local|Remote|RequestQueue|ResponseQueue|Throttle)TimeMs|"
+    "kafka.network:type=RequestMetrics,(ErrorsPerSec|(RequestQueue|ResponseQueue|Throttle)TimeMs|"
     "ResponseSendTimeMs|MessageConversionsTimeMs|RequestBytes|TemporaryMemoryBytes)",
     "kafka.server:type=AddPartitions.*",
     "kafka.server:type=BrokerTopicMetrics,(BytesRejected|.*MessageConversions|Invalid.*Records|NoKeyCompacted.*|"
-    "Re(assignment|plication)Bytes(In|Out)|Total(Fetch|Produce)Requests)PerSec",
+    "Re(assignment|plication)Bytes(In|Out))PerSec",
     "kafka.server:type=(ControllerMutation|Fetch|Produce|Request|kafka-metrics-count)",
     "kafka.server:type=FetchSessionCache,(IncrementalFetchSessionEvictionsPerSec|NumIncrementalFetchPartitionsCached)",
     "kafka.server:type=KafkaRequestHandlerPool,.*",

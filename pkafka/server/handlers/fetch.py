@@ -340,6 +340,11 @@ class _Fetch(DelayedOperation):
         ranges: list[Part] = []
         for target, found in zip(self._targets, self._found, strict=True):
             length = found.length
+            if not found.error:
+                self._worker.metrics.fetched(target.topic, length)
+            elif self._worker.knows(target.topic):
+                # Names that clients make up would fill the memory.
+                self._worker.metrics.failed_fetch(target.topic)
             news = target.has_news(
                 error=found.error != 0,
                 high_watermark=found.high_watermark,
@@ -366,10 +371,6 @@ class _Fetch(DelayedOperation):
             )
             if length:
                 ranges.append(found.records)
-            if found.error and self._worker.knows(target.topic):
-                # Names that clients make up would fill the memory.
-                self._worker.metrics.failed_fetch(target.topic)
-            self._worker.metrics.fetched(target.topic, length)
         session_id = NO_SESSION if session is None else session.id
         parts = encode_fetch_response(self._version, self._header.correlation_id, 0, 0, session_id, rows)
         following = iter(ranges)

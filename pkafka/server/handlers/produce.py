@@ -97,6 +97,7 @@ def append(
         found = worker.partitions.led.get((topic, partition))
         if found is None:
             return _failed(topic, partition, worker.missing_partition(topic, partition))
+        worker.metrics.produce(topic)
         if acks not in (0, 1, ACKS_ALL):
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         if topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:

@@ -75,7 +75,7 @@ class Client:
         self.requests.append(frame)
         if self._handle is None:
             return (framed(frame),)
-        connection.pending = (0, 0, 0, None)
+        connection.pending = (0, 0, 0, 0, None)
         return self._handle(connection, frame)
 
     def _count_finished(self, _note: Note, _answer: Answer) -> None:
@@ -537,7 +537,7 @@ def test_requests_are_served_behind_one_whose_answer_comes_later_and_answered_in
         def handle(connection: ServerConnection, frame: bytes) -> Outcome:
             if frame.startswith(b"later"):
                 later[frame] = LaterAnswer(connection)
-                later[frame].note = (0, 0, 0, None)
+                later[frame].note = (0, 0, 0, 0, None)
                 return later[frame]
             return (framed(frame),)
 

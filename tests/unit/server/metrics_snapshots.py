@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pkafka.server.latency import Histogram
 from pkafka.server.metrics_page import BrokerFacts
+from pkafka.server.request_times import RequestTimes
 
 CLEANER = {"max-dirty-percent": 42, "deadthreadcount": 0, "cleaner-recopy-percent": 7}
 FACTS = BrokerFacts(
@@ -22,12 +22,15 @@ FACTS = BrokerFacts(
 
 
 def worker(**changes: Any) -> dict[str, Any]:
-    times = Histogram()
-    times.record(2_000_000)
+    times = RequestTimes()
+    times.at_once.record(2_000_000)
+    times.waited(1_000_000, 5_000_000)
     return {
         "messages_in": {"t": 10},
         "bytes_in": {"t": 1000},
         "bytes_out": {},
+        "produces": {"t": 4},
+        "fetches": {"t": 6},
         "failed_produces": {},
         "failed_fetches": {},
         "refused_requests": 1,
@@ -47,6 +50,6 @@ def worker(**changes: Any) -> dict[str, Any]:
         "group_loads": [0, 0.0, 0.0],
         "led": [["t", 0, 3, 2, 2, 4]],
         "producer_ids": 4,
-        "logs": [["t", 0, 5000, 0, 10, 1]],
+        "logs": [["t", 0, 5000, 0, 10, 1, 9]],
         **changes,
     }

@@ -35,6 +35,10 @@ class Metrics:
     def request(self, key: int, version: int, _took_ns: int) -> None:
         self.requests.append((key, version))
 
+    def later_request(self, key: int, version: int, local_ns: int, whole_ns: int) -> None:
+        assert 0 < local_ns < whole_ns
+        self.requests.append((key, version))
+
 
 class Control:
     """The control process: what it will answer, call by call."""

@@ -14,6 +14,7 @@ from pkafka.server.latency import Histogram
 from pkafka.server.meters import Meter, Meters
 from pkafka.server.metrics_server import MetricsServer
 from pkafka.server.object_names import matcher, object_name
+from pkafka.server.request_times import RequestTimes
 from tests.unit.server.metrics_snapshots import FACTS, worker
 
 MESSAGES = "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec"
@@ -151,8 +152,22 @@ def test_only_the_controller_tells_of_the_cluster() -> None:
 
 
 def test_request_times_are_in_milliseconds() -> None:
-    times = made(worker())["kafka.network:type=RequestMetrics,name=TotalTimeMs,request=Produce"]
-    assert (times["Count"], times["Mean"], times["Max"]) == (1, 2.0, 2.0)
+    found = made(worker())
+
+    def times(part: str) -> dict[str, Any]:
+        return found[f"kafka.network:type=RequestMetrics,name={part}TimeMs,request=Produce"]
+
+    for part, mean, largest in (("Total", 3.5, 5.0), ("Local", 1.5, 2.0), ("Remote", 2.0, 4.0)):
+        assert (times(part)["Count"], times(part)["Mean"], times(part)["Max"]) == (2, mean, largest)
+        assert times(part)["999thPercentile"] == largest
+    assert times("Remote")["Min"] == 0.0
+
+
+def test_one_value_is_every_percentile() -> None:
+    one = RequestTimes()
+    one.at_once.record(2_000_000)
+    found = made(worker(request_times={0: one.export()}))
+    times = found["kafka.network:type=RequestMetrics,name=TotalTimeMs,request=Produce"]
     assert times["Min"] == times["50thPercentile"] == times["999thPercentile"] == 2.0
     assert times["StdDev"] == 0.0
 

@@ -18,7 +18,7 @@ def values(workers: list[dict[str, Any]]) -> dict[tuple[str, tuple[tuple[str, st
 
 
 def test_counters_of_all_workers_are_added_up() -> None:
-    found = values([worker(), worker(logs=[["t", 1, 7000, 0, 20, 2]])])
+    found = values([worker(), worker(logs=[["t", 1, 7000, 0, 20, 2, 20]])])
     topic = (("topic", "t"),)
     assert found["kafka_server_brokertopicmetrics_messagesin_total", topic] == 20
     assert found["kafka_server_brokertopicmetrics_bytesin_total", topic] == 2000
@@ -74,8 +74,19 @@ def test_the_cleaners_gauges_have_kafkas_names() -> None:
 def test_request_times_are_in_milliseconds() -> None:
     found = values([worker(), worker()])
     median = (("quantile", "0.5"), ("request", "Produce"))
+    request = (("request", "Produce"),)
     assert 2.0 <= found["kafka_network_requestmetrics_totaltimems", median] <= 2.25
-    assert found["kafka_network_requestmetrics_totaltimems_count", (("request", "Produce"),)] == 2
+    for part, whole in (("total", 14.0), ("local", 6.0), ("remote", 8.0)):
+        assert found[f"kafka_network_requestmetrics_{part}timems_count", request] == 4
+        assert found[f"kafka_network_requestmetrics_{part}timems_sum", request] == whole
+    assert found["kafka_network_requestmetrics_remotetimems", median] == 0.0
+
+
+def test_logs_tell_how_far_consumers_may_read() -> None:
+    found = values([worker()])
+    partition = (("partition", "0"), ("topic", "t"))
+    assert found["pkafka_log_log_highwatermark", partition] == 9
+    assert found["kafka_log_log_logendoffset", partition] == 10
 
 
 def test_the_page_is_served_over_http_as_text() -> None:
