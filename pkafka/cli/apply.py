@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import (
-    HELP_FLAGS,
-    CommandError,
-    CommandGroup,
-    Common,
-    connection_options,
-    failure,
-    version_option,
-)
+from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup, failure
+from pkafka.cli.options import Common, connection_options, version_option
 from pkafka.cli.output import Failure, OutputFormat, View, choose_format, line, note, raw, to_json
 from pkafka.errors import ApiError
 from pkafka.tools.declaration import (

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pkafka.cli.options import CommandError, Common, command, connection_options, failure
+from pkafka.cli.kafka_command import CommandError, failure
+from pkafka.cli.options import Common, command, connection_options
 from pkafka.cli.output import Table, View
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import (
-    HELP_FLAGS,
-    CommandError,
-    Common,
-    parse_duration_ms,
-    text_output_option,
-    timeout_option,
-    version_option,
-)
+from pkafka.cli.kafka_command import HELP_FLAGS, CommandError
+from pkafka.cli.options import Common, parse_duration_ms, text_output_option, timeout_option, version_option
 from pkafka.cli.output import OutputFormat, View, line, show
 from pkafka.cli.subcommands import PrefixGroup
 

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import click
 
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import HELP_FLAGS, CommandError, CommandGroup, version_option
+from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
+from pkafka.cli.options import version_option
 from pkafka.cli.output import line, note
 
 _SHELLS: Final = ("bash", "zsh", "fish")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from pkafka.cli.options import CommandError, Common, command, connection_options, exclude
+from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.options import Common, command, connection_options, exclude
 from pkafka.cli.output import OutputFormat, View, line
 from pkafka.errors import ApiError, ErrorCode
 

@@ -20,8 +20,8 @@ from pkafka.cli.client_options import (
     property_option,
     settle_consumer,
 )
+from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.options import (
-    CommandError,
     bootstrap_option,
     client_properties,
     command,

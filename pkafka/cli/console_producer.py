@@ -17,12 +17,11 @@ from pkafka.cli.client_options import (
     property_option,
     settle_producer,
 )
+from pkafka.cli.kafka_command import CommandError, explain
 from pkafka.cli.options import (
-    CommandError,
     bootstrap_option,
     client_properties,
     command,
-    explain,
     parse_duration_ms,
     require_brokers,
 )

@@ -10,14 +10,8 @@ from pkafka.cli import consumer_groups_changes as changes
 from pkafka.cli import consumer_groups_text as text
 from pkafka.cli.consumer_groups_gauges import group_gauges, lag_gauges
 from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
-from pkafka.cli.options import (
-    Common,
-    command,
-    exclude,
-    failure,
-    metered_connection_options,
-    parse_duration_ms,
-)
+from pkafka.cli.kafka_command import failure
+from pkafka.cli.options import Common, command, exclude, metered_connection_options, parse_duration_ms
 from pkafka.cli.output import OutputFormat, Table, choose_format, note
 from pkafka.errors import ApiError, ErrorCode
 

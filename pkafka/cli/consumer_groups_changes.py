@@ -8,7 +8,8 @@ from pkafka.cli import consumer_groups_text as text
 from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.java_text import java_error
-from pkafka.cli.options import CommandError, Common, failure
+from pkafka.cli.kafka_command import CommandError, failure
+from pkafka.cli.options import Common
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 

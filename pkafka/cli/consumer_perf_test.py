@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pkafka.cli.client_options import broker_list_option, config_option, settle_consumer
+from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.options import (
-    CommandError,
     bootstrap_option,
     client_properties,
     command,

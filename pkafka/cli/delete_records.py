@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pkafka.cli.java_text import java_error
-from pkafka.cli.options import CommandError, Common, command, connection_options, failure
+from pkafka.cli.kafka_command import CommandError, failure
+from pkafka.cli.options import Common, command, connection_options
 from pkafka.cli.output import OutputFormat, View, line
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition

@@ -11,15 +11,8 @@ import click
 
 from pkafka.cli import output
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import (
-    HELP_FLAGS,
-    CommandError,
-    CommandGroup,
-    output_option,
-    parse_assignments,
-    text_output_option,
-    version_option,
-)
+from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
+from pkafka.cli.options import output_option, parse_assignments, text_output_option, version_option
 from pkafka.cli.output import OutputFormat, View, note, show
 from pkafka.tools.dev_brokers import DEFAULT_NAME, DevBroker, DevBrokers, state_directory
 

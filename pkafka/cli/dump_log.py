@@ -9,7 +9,8 @@ import click
 
 from pkafka.cli import log_files, output
 from pkafka.cli.exit_status import compat_39
-from pkafka.cli.options import CommandError, command, exclude, text_output_option
+from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.options import command, exclude, text_output_option
 from pkafka.cli.output import OutputFormat, View, show
 from pkafka.errors import PkafkaError
 

@@ -6,16 +6,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pkafka.cli.cluster import refuse_controllers
-from pkafka.cli.options import (
-    HELP_FLAGS,
-    CommandError,
-    Common,
-    failure,
-    parse_duration_ms,
-    text_output_option,
-    timeout_option,
-    version_option,
-)
+from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, failure
+from pkafka.cli.options import Common, parse_duration_ms, text_output_option, timeout_option, version_option
 from pkafka.cli.output import OutputFormat, View
 from pkafka.cli.subcommands import PrefixGroup
 from pkafka.errors import ApiError

@@ -13,7 +13,7 @@ import click
 
 from pkafka import KAFKA_VERSION, __version__
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import HELP_FLAGS
+from pkafka.cli.kafka_command import HELP_FLAGS
 
 STATUSES: Final = {
     ExitStatus.OK: "Success.",

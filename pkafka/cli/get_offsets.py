@@ -5,7 +5,8 @@ from typing import Final
 
 import click
 
-from pkafka.cli.options import CommandError, Common, command, connection_options, exclude, failure
+from pkafka.cli.kafka_command import CommandError, failure
+from pkafka.cli.options import Common, command, connection_options, exclude
 from pkafka.cli.output import View, note
 from pkafka.cli.topic_filter import partition_filter, topic_pattern
 from pkafka.errors import ApiError

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pkafka.cli.java_text import java_class
-from pkafka.cli.options import CommandError, Common, command, connection_options, failure
+from pkafka.cli.kafka_command import CommandError, failure
+from pkafka.cli.options import Common, command, connection_options
 from pkafka.cli.output import OutputFormat, Table, View, choose_format, line, to_json
 
 if TYPE_CHECKING:

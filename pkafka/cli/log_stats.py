@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pkafka.cli import log_files
-from pkafka.cli.options import CommandError
+from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.output import OutputFormat, Table, View, show
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import CommandError, command, parse_duration_ms, timeout_option
+from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.options import command, parse_duration_ms, timeout_option
 from pkafka.cli.output import OutputFormat, View, line, raw, show, to_json
 
 if TYPE_CHECKING:

@@ -14,10 +14,8 @@ import click
 
 from pkafka.cli.client_options import settle_consumer, settle_producer
 from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
 from pkafka.cli.options import (
-    HELP_FLAGS,
-    CommandError,
-    CommandGroup,
     Common,
     client_properties,
     connection_options,

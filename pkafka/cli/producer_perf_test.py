@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pkafka.cli.client_options import config_option, settle_producer
+from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.metrics_text import metric_lines
-from pkafka.cli.options import CommandError, bootstrap_option, client_properties, command, text_output_option
+from pkafka.cli.options import bootstrap_option, client_properties, command, text_output_option
 from pkafka.cli.output import OutputFormat, View, line, show
 
 if TYPE_CHECKING:

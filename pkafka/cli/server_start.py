@@ -12,7 +12,8 @@ import click
 
 from pkafka.cli import output
 from pkafka.cli.daemon import LOG_DIRECTORY_VARIABLE, Daemon, log_directory
-from pkafka.cli.options import CommandError, command, parse_assignments
+from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.options import command, parse_assignments
 
 if TYPE_CHECKING:
     from pkafka.server.config import BrokerConfig

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import click
 
-from pkafka.cli.options import CommandError, command
+from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.options import command
 from pkafka.cli.output import line
 from pkafka.tools.processes import find_brokers, find_zookeepers, send_signal
 

@@ -2,7 +2,7 @@
 
 import click
 
-from pkafka.cli.options import CommandGroup
+from pkafka.cli.kafka_command import CommandGroup
 
 
 class PrefixGroup(CommandGroup):

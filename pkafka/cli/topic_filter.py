@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import click
 
-from pkafka.cli.options import BadValueError
+from pkafka.cli.kafka_command import BadValueError
 from pkafka.model import TopicPartition
 
 _TOPIC_PARTITIONS = re.compile(r"(?P<topic>[^:,]*)(:((?P<only>[0-9]+)|(?P<low>[0-9]*)-(?P<high>[0-9]*))?)?")

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import (
-    BadValueError,
-    CommandError,
-    Common,
-    command,
-    connection_options,
-    exclude,
-    parse_duration_ms,
-    require,
-)
+from pkafka.cli.kafka_command import BadValueError, CommandError
+from pkafka.cli.options import Common, command, connection_options, exclude, parse_duration_ms, require
 from pkafka.cli.output import OutputFormat, Table, View, line
 from pkafka.cli.topic_filter import topic_pattern
 from pkafka.errors import ApiError, ErrorCode

@@ -13,7 +13,8 @@ from pkafka.cli.client_options import (
     settle_consumer,
 )
 from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.options import CommandError, bootstrap_option, client_properties, command, require_brokers
+from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.options import bootstrap_option, client_properties, command, require_brokers
 
 if TYPE_CHECKING:
     pass

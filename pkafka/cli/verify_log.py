@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pkafka.cli import log_files, output
-from pkafka.cli.options import CommandError, command, text_output_option
+from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.options import command, text_output_option
 from pkafka.cli.output import OutputFormat, Table, View, show
 
 if TYPE_CHECKING:

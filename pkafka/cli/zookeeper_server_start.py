@@ -7,7 +7,8 @@ import click
 
 from pkafka.cli.daemon import LOG_DIRECTORY_VARIABLE, Daemon
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import CommandError, command
+from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.options import command
 
 
 @command("pk-zookeeper-server-start")

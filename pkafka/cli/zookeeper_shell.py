@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.options import CommandError, command, parse_duration_ms, text_output_option, timeout_option
+from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.options import command, parse_duration_ms, text_output_option, timeout_option
 from pkafka.cli.output import OutputFormat, View, line, note, show
 from pkafka.errors import PkafkaError
 

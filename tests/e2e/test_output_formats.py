@@ -27,7 +27,7 @@ from pkafka.cli import (
     topics,
 )
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import KafkaCommand
+from pkafka.cli.kafka_command import KafkaCommand
 from pkafka.clients.producer import Producer
 from pkafka.errors import ErrorCode
 from pkafka.testing import Broker

@@ -22,7 +22,7 @@ from pkafka.cli import (
     verify_log,
 )
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import CommandGroup, KafkaCommand
+from pkafka.cli.kafka_command import CommandGroup, KafkaCommand
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.create_topics import (
     CreatableTopicResult,

@@ -24,7 +24,7 @@ from pkafka.cli import (
     topics,
 )
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.options import KafkaCommand
+from pkafka.cli.kafka_command import KafkaCommand
 from pkafka.protocol.messages.metadata import MetadataRequest
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import FakeBroker
