@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 Offset: TypeAlias = int
 LeaderEpoch: TypeAlias = int
 BrokerId: TypeAlias = int
+BrokerEpoch: TypeAlias = int
 ProducerId: TypeAlias = int
 Millis: TypeAlias = int
 
@@ -19,6 +20,7 @@ TopicId: TypeAlias = bytes
 
 NO_TOPIC_ID: Final[TopicId] = bytes(16)
 NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
 NO_PRODUCER_ID: Final = -1
 NO_LEADER: Final = -1
 

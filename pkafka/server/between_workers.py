@@ -16,6 +16,7 @@ from pkafka.net.connection import FileRange
 from pkafka.server.delayed import DelayedOperation
 from pkafka.server.handlers.fetch import Found, Limits, Wanted
 from pkafka.server.ipc import FDS_PER_FRAME_MAX, DescriptorsLost, PeerGone
+from pkafka.server.partition import end_key
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 LENT_MAX: Final = 512
 """Descriptors that one worker keeps of one other; the least recently used goes first. More than one answer uses."""
 
-Seen: TypeAlias = tuple[str, int, int]
-"""topic, partition, the high watermark that the reader has seen"""
+Seen: TypeAlias = tuple[str, int, int, bool]
+"""topic, partition, up to where the reader has seen it, whether that is a follower, who sees all that is in the log"""
 
 
 class LentFiles:
@@ -59,7 +60,7 @@ class LentFiles:
                 place: Any = [one.generation, records.position, records.length]
             else:
                 place = None if type(records) is FileRange else bytes(records)
-            rows.append([*one[:5], place, one.diverging])
+            rows.append([*one[:5], place, one.diverging, one.readable_end])
         while len(lent) > LENT_MAX:
             dropped.append(lent.popitem(last=False)[0])
         return [rows, new, dropped], b"", fds
@@ -115,7 +116,7 @@ class LentFiles:
         return found
 
     def _found(self, files: Mapping[int, int], answer: Sequence[Any]) -> Found:
-        error, high_watermark, last_stable, log_start, aborted, place, diverging = answer
+        error, high_watermark, last_stable, log_start, aborted, place, diverging, readable_end = answer
         if isinstance(place, list):
             generation, position, length = place
             records: Any = FileRange(files[generation], position, length) if length else FileRange(-1, 0, 0)
@@ -130,6 +131,7 @@ class LentFiles:
             pairs,
             records,
             None if diverging is None else (diverging[0], diverging[1]),
+            readable_end,
         )
 
     def return_all(self, owner: int) -> None:
@@ -163,9 +165,11 @@ class _AppendWait(DelayedOperation):
 
     def try_complete(self) -> bool:
         led = self._worker.partitions.led
-        for topic, index, high_watermark in self._seen:
+        for topic, index, end, follows in self._seen:
             partition = led.get((topic, index))
-            if partition is None or partition.log.high_watermark != high_watermark:
+            if partition is None:
+                return True
+            if end != (partition.log.log_end_offset if follows else partition.log.high_watermark):
                 return True
         return False
 
@@ -188,7 +192,8 @@ class Appends:
             wait.force_complete()
             return future
         future.add_done_callback(lambda _future: wait.abandon())
-        self._worker.fetches.watch(wait, [(topic, index) for topic, index, _ in seen], timeout_ms=timeout_ms)
+        keys = [end_key(topic, index) if follows else (topic, index) for topic, index, _, follows in seen]
+        self._worker.fetches.watch(wait, keys, timeout_ms=timeout_ms)
         return future
 
     async def any(

@@ -76,6 +76,17 @@ class LocalChannels:
 
     # -- the event loop's side --
 
+    async def carry_out(self, request: ControlRequest) -> ControlResponse:
+        """Deliver what the controller of another broker says, in its turn, and give back the answer."""
+        answer: asyncio.Future[ControlResponse] = self._loop.create_future()
+
+        def answered(response: ControlResponse) -> None:
+            if not answer.done():
+                answer.set_result(response)
+
+        self._queue.put_nowait((request, answered))
+        return await answer
+
     async def run(self) -> None:
         """Deliver what is queued, in order, for ever."""
         while True:
@@ -138,6 +149,9 @@ class LocalChannels:
                 continue
 
     async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        if self._last is not None and request.controller_epoch < self._last.controller_epoch:
+            # Workers would refuse it too; nothing of it is to be kept for those that come later.
+            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self._last = request
         version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
         shares: defaultdict[int, list[tuple[str, bytes, LeaderAndIsrPartitionState]]] = defaultdict(list)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pkafka.errors import ApiError, StorageError
 from pkafka.model import Millis
 from pkafka.server.ipc import Handler
-from pkafka.server.partitions import Partition, PartitionKey
+from pkafka.server.partition import Partition, PartitionKey
 from pkafka.server.turns import Turns
 from pkafka.storage.compaction import CleanablePart
 from pkafka.storage.log import Log

@@ -20,13 +20,14 @@ from pkafka.clock import Clock, SystemClock
 from pkafka.coordination.store import SessionState, Store, StoreError, StoreFullError
 from pkafka.coordination.znodes import LogDirEvent
 from pkafka.errors import PkafkaError, StorageError
-from pkafka.model import BrokerId, TopicPartition
+from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.registry import request_class
 from pkafka.server import control_apis, lifeline
 from pkafka.server.adoption import adopt, find_topics, strangers
 from pkafka.server.broker_channels import LocalChannels
 from pkafka.server.broker_loggers import ProcessLoggers, set_log_level
+from pkafka.server.cluster_channels import ClusterChannels
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_repository import ConfigRepository
 from pkafka.server.controller.controller import Controller
@@ -41,6 +42,7 @@ from pkafka.server.policies import Policies
 from pkafka.server.producer_ids import ProducerIds, skip_used_ids
 from pkafka.server.registration import DuplicateBrokerIdError, Registration
 from pkafka.server.supervisor import CLEANER, Birth
+from pkafka.server.to_controller import ToController
 from pkafka.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
@@ -83,9 +85,11 @@ class Control:
         self.policies = Policies()
         self.broker_id: BrokerId = setup.config.broker_id
         self.cluster_id = ""
+        self.broker_epoch: BrokerEpoch = NO_EPOCH
         self.store: Store
         self.configs: ConfigRepository
         self.controller: Controller
+        self.to_controller: ToController
         self.producer_ids: ProducerIds
         self._birth = birth
         self._loop = asyncio.get_running_loop()
@@ -98,12 +102,14 @@ class Control:
         self._following: set[Peer] = set()
         """Workers that hear of every change: those above, and those that are just being told what there is."""
         self._worker_came = asyncio.Condition()
+        self._serves = False
+        """Whether workers take clients in."""
         self._booted = asyncio.Event()
         self._identified = asyncio.Event()
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._session = SessionState.CONNECTED
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.channels = LocalChannels(self, setup.config.workers)
+        self.local_channels = LocalChannels(self, setup.config.workers)
         self._operations: dict[str, Handler] = {
             "hello": self._hello,
             "api": self._api,
@@ -111,6 +117,7 @@ class Control:
             "commit_to_store": self._commit_to_store,
             "fetch_from_store": self._fetch_from_store,
             "log_dir_failed": self._log_dir_failed,
+            "alter_partition": self._alter_partition,
         }
         words: dict[str, Handler] = {
             lifeline.PEER: self._meet,
@@ -159,7 +166,10 @@ class Control:
         if config.zookeeper_connect is None and self._birth.first:
             await asyncio.to_thread(self._look_for_strangers)
         self.controller = Controller(
-            self.broker_id, config=lambda: self.config, channels=self.channels, clock=self.clock
+            self.broker_id,
+            config=lambda: self.config,
+            channels=ClusterChannels(self.local_channels, self.broker_id, lambda: self.config),
+            clock=self.clock,
         )
         self.configs = ConfigRepository(
             config,
@@ -169,25 +179,34 @@ class Control:
             post=self._post_to_controller,
         )
         await asyncio.to_thread(self.configs.start, self.store)
+        self.to_controller = ToController(self)
         self._identified.set()
         self._configure_cleaner()
-        self._spawn(self.channels.run())
+        self._spawn(self.local_channels.run())
         for index in range(config.workers):
             await self.worker(index)
         self._registration = Registration(
             self.broker_id, lambda: self.config, self.setup.ports, clock=self.clock
         )
-        epoch = await self._register(self._registration)
+        self.broker_epoch = await self._register(self._registration)
         # A log may know producers that another broker, or an older state of the store, gave their ids.
         await asyncio.to_thread(skip_used_ids, self.store, self.broker_id, self._producer_id_max)
-        self.producer_ids = ProducerIds(self.broker_id, epoch)
+        self.producer_ids = ProducerIds(self.broker_id, self.broker_epoch)
         self.controller.start(self.store)
+        await asyncio.wrap_future(self.controller.submit(lambda: None))
+        if not self.controller.is_active:
+            # Another broker's says what there is, and says it to the listeners of this one.
+            self._let_clients_in()
         await self.metadata.wait_until(lambda: self.broker_id in self.metadata.brokers, timeout_s=3600.0)
         self._booted.set()
-        for peer in self._workers.values():
-            peer.note("serve")
+        self._let_clients_in()
         self._open_metrics_page()
         self._line.note(lifeline.READY, self._facts())
+
+    def _let_clients_in(self) -> None:
+        self._serves = True
+        for peer in self._workers.values():
+            peer.note("serve")
 
     def _open_metrics_page(self) -> None:
         if self.config.metrics_port < 0:
@@ -342,7 +361,12 @@ class Control:
             self._ended.set_result(ChildExit.CRASHED)
 
     def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
-        """Controlled shutdown: a lone broker has nobody to give its leaders to."""
+        self._spawn(self._release())
+
+    async def _release(self) -> None:
+        """Controlled shutdown: others take over what this broker leads, before its workers end."""
+        if self._booted.is_set() and self.config.controlled_shutdown_enable:
+            await self.to_controller.shut_down()
         self._line.note(lifeline.RELEASED)
 
     def _close(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
@@ -413,14 +437,14 @@ class Control:
         await peer.call(
             "every_topic_config", {name: dict(configs) for name, configs in self.configs.topics().items()}
         )
-        await self.channels.bring_up_to_date(peer)
+        await self.local_channels.bring_up_to_date(peer)
         async with self._worker_came:
             if peer.gone:
                 self._following.discard(peer)
                 return {}
             self._workers[peer.index] = peer
             self._worker_came.notify_all()
-        if self._booted.is_set():
+        if self._serves:
             peer.note("serve")
         return {}
 
@@ -467,12 +491,17 @@ class Control:
 
     # -- requests --
 
+    def context(self, client_id: str | None = None, listener: str = "") -> control_apis.ControlRequestContext:
+        """What handlers see of this process."""
+        return control_apis.ControlRequestContext(self, client_id, listener)
+
     async def _api(self, _peer: Peer, payload: Payload, blob: memoryview, _fds: list[int]) -> Any:  # noqa: ANN401
         key, version = payload[0], payload[1]
         body = bytes(blob)
-        await self._booted.wait()
+        if key not in control_apis.OF_CONTROLLERS:
+            await self._booted.wait()
         request = decode_request(request_class(key), version, body)
-        context = control_apis.ControlRequestContext(self, payload[2], payload[3])
+        context = self.context(payload[2], payload[3])
         response = await control_apis.HANDLERS[key](context, request, version)
         return None, encode(response, version), ()
 
@@ -480,7 +509,7 @@ class Control:
         self, _peer: Peer, names: Payload, _blob: memoryview, _fds: list[int]
     ) -> dict[str, int]:
         await self._booted.wait()
-        context = control_apis.ControlRequestContext(self, None, "")
+        context = self.context()
         return {name: int(code) for name, code in (await create_topics.auto_create(context, names)).items()}
 
     async def _commit_to_store(
@@ -500,6 +529,12 @@ class Control:
         group, rows = payload
         partitions = [TopicPartition(*row) for row in rows]
         return await self.run_on_store(store_offsets.fetch, self.store, group, partitions)
+
+    async def _alter_partition(
+        self, _peer: Peer, rows: Payload, _blob: memoryview, _fds: list[int]
+    ) -> list[list[Any]]:
+        """Leaders of this broker propose other ISRs: what the controller answers, row by row."""
+        return await self.to_controller.alter_partition(rows)
 
     async def _log_dir_failed(self, _peer: Peer, path: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """A disk failed: the other workers stop using it, and the controller asks which replicas are lost."""

@@ -5,15 +5,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from pkafka.clock import Clock
 from pkafka.coordination.store import Store
-from pkafka.model import BrokerId
+from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.schema import Message
 from pkafka.server.broker_loggers import ProcessLoggers
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_repository import ConfigRepository
+from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.controller.controller import Controller
 from pkafka.server.handlers import (
     alter_configs,
+    alter_partition,
+    controlled_shutdown,
     create_partitions,
     create_topics,
     delete_topics,
@@ -21,7 +24,10 @@ from pkafka.server.handlers import (
     describe_configs,
     incremental_alter_configs,
     init_producer_id,
+    leader_and_isr,
+    stop_replica,
     update_features,
+    update_metadata,
 )
 from pkafka.server.metadata import MetadataCache
 from pkafka.server.policies import Policies
@@ -35,6 +41,11 @@ T = TypeVar("T")
 ControlHandler: TypeAlias = "Callable[[ControlRequestContext, Any, int], Awaitable[Message]]"
 
 HANDLERS: Final[Mapping[int, ControlHandler]] = {
+    ApiKey.LEADER_AND_ISR: leader_and_isr.handle,
+    ApiKey.STOP_REPLICA: stop_replica.handle,
+    ApiKey.UPDATE_METADATA: update_metadata.handle,
+    ApiKey.ALTER_PARTITION: alter_partition.handle,
+    ApiKey.CONTROLLED_SHUTDOWN: controlled_shutdown.handle,
     ApiKey.CREATE_TOPICS: create_topics.handle,
     ApiKey.DELETE_TOPICS: delete_topics.handle,
     ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
@@ -45,6 +56,10 @@ HANDLERS: Final[Mapping[int, ControlHandler]] = {
     ApiKey.UPDATE_FEATURES: update_features.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
 }
+
+
+OF_CONTROLLERS: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
+"""What only a controller sends: served before this broker is up, since that is what brings it up."""
 
 
 class ControlRequestContext:
@@ -106,6 +121,16 @@ class ControlRequestContext:
     @property
     def clock(self) -> Clock:
         return self._control.clock
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch:
+        return self._control.broker_epoch
+
+    def is_stale(self, broker_epoch: BrokerEpoch) -> bool:
+        return NO_EPOCH < broker_epoch < self._control.broker_epoch
+
+    async def carry_out(self, request: ControlRequest) -> ControlResponse:
+        return await self._control.local_channels.carry_out(request)
 
     async def run(self, function: Callable[..., T], *args: object) -> T:
         """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pkafka.clock import Clock
 from pkafka.coordination.store import Store
-from pkafka.model import BrokerId
+from pkafka.model import BrokerEpoch, BrokerId
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_repository import ConfigRepository
+from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.controller.controller import Controller
 from pkafka.server.metadata import MetadataCache
 from pkafka.server.policies import Policies
@@ -67,6 +68,26 @@ class ControlContext(Protocol):
         """What the operator allows; ask on the controller thread."""
         ...
 
+    @property
+    def broker_epoch(self) -> BrokerEpoch:
+        """Of this broker's registration; -1 before there is one."""
+        ...
+
     async def run(self, function: Callable[..., T], *args: object) -> T:
         """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""
+        ...
+
+
+class BrokerContext(Protocol):
+    """This broker, as the requests of a controller see it."""
+
+    def is_stale(self, broker_epoch: BrokerEpoch) -> bool:
+        """Whether a request was meant for an earlier life of this broker (KIP-380).
+
+        One for a later life is not: the controller may know of it before this broker does. -1 names none.
+        """
+        ...
+
+    async def carry_out(self, request: ControlRequest) -> ControlResponse:
+        """Have the processes of this broker do what a controller says, after what was said before."""
         ...

@@ -35,7 +35,7 @@ from pkafka.storage.partition_metadata import write_topic_id
 from pkafka.storage.recovery import LogEnvironment, create_log
 
 if TYPE_CHECKING:
-    from pkafka.server.partitions import Partition
+    from pkafka.server.partition import Partition
     from pkafka.server.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -388,8 +388,7 @@ class WorkerLogs:
             if partition.log.recovery_point < end:
                 failed.append(partition)
             else:
-                partition.advance_high_watermark()
-                self._worker.fetches.check(partition.key)
+                self._worker.appended(partition)
         return failed
 
     async def _flush_once(self, one: Log, up_to: int) -> bool:

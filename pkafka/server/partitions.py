@@ -8,10 +8,10 @@ import logging
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import NO_EPOCH, NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
+from pkafka.model import NO_TOPIC_ID, BrokerId, Millis, TopicId, TopicPartition, topic_id_text
 from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -24,25 +24,13 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaResponse,
 )
-from pkafka.records.compression import Codec
-from pkafka.records.validation import ProduceRules
+from pkafka.server.partition import Partition, PartitionKey
 from pkafka.server.state_change import StateChangeLog, broker_log, partition_state_text
 from pkafka.server.turns import Turns
 from pkafka.storage.config import LogConfig
 from pkafka.storage.log import Log
 
 log = logging.getLogger(__name__)
-
-PartitionKey: TypeAlias = tuple[str, int]
-
-_CODEC_OF_TOPIC: Final = {
-    "producer": None,
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
 
 
 def owner_of(topic: str, partition: int, workers: int) -> int:
@@ -53,87 +41,8 @@ def owner_of(topic: str, partition: int, workers: int) -> int:
     return (zlib.crc32(topic.encode()) + partition) % workers
 
 
-def _level(config: LogConfig, codec: Codec | None) -> int | None:
-    if codec is Codec.GZIP:
-        return config.compression_gzip_level
-    if codec is Codec.LZ4:
-        return config.compression_lz4_level
-    if codec is Codec.ZSTD:
-        return config.compression_zstd_level
-    return None
-
-
 def _listed(brokers: list[int]) -> str:
     return f"[{','.join(map(str, brokers))}]"
-
-
-class Partition:
-    """One replica on this broker: its log and who leads it."""
-
-    __slots__ = (
-        "_rules",
-        "index",
-        "isr",
-        "key",
-        "leader",
-        "leader_epoch",
-        "log",
-        "partition_epoch",
-        "replicas",
-        "topic",
-    )
-
-    def __init__(self, topic: str, index: int, partition_log: Log) -> None:
-        self.topic = topic
-        self.index = index
-        self.key: PartitionKey = (topic, index)
-        self.log = partition_log
-        self.leader = -1
-        self.leader_epoch = NO_EPOCH
-        self.partition_epoch = -1
-        self.isr: list[int] = []
-        self.replicas: list[int] = []
-        self._rules: dict[int, ProduceRules] = {}
-
-    def rules(self, produce_version: int) -> ProduceRules:
-        """What this topic asks of a record set that comes with a Produce request of that version."""
-        rules = self._rules.get(produce_version)
-        if rules is None:
-            config = self.log.config
-            codec = _CODEC_OF_TOPIC[config.compression_type]
-            rules = ProduceRules(
-                compacted="compact" in config.cleanup_policy,
-                timestamp_type=1 if config.message_timestamp_type == "LogAppendTime" else 0,
-                timestamp_before_max_ms=config.timestamp_before_max_ms,
-                timestamp_after_max_ms=config.timestamp_after_max_ms,
-                message_bytes_max=config.max_message_bytes,
-                codec=codec,
-                codec_level=_level(config, codec),
-                produce_version=produce_version,
-            )
-            self._rules[produce_version] = rules
-        return rules
-
-    def update_config(self, config: LogConfig) -> None:
-        """Live configuration change of the topic or of the broker's defaults."""
-        self.log.update_config(config)
-        self._rules.clear()
-
-    def check_epoch(self, current_leader_epoch: int) -> None:
-        """Compare the epoch that a client believes in with ours (KIP-320).
-
-        Raises:
-            ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
-        """
-        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
-            if current_leader_epoch < self.leader_epoch:
-                raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
-            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-
-    def advance_high_watermark(self) -> None:
-        """After an append or a change of the ISR: what all in-sync replicas have is committed."""
-        if len(self.isr) <= 1:
-            self.log.set_high_watermark(self.log.log_end_offset)
 
 
 class Logs(Protocol):
@@ -169,6 +78,9 @@ class Partitions:
         workers: how many there are.
         logs: creates logs and knows their configuration.
         changed: called with the key of a partition whose leadership or existence changed.
+        now_ms: a monotonic clock.
+        lag_max_ms: gives ``replica.lag.time.max.ms``.
+        is_alive: whether a broker is registered.
     """
 
     def __init__(
@@ -179,12 +91,18 @@ class Partitions:
         workers: int,
         logs: "Logs",
         changed: Callable[[PartitionKey], None],
+        now_ms: Callable[[], Millis],
+        lag_max_ms: Callable[[], Millis],
+        is_alive: Callable[[BrokerId], bool],
     ) -> None:
         self.broker_id = broker_id
         self.index = index
         self._workers = workers
         self._logs = logs
         self._changed = changed
+        self.now_ms = now_ms
+        self.lag_max_ms = lag_max_ms
+        self.is_alive = is_alive
         self._controller_epoch = -1
         self._deciding = asyncio.Lock()
         self._resigned = False
@@ -285,7 +203,7 @@ class Partitions:
         try:
             if partition is None:
                 partition_log = self._claim(key, topic_id, is_new=state.is_new)
-                partition = Partition(topic, state.partition_index, partition_log)
+                partition = Partition(topic, state.partition_index, partition_log, self)
                 partition.update_config(self._logs.config_of(topic))
                 self.hosted[key] = partition
             elif partition.log.topic_id not in (topic_id, NO_TOPIC_ID, None):
@@ -315,18 +233,12 @@ class Partitions:
     def _follow_decision(self, partition: Partition, state: LeaderAndIsrPartitionState) -> None:
         leads = state.leader == self.broker_id
         before = (partition.leader, partition.leader_epoch)
-        if leads and state.leader_epoch > partition.leader_epoch:
-            partition.log.begin_epoch(state.leader_epoch)
-        partition.leader = state.leader
-        partition.leader_epoch = state.leader_epoch
-        partition.partition_epoch = state.partition_epoch
-        partition.isr = list(state.isr)
-        partition.replicas = list(state.replicas)
         if leads:
+            partition.lead(state)
             self.led[partition.key] = partition
-            partition.advance_high_watermark()
         else:
             self.led.pop(partition.key, None)
+            partition.follow(state)
         if state.leader_epoch > before[1]:
             self._log_start(partition, before, state)
         self._changed(partition.key)
@@ -446,6 +358,7 @@ class Partitions:
             if delete is not None:
                 delete(partition_log)
             elif partition is not None:
+                partition.stop()
                 self.hosted[key] = partition
         except (StorageError, OSError) as error:
             log.error("Cannot delete the log of %s-%d: %s", *key, error)

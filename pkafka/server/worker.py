@@ -47,11 +47,14 @@ from pkafka.server.handlers import delete_records, describe_log_dirs, list_offse
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import Blob, Handler, Payload, Peer, PeerGone, Reply
+from pkafka.server.isr_changes import IsrChanges
 from pkafka.server.lifeline import ChildExit
 from pkafka.server.logs import WorkerLogs
 from pkafka.server.metadata import FULL_UPDATE, MetadataCache
 from pkafka.server.metrics import Metrics
-from pkafka.server.partitions import PartitionKey, Partitions
+from pkafka.server.partition import Partition, PartitionKey, end_key
+from pkafka.server.partitions import Partitions
+from pkafka.server.replication.fetcher import ReplicaFetchers
 from pkafka.server.supervisor import CLEANER, CONTROL, Birth
 from pkafka.storage.log_directory import LogDirectory
 
@@ -98,6 +101,9 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.timer = Timer(self.loop)
         self.fetches = Purgatory("Fetch", self.timer)
+        self.produces = Purgatory("Produce", self.timer)
+        self.acks_due: list[tuple[Partition, int]] = []
+        """What was appended with acks=all and may have to wait for followers; emptied by whoever appended it."""
         slots = max(self.config.max_incremental_fetch_session_cache_slots // setup.workers, 1)
         self.fetch_sessions = FetchSessionCache(slots)
         self.files = between_workers.LentFiles(self)
@@ -109,7 +115,12 @@ class Worker:
             workers=setup.workers,
             logs=self.logs,
             changed=self._partition_changed,
+            now_ms=self.clock.monotonic_ms,
+            lag_max_ms=lambda: self.config.replica_lag_time_max_ms,
+            is_alive=lambda broker: broker in self.metadata.brokers,
         )
+        self.isr_changes = IsrChanges(self)
+        self.fetchers = ReplicaFetchers(self)
         self._offsets_partitions_seen = 0
         self.groups = GroupCoordinator(
             CoordinatorSettings.of(self.config),
@@ -186,6 +197,8 @@ class Worker:
         self.logs.start()
         self.spawn(self._sweep_idle())
         self.spawn(self.offsets.expire_for_ever())
+        self.spawn(self.isr_changes.send_for_ever())
+        self.spawn(self.isr_changes.shrink_for_ever())
 
     def give_up(self, reason: str) -> None:
         """Nothing is left that this worker, or one in its place, could do: the broker stops."""
@@ -234,6 +247,7 @@ class Worker:
         await self._drain()
         for connection in list(self.connections):
             connection.close()
+        self.fetchers.close()
         self.partitions.resign()
         try:
             await self.logs.close(self._cleaner)
@@ -667,8 +681,30 @@ class Worker:
         if self._control is not None:
             self._control.note(operation, payload)
 
+    def appended(self, partition: Partition) -> None:
+        """Records were appended to a partition that this broker leads: whoever waits for them may have them."""
+        if partition.has_followers:
+            self.fetches.check(partition.end_key)
+        self.let_read(partition)
+
+    def follower_fetched(self, partition: Partition, broker_id: int, offset: int, log_start: int) -> None:
+        """A follower has all before ``offset``: that may commit it, and may bring the follower into the ISR."""
+        proposal = partition.follower_fetched(broker_id, offset, log_start)
+        if proposal is not None:
+            self.isr_changes.propose(partition, proposal)
+        self.let_read(partition)
+
+    def let_read(self, partition: Partition) -> None:
+        """Something may have been committed: consumers get it, and producers their answers."""
+        if partition.advance_high_watermark():
+            self.fetches.check(partition.key)
+        self.produces.check(partition.key)
+
     def _partition_changed(self, key: PartitionKey) -> None:
+        self.fetchers.update(key)
         self.fetches.check(key)
+        self.fetches.check(end_key(*key))
+        self.produces.check(key)
         if key[0] == CONSUMER_OFFSETS_TOPIC:
             if key in self.partitions.led:
                 self.groups.begin(key[1])

@@ -30,17 +30,18 @@ from pkafka.coordination.store import (
     StoreError,
     Watch,
 )
-from pkafka.errors import ErrorCode
-from pkafka.model import NO_TOPIC_ID, BrokerId, TopicPartition, new_topic_id
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import NO_EPOCH, NO_TOPIC_ID, BrokerId, TopicPartition, new_topic_id
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from pkafka.protocol.messages.stop_replica import StopReplicaResponse
 from pkafka.server.config import BrokerConfig
 from pkafka.server.controller import events, nodes
 from pkafka.server.controller.batch import RequestBatch
 from pkafka.server.controller.channels import BrokerChannels
-from pkafka.server.controller.context import ControllerContext, PartitionState, Replica
+from pkafka.server.controller.context import ControllerContext, Leadership, PartitionState, Replica
 from pkafka.server.controller.deletion import TopicDeletion
 from pkafka.server.controller.election import Strategy
+from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
 from pkafka.server.controller.partition_state import PartitionStates
 from pkafka.server.controller.queue import EventQueue
 from pkafka.server.controller.replica_state import ReplicaStates
@@ -147,6 +148,98 @@ class Controller:
     def allow_unclean_election(self, topic: str | None) -> None:
         """unclean.leader.election.enable was set, for a topic or (None) for the broker: look for leaders again."""
         self._queue.put(events.UncleanElectionAllowed(topic))
+
+    def alter_isrs(
+        self,
+        broker: BrokerId,
+        broker_epoch: int,
+        wanted: "Mapping[TopicPartition, WantedIsr]",
+        *,
+        version: int,
+    ) -> "dict[TopicPartition, Leadership | ErrorCode]":
+        """Change ISRs as their leader proposes; on the controller thread (:meth:`submit`).
+
+        Args:
+            broker: the leader.
+            broker_epoch: of its registration.
+            wanted: what it proposes.
+            version: of its AlterPartition request.
+
+        Returns:
+            For each partition what it is now, or why it is not changed.
+
+        Raises:
+            ApiError: NOT_CONTROLLER, or STALE_BROKER_EPOCH: the request is of an earlier life of that broker.
+            StoreError: the store failed.
+        """
+        if not self.is_active:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        context = self.context
+        if context.broker_epochs.get(broker) != broker_epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        live = context.live_brokers.keys() - context.shutting_down
+        answers: dict[TopicPartition, Leadership | ErrorCode] = {}
+        changes: dict[TopicPartition, Leadership] = {}
+        for partition, one in wanted.items():
+            now = context.leadership.get(partition)
+            if now is None:
+                answers[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif is_so_already(one, broker, now):
+                answers[partition] = now
+            elif code := refusal(one, now, live, version=version):
+                answers[partition] = code
+            else:
+                changes[partition] = now._replace(
+                    isr=one.isr, controller_epoch=context.epoch, recovering=one.recovering
+                )
+        outcome = self._states.update_leadership(changes)
+        context.leadership.update(outcome.written)
+        answers.update(outcome.written)
+        answers.update(dict.fromkeys(outcome.conflicts, ErrorCode.INVALID_UPDATE_VERSION))
+        answers.update(dict.fromkeys(outcome.failed, ErrorCode.UNKNOWN_SERVER_ERROR))
+        if outcome.written:
+            self._batch.add_update_metadata(context.live_brokers, outcome.written)
+            self._send()
+        return answers
+
+    def controlled_shutdown(self, broker: BrokerId, broker_epoch: int) -> list[TopicPartition]:
+        """Move leaders off a broker that is about to stop, and it out of ISRs; on the controller thread.
+
+        Args:
+            broker: which.
+            broker_epoch: of its registration; -1 of brokers that do not say.
+
+        Returns:
+            The replicated partitions that it still leads, since nobody else in their ISR is there.
+
+        Raises:
+            ApiError: NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
+            StoreError: the store failed.
+        """
+        if not self.is_active:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        context = self.context
+        if broker not in context.live_brokers:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
+        if NO_EPOCH < broker_epoch < context.broker_epochs[broker]:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        log.info("Shutting down broker %d", broker)
+        context.shutting_down.add(broker)
+        replicas = [
+            one
+            for one in context.replicas_on((broker,))
+            if len(context.replicas_of(one.partition)) > 1
+            and one.partition in context.leadership
+            and one.partition.topic not in context.being_deleted
+        ]
+        led = [one.partition for one in replicas if context.leadership[one.partition].leader == broker]
+        self._partitions.become_online(led, Strategy.CONTROLLED_SHUTDOWN)
+        self._send()
+        self._replicas.become_offline(
+            one for one in replicas if context.leadership[one.partition].leader != broker
+        )
+        self._send()
+        return [one for one in led if context.leadership[one].leader == broker]
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         """Call ``function`` on the controller thread in its turn.

@@ -1,7 +1,7 @@
 """The partitions of __consumer_offsets that this worker leads, as the group coordinator writes and reads them."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
@@ -12,11 +12,12 @@ from pkafka.records.compression import Codec
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record, iter_entries, read_batches
 from pkafka.records.validation import build_validated
+from pkafka.server.acknowledgements import wait_until_committed
 from pkafka.server.turns import Turns
 from pkafka.storage.log import Log
 
 if TYPE_CHECKING:
-    from pkafka.server.partitions import Partition
+    from pkafka.server.partition import Partition, PartitionKey
     from pkafka.server.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,8 @@ class OffsetsLog:
             found = worker.partitions.led.get((CONSUMER_OFFSETS_TOPIC, partition))
             if found is None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            base_offset = self._append(found, records, self._acks if acks is None else acks)
+            acks = self._acks if acks is None else acks
+            base_offset = self._append(found, records, acks)
         except RecordError as error:
             committed(error.code, -1)
         except ApiError as error:
@@ -75,17 +77,15 @@ class OffsetsLog:
             # It is committed when the high watermark has passed it: at once without other replicas, unless it has to be
             # flushed first.
             if found.log.flush_is_due:
-                worker.spawn(self._flush(found, found.log.log_end_offset, committed, base_offset))
+                worker.spawn(self._flush(found, found.log.log_end_offset, committed, base_offset, acks))
             else:
-                found.advance_high_watermark()
-                worker.fetches.check(found.key)
-                committed(ErrorCode.NONE, base_offset)
+                worker.appended(found)
+                self._when_committed(found, found.log.log_end_offset, committed, base_offset, acks)
 
     def _append(self, found: "Partition", records: Sequence[RecordFields], acks: int) -> int:
         worker = self._worker
-        min_isr = min(found.log.config.min_insync_replicas, len(found.replicas))
-        if acks == _ACKS_ALL and len(found.isr) < min_isr:
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        if acks == _ACKS_ALL:
+            found.check_enough_in_sync()
         now_ms = worker.clock.now_ms()
         validated = build_validated(records, found.rules(_PRODUCE_VERSION), codec=self._codec, now_ms=now_ms)
         result = found.log.append_as_leader(
@@ -94,9 +94,27 @@ class OffsetsLog:
         worker.metrics.appended(CONSUMER_OFFSETS_TOPIC, validated)
         return result.base_offset
 
-    async def _flush(self, partition: "Partition", end: int, committed: Committed, base_offset: int) -> None:
-        failed = await self._worker.logs.flush_appended([(partition, end)])
-        committed(ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE, base_offset)
+    async def _flush(
+        self, partition: "Partition", end: int, committed: Committed, base_offset: int, acks: int
+    ) -> None:
+        if await self._worker.logs.flush_appended([(partition, end)]):
+            committed(ErrorCode.KAFKA_STORAGE_ERROR, base_offset)
+        else:
+            self._when_committed(partition, end, committed, base_offset, acks)
+
+    def _when_committed(
+        self, partition: "Partition", end: int, committed: Committed, base_offset: int, acks: int
+    ) -> None:
+        if acks != _ACKS_ALL:
+            committed(ErrorCode.NONE, base_offset)
+            return
+
+        def done(codes: "Mapping[PartitionKey, ErrorCode]") -> None:
+            committed(codes[partition.key], base_offset)
+
+        worker = self._worker
+        timeout_ms = worker.config.offsets_commit_timeout_ms
+        wait_until_committed(worker, [(partition, end)], timeout_ms=timeout_ms, done=done)
 
     # -- reading --
 

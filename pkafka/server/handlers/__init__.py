@@ -73,6 +73,11 @@ GROUP_APIS: Final[dict[int, Serve]] = {
 
 CONTROL_APIS: Final[frozenset[int]] = frozenset(
     {
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.ALTER_PARTITION,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.INIT_PRODUCER_ID,

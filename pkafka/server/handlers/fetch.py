@@ -12,7 +12,7 @@ import asyncio
 import errno
 import os
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
@@ -25,7 +25,8 @@ from pkafka.server.connection_state import ConnectionState
 from pkafka.server.delayed import DelayedOperation
 from pkafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
 from pkafka.server.ipc import PeerGone
-from pkafka.server.partitions import Partition
+from pkafka.server.partition import end_key
+from pkafka.storage.log import Log
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -60,6 +61,8 @@ class Found(NamedTuple):
     aborted: Aborted = None
     records: Part = _EMPTY
     diverging: "tuple[int, int] | None" = None
+    readable_end: int = -1
+    """What a reader who wants more waits for to move: for a follower the end of the log, else the high watermark."""
     generation: int = 0
     """Which open file the range lies in, for workers that keep its descriptor."""
 
@@ -78,11 +81,18 @@ class Limits(NamedTuple):
     isolation_level: int
     replica_id: int
     version: int
+    is_first_look: bool = True
+    """Where a follower is counts once for each of its requests, however often the logs are looked at for it."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether a broker asks, for its replicas."""
+        return self.replica_id >= 0
 
 
-Wanted: TypeAlias = tuple[str, int, int, int, int, int, bytes | None]
+Wanted: TypeAlias = tuple[str, int, int, int, int, int, bytes | None, int]
 """topic, partition, current leader epoch, fetch offset, last fetched epoch, bytes at the most, topic id if
-asked by id"""
+asked by id, where a follower's log begins"""
 
 
 def handle(
@@ -203,6 +213,7 @@ class _Fetch(DelayedOperation):
         by_owner = self._by_owner()
         if by_owner.keys() <= {self._worker.index}:
             self._found = read(self._worker, self._wanted(self._targets), self._limits)
+            self._limits = self._limits._replace(is_first_look=False)
             if self._is_satisfied():
                 self.completed = True
                 return self._answer()
@@ -242,6 +253,7 @@ class _Fetch(DelayedOperation):
                 target.last_fetched_epoch,
                 target.partition_max_bytes,
                 target.topic if isinstance(target.topic, bytes) else None,
+                target.log_start_offset,
             )
             for target in targets
         ]
@@ -256,9 +268,10 @@ class _Fetch(DelayedOperation):
             total += found.length
         return total >= self._min_bytes
 
-    def _keys_to_watch(self) -> list[tuple[str, int]]:
+    def _keys_to_watch(self) -> list[Hashable]:
         name = self._worker.topic_name
-        return [(name(target.topic) or "", target.partition) for target in self._targets]
+        keys = [(name(target.topic) or "", target.partition) for target in self._targets]
+        return [end_key(*key) for key in keys] if self._limits.follows else [*keys]
 
     async def _read_everywhere(self, by_owner: dict[int, list[int]]) -> None:
         """The same over several workers: read, and when that was too little, again after a sign or the time-out."""
@@ -281,7 +294,12 @@ class _Fetch(DelayedOperation):
             await worker.appends.any(
                 {
                     owner: [
-                        (rows[place][0], rows[place][1], self._found[place].high_watermark)
+                        (
+                            rows[place][0],
+                            rows[place][1],
+                            self._found[place].readable_end,
+                            self._limits.follows,
+                        )
                         for place in places
                     ]
                     for owner, places in by_owner.items()
@@ -306,6 +324,7 @@ class _Fetch(DelayedOperation):
                 found[place] = _hold(answer, held)
 
         await asyncio.gather(*(ask(owner, places) for owner, places in by_owner.items()))
+        self._limits = self._limits._replace(is_first_look=False)
         self._found = within(found, [row[5] for row in wanted], self._limits)
 
     async def _read_remote(self, owner: int, rows: Sequence[Wanted]) -> list[Found]:
@@ -438,7 +457,7 @@ def read(worker: "Worker", wanted: Sequence[Wanted], limits: Limits) -> list[Fou
         if length:
             at_least_one = False
             bytes_left = max(bytes_left - length, 0)
-        if one.high_watermark > row[3]:
+        if one.readable_end > row[3]:
             places_left -= 1
             if not places_left:
                 bytes_left = 0
@@ -448,7 +467,7 @@ def read(worker: "Worker", wanted: Sequence[Wanted], limits: Limits) -> list[Fou
 def _read_partition(
     worker: "Worker", row: Wanted, limits: Limits, bytes_left: int, at_least_one: bool
 ) -> Found:
-    topic, index, current_leader_epoch, offset, last_fetched_epoch, partition_bytes_max, topic_id = row
+    topic, index, current_leader_epoch, offset, last_fetched_epoch, partition_bytes_max, topic_id, start = row
     partition = worker.partitions.led.get((topic, index))
     if partition is None:
         if not topic and limits.version >= _FIRST_VERSION_WITH_IDS:
@@ -461,22 +480,24 @@ def _read_partition(
     partition.check_epoch(current_leader_epoch)
     if limits.version < _FIRST_VERSION_WITH_ZSTD and log.config.compression_type == "zstd":
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if limits.replica_id >= 0 and limits.replica_id not in partition.replicas:
+    if limits.follows and limits.replica_id not in partition.replicas:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if last_fetched_epoch >= 0:
-        diverging = _diverging(partition, offset, last_fetched_epoch)
-        if diverging is not None:
-            return Found(
-                0, log.high_watermark, log.last_stable_offset, log.log_start_offset, None, b"", diverging
-            )
-    committed = limits.isolation_level == READ_COMMITTED
-    upper_bound = log.last_stable_offset if committed else log.high_watermark
+    diverging = _diverging(log, offset, last_fetched_epoch)
+    if diverging is not None:
+        return Found(
+            0, log.high_watermark, log.last_stable_offset, log.log_start_offset, None, b"", diverging
+        )
+    committed = limits.isolation_level == READ_COMMITTED and not limits.follows
+    waits_for = log.log_end_offset if limits.follows else log.high_watermark
+    upper_bound = log.last_stable_offset if committed else waits_for
     slice_ = log.read(
         offset,
         bytes_max=min(partition_bytes_max, bytes_left),
         min_one_batch=at_least_one,
         upper_bound=upper_bound,
     )
+    if limits.follows and limits.is_first_look:
+        worker.follower_fetched(partition, limits.replica_id, offset, start)
     records: Part = _EMPTY
     aborted: Aborted = [] if committed else None
     # Part of a batch is of no use to anybody; the oldest clients alone expect it, to see that they must ask for more.
@@ -499,14 +520,17 @@ def _read_partition(
         aborted,
         records,
         None,
+        waits_for,
         slice_.segment.generation,
     )
 
 
-def _diverging(partition: Partition, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
+def _diverging(log: Log, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
     """Where the reader's log and this one part (KIP-595), or None when they do not."""
-    epoch, end_offset = partition.log.end_offset_for_epoch(last_fetched_epoch)
-    if epoch < 0:
+    if last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
+    if epoch < 0 or offset < log.log_start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < last_fetched_epoch or end_offset < offset:
         return epoch, end_offset
@@ -531,6 +555,6 @@ def serve_peer(
     worker: "Worker", peer_index: int, payload: Sequence[Any]
 ) -> "tuple[list[Any], bytes, list[int]]":
     """Read for another worker: file ranges as (generation, position, length), with descriptors it has not seen yet."""
-    rows, bytes_max, at_least_one, isolation_level, replica_id, version = payload
-    limits = Limits(bytes_max, at_least_one, isolation_level, replica_id, version)
+    rows, *limits_of_all = payload
+    limits = Limits(*limits_of_all)
     return worker.files.describe(peer_index, read(worker, rows, limits))

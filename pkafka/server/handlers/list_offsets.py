@@ -21,6 +21,7 @@ from pkafka.server.dispatch import RequestContext
 from pkafka.storage.log import Log
 
 if TYPE_CHECKING:
+    from pkafka.server.partition import Partition
     from pkafka.server.worker import Worker
 
 LATEST: Final = -1
@@ -30,7 +31,9 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 
 _FIRST_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5
 _READ_COMMITTED: Final = 1
+_CONSUMER: Final = -1
 _NONE_FOUND: Final = (-1, -1, NO_EPOCH)
 
 
@@ -44,6 +47,7 @@ async def handle(context: RequestContext, request: ListOffsetsRequest, version: 
             partition.timestamp,
             partition.max_num_offsets,
             request.isolation_level,
+            request.replica_id,
             version,
         ]
         for topic in request.topics
@@ -85,23 +89,44 @@ def local(worker: "Worker", row: Row) -> Row:
     Raises:
         ApiError: the code to answer.
     """
-    topic, index, current_leader_epoch, timestamp, max_num_offsets, isolation_level, version, *flaws = row
+    topic, index, leader_epoch, timestamp, max_num_offsets, isolation_level, replica_id, version, *flaws = row
     if flaws or version < _FIRST_VERSION_OF.get(timestamp, 0) or timestamp < LATEST_TIERED:
         raise ApiError(ErrorCode.INVALID_REQUEST if flaws else ErrorCode.UNSUPPORTED_VERSION)
     partition = worker.partitions.led[topic, index]
-    partition.check_epoch(current_leader_epoch)
+    partition.check_epoch(leader_epoch)
     log = partition.log
+    if replica_id != _CONSUMER:
+        bound = log.log_end_offset
+    else:
+        bound = log.last_stable_offset if isolation_level == _READ_COMMITTED else log.high_watermark
     if version == 0:
         return [0, _segment_starts(log, timestamp, max_num_offsets)]
-    bound = log.last_stable_offset if isolation_level == _READ_COMMITTED else log.high_watermark
     if timestamp == LATEST:
+        if replica_id == _CONSUMER:
+            _refuse_before_first_commit(partition, version)
         return [0, (-1, bound, partition.leader_epoch)]
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return [0, (-1, log.log_start_offset, log.leader_epochs.epoch_at(log.log_start_offset))]
     if timestamp == LATEST_TIERED:
         return [0, _NONE_FOUND]
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    return [0, _NONE_FOUND if found is None or found[1] >= bound else tuple(found)]
+    if found is None or found[1] >= bound:
+        if replica_id == _CONSUMER:
+            _refuse_before_first_commit(partition, version)
+        return [0, _NONE_FOUND]
+    return [0, tuple(found)]
+
+
+def _refuse_before_first_commit(partition: "Partition", version: int) -> None:
+    """A leader that has committed nothing in its epoch does not know yet what its predecessor had committed (KIP-207).
+
+    Raises:
+        ApiError: OFFSET_NOT_AVAILABLE, or LEADER_NOT_AVAILABLE for clients that do not know that.
+    """
+    leadership = partition.leadership
+    if leadership is not None and leadership.epoch_start_offset > partition.log.high_watermark:
+        known = version >= _FIRST_VERSION_WITH_NOT_AVAILABLE
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 def _segment_starts(log: Log, timestamp: int, count: int) -> list[int]:

@@ -7,8 +7,9 @@ The hot path: everything that this worker owns is validated and appended before 
 future or an object per record. Only partitions that other workers own cost a call to them.
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
@@ -18,10 +19,11 @@ from pkafka.net.connection import Answer, Detach, LaterAnswer, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import ProduceRow, decode_produce, encode_produce_response
 from pkafka.records.validation import RecordError, validate
+from pkafka.server.acknowledgements import wait_until_committed
 from pkafka.server.ipc import Blob, PeerLate, Reply
 
 if TYPE_CHECKING:
-    from pkafka.server.partitions import Partition
+    from pkafka.server.partition import Partition, PartitionKey
     from pkafka.server.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -39,16 +41,16 @@ def handle(
 ) -> Answer | LaterAnswer | Detach:
     """Serve one frame; a later answer when other workers' have to be waited for."""
     version = header.api_version
-    transactional_id, acks, _timeout_ms, parts = decode_produce(frame, position, version)
+    transactional_id, acks, timeout_ms, parts = decode_produce(frame, position, version)
     if len(parts) == 1:
         # Most requests of a busy producer look like this.
         topic, partition, data = parts[0]
         if (topic, partition) in worker.partitions.led:
             row = append(worker, topic, partition, data, version, acks, header.client_id, transactional_id)
-            if worker.logs.flushes_due:
-                gathering = _Gathering(worker, connection, header, acks, parts)
+            if worker.logs.flushes_due or worker.acks_due:
+                gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
                 gathering.rows[0] = row
-                gathering.flush_first()
+                gathering.wait_for_own()
                 return gathering.wait()
             return _answer_now(worker, connection, header, acks, [row])
     foreign = worker.foreign_owner([(topic, partition) for topic, partition, _data in parts])
@@ -56,7 +58,7 @@ def handle(
         detach = worker.hand_over(connection, foreign)
         if detach is not None:
             return detach
-    gathering = _Gathering(worker, connection, header, acks, parts)
+    gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
     here: list[int] = []
     elsewhere: dict[int, list[int]] = {}
     for number, (topic, partition, _data) in enumerate(parts):
@@ -74,8 +76,8 @@ def handle(
         rows[number] = append(
             worker, topic, partition, data, version, acks, header.client_id, transactional_id
         )
-    if worker.logs.flushes_due:
-        gathering.flush_first()
+    if worker.logs.flushes_due or worker.acks_due:
+        gathering.wait_for_own()
     return gathering.wait()
 
 
@@ -91,21 +93,15 @@ def append(
 ) -> Row:
     """Append one record set to a log of this worker; the outcome as a row of the answer.
 
-    A row is not to be answered before what ``worker.logs.flushes_due`` lists then is flushed.
+    A row is not to be answered before what ``worker.logs.flushes_due`` lists then is flushed, and what
+    ``worker.acks_due`` lists is committed.
     """
     try:
         found = worker.partitions.led.get((topic, partition))
         if found is None:
             return _failed(topic, partition, worker.missing_partition(topic, partition))
         worker.metrics.produce(topic)
-        if acks not in (0, 1, ACKS_ALL):
-            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-        if topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
-        # No more than there are: a topic of one replica could never be written otherwise.
-        min_isr = min(found.log.config.min_insync_replicas, len(found.replicas))
-        if acks == ACKS_ALL and len(found.isr) < min_isr:
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        _check_may_append(found, acks, client_id)
         now_ms = worker.clock.now_ms()
         records = validate(data if data is not None else b"", found.rules(version), now_ms=now_ms)
         for batch in records.batches:
@@ -130,6 +126,8 @@ def append(
     if not result.duplicate:
         worker.metrics.appended(topic, records)
     _let_read(worker, found, is_new=not result.duplicate)
+    if acks == ACKS_ALL and found.has_followers:
+        worker.acks_due.append((found, result.last_offset + 1))
     return (
         topic,
         partition,
@@ -142,13 +140,23 @@ def append(
     )
 
 
+def _check_may_append(partition: "Partition", acks: int, client_id: str | None) -> None:
+    if acks not in (0, 1, ACKS_ALL):
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if partition.topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {partition.topic}"
+        )
+    if acks == ACKS_ALL:
+        partition.check_enough_in_sync()
+
+
 def _let_read(worker: "Worker", partition: "Partition", *, is_new: bool) -> None:
     if partition.log.flush_is_due:
         # A duplicate too: the flush of what it repeats may not be done yet.
         worker.logs.flushes_due.append(partition)
     elif is_new:
-        partition.advance_high_watermark()
-        worker.fetches.check(partition.key)
+        worker.appended(partition)
 
 
 def _failed(topic: str, partition: int, error: ApiError) -> Row:
@@ -190,6 +198,7 @@ class _Gathering(LaterAnswer):
         "_missing",
         "_parts",
         "_readers",
+        "_timeout_ms",
         "_waiting",
         "_worker",
         "rows",
@@ -201,12 +210,14 @@ class _Gathering(LaterAnswer):
         connection: ServerConnection,
         header: RequestHeader,
         acks: int,
+        timeout_ms: int,
         parts: Sequence[ProduceRow],
     ) -> None:
         super().__init__(connection)
         self._worker = worker
         self._header = header
         self._acks = acks
+        self._timeout_ms = timeout_ms
         self._parts = parts
         self._held: Lease | None = None
         self._missing = 1  # this worker's own share
@@ -244,7 +255,13 @@ class _Gathering(LaterAnswer):
 
         places = self._places(sets)
         header = self._header
-        facts: list[Any] = [header.api_version, self._acks, header.client_id, transactional_id]
+        facts: list[Any] = [
+            header.api_version,
+            self._acks,
+            self._timeout_ms,
+            header.client_id,
+            transactional_id,
+        ]
         named = zip(parts, sets, strict=True)
         if places is None:
             facts.append([(topic, partition, len(data)) for (topic, partition, _), data in named])
@@ -279,14 +296,10 @@ class _Gathering(LaterAnswer):
         error = ApiError(code)
         self._take(numbers, [_failed(*self._parts[number][:2], error) for number in numbers])
 
-    def flush_first(self) -> None:
-        """Have what this worker appended flushed before the answer (flush.messages); others go on meanwhile."""
+    def wait_for_own(self) -> None:
+        """What this worker appended is flushed (flush.messages) or replicated (acks=all) before the answer."""
         self._missing += 1
-        self._worker.spawn(self._flush(_take_due(self._worker)))
-
-    async def _flush(self, due: "Sequence[tuple[Partition, int]]") -> None:
-        await _flush_rows(self._worker, due, self.rows)
-        self._share_is_there()
+        _when_safe(self._worker, self.rows, self._timeout_ms, self._share_is_there)
 
     def _take(self, numbers: Sequence[int], answers: Sequence[Row]) -> None:
         for number, answer in zip(numbers, answers, strict=True):
@@ -312,58 +325,72 @@ class _Gathering(LaterAnswer):
         return _answer_now(self._worker, self._connection, self._header, self._acks, self.rows)
 
 
-def _take_due(worker: "Worker") -> "list[tuple[Partition, int]]":
-    due = [(partition, partition.log.log_end_offset) for partition in worker.logs.flushes_due]
+def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callable[[], None]) -> None:
+    """Call back when what was just appended is as safe as its producer wants it; rows of what is not become errors."""
+    flushes = [(partition, partition.log.log_end_offset) for partition in worker.logs.flushes_due]
+    acks = [*worker.acks_due]
     worker.logs.flushes_due.clear()
-    return due
+    worker.acks_due.clear()
+
+    def acknowledged(codes: "Mapping[PartitionKey, ErrorCode]") -> None:
+        _note_failures(rows, codes)
+        done()
+
+    async def flush_first() -> None:
+        refused = await worker.logs.flush_appended(flushes)
+        _note_failures(rows, {partition.key: ErrorCode.KAFKA_STORAGE_ERROR for partition in refused})
+        wait_until_committed(worker, acks, timeout_ms=timeout_ms, done=acknowledged)
+
+    if flushes:
+        worker.spawn(flush_first())
+    else:
+        wait_until_committed(worker, acks, timeout_ms=timeout_ms, done=acknowledged)
 
 
-async def _flush_rows(worker: "Worker", due: "Sequence[tuple[Partition, int]]", rows: list[Row]) -> None:
-    """Wait until the disk has what was appended; the rows of what it refused become errors."""
-    refused = {partition.key for partition in await worker.logs.flush_appended(due)}
-    if refused:
-        error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        for number, row in enumerate(rows):
-            if row[:2] in refused and not row[2]:
-                rows[number] = _failed(row[0], row[1], error)
+def _note_failures(rows: list[Row], codes: "Mapping[PartitionKey, ErrorCode]") -> None:
+    for number, row in enumerate(rows):
+        code = codes.get(row[:2], ErrorCode.NONE)
+        if code and not row[2]:
+            rows[number] = _failed(row[0], row[1], ApiError(code))
 
 
-def _flushed_rows(worker: "Worker", rows: list[Row]) -> list[Row] | Awaitable[list[Row]]:
-    """The rows for another worker, at once where nothing has to be flushed first."""
-    if not worker.logs.flushes_due:
+def _safe_rows(worker: "Worker", rows: list[Row], timeout_ms: int) -> "list[Row] | asyncio.Future[list[Row]]":
+    """The rows for another worker, at once where nothing has to be waited for."""
+    if not (worker.logs.flushes_due or worker.acks_due):
         return rows
-    due = _take_due(worker)
+    later: asyncio.Future[list[Row]] = worker.loop.create_future()
 
-    async def later() -> list[Row]:
-        await _flush_rows(worker, due, rows)
-        return rows
+    def done() -> None:
+        if not later.done():
+            later.set_result(rows)
 
-    return later()
+    _when_safe(worker, rows, timeout_ms, done)
+    return later
 
 
 def serve_arena(
     worker: "Worker", payload: Sequence[Any], arena: memoryview
 ) -> list[Row] | Awaitable[list[Row]]:
     """Append what another worker received for partitions of this one, out of the memory into which it was received."""
-    version, acks, client_id, transactional_id, parts = payload
+    version, acks, timeout_ms, client_id, transactional_id, parts = payload
     rows = [
         append(
             worker, topic, partition, arena[place : place + size], version, acks, client_id, transactional_id
         )
         for topic, partition, place, size in parts
     ]
-    return _flushed_rows(worker, rows)
+    return _safe_rows(worker, rows, timeout_ms)
 
 
 def serve_peer(
     worker: "Worker", payload: Sequence[Any], blob: memoryview
 ) -> list[Row] | Awaitable[list[Row]]:
     """Append what another worker received for partitions of this one."""
-    version, acks, client_id, transactional_id, parts = payload
+    version, acks, timeout_ms, client_id, transactional_id, parts = payload
     rows = []
     position = 0
     for topic, partition, size in parts:
         data = blob[position : position + size]
         rows.append(append(worker, topic, partition, data, version, acks, client_id, transactional_id))
         position += size
-    return _flushed_rows(worker, rows)
+    return _safe_rows(worker, rows, timeout_ms)

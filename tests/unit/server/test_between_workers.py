@@ -29,7 +29,7 @@ def append(family: Family, topic: str, partition: int, value: bytes) -> None:
 
 
 def wanted(topic: str, partitions: list[int]) -> list[fetch.Wanted]:
-    return [(topic, index, -1, 0, -1, 1_000_000, None) for index in partitions]
+    return [(topic, index, -1, 0, -1, 1_000_000, None, -1) for index in partitions]
 
 
 def owned_by(family: Family, owner: int, count: int) -> list[int]:

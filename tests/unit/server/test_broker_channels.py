@@ -85,7 +85,7 @@ class World:
             "Any", SimpleNamespace(topics=dict, layers=SimpleNamespace(current=config))
         )
         self.control._identified.set()
-        self.channels = self.control.channels
+        self.channels = self.control.local_channels
         self.answers: list[ControlResponse] = []
         self.lines: list[Peer] = [self.control._line]
 

@@ -81,7 +81,7 @@ def test_a_disk_that_refuses_takes_its_directory_offline(tmp_path: Path) -> None
 
 def ask(worker: Worker, timestamp: int, *, version: int = 9, count: int = 1, epoch: int = -1) -> Any:
     """The owner's answer: an error code, or what was found."""
-    row: by_owner.Row = ["t", 0, epoch, timestamp, count, 0, version]
+    row: by_owner.Row = ["t", 0, epoch, timestamp, count, 0, -1, version]
     answer = by_owner.answer_here(worker, row, list_offsets.local)
     return ErrorCode(answer[0]) if answer[0] else answer[1]
 

@@ -187,7 +187,7 @@ def test_a_log_is_not_read_under_the_id_of_an_earlier_topic_of_its_name(tmp_path
             (None, 0),
             (bytes(15) + b"x", ErrorCode.INCONSISTENT_TOPIC_ID),
         ):
-            [found] = fetch.read(worker, [("t", mine, -1, 0, -1, 1_000_000, topic_id)], limits(1_000_000))
+            [found] = fetch.read(worker, [("t", mine, -1, 0, -1, 1_000_000, topic_id, -1)], limits(1_000_000))
             assert found.error == code
             assert bool(found.length) == (code == 0)
 

@@ -18,7 +18,8 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from pkafka.server import turns
-from pkafka.server.partitions import PartitionKey, Partitions
+from pkafka.server.partition import PartitionKey
+from pkafka.server.partitions import Partitions
 from pkafka.server.state_change import STATE_CHANGE_LOGGER
 from pkafka.storage.config import LogConfig
 from pkafka.storage.log import Log
@@ -58,7 +59,16 @@ class OpenedLogs:
 
 
 def make_partitions(logs: OpenedLogs) -> Partitions:
-    return Partitions(broker_id=0, index=0, workers=1, logs=logs, changed=lambda _key: None)
+    return Partitions(
+        broker_id=0,
+        index=0,
+        workers=1,
+        logs=logs,
+        changed=lambda _key: None,
+        now_ms=lambda: 0,
+        lag_max_ms=lambda: 30_000,
+        is_alive=lambda _broker: True,
+    )
 
 
 def lead(count: int, *, epoch: int = 0, controller_epoch: int = 1) -> LeaderAndIsrRequest:

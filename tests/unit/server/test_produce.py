@@ -25,7 +25,7 @@ from pkafka.server.handlers import produce
 from pkafka.server.supervisor import worker_name
 from pkafka.server.worker import Worker
 from pkafka.storage.config import LogConfig
-from tests.unit.server.workers import Family, until, with_family
+from tests.unit.server.workers import Family, lead_replicas, until, with_family
 
 VERSION = 9
 FREE = SLOTS - 1  # one is what all connections read into
@@ -323,6 +323,7 @@ def test_the_log_of_offsets_is_written_by_nobody_else(tmp_path: Path) -> None:
         ([0], [0], 2, ErrorCode.NONE),  # no more than there are
         ([0], [0, 1], 2, ErrorCode.NOT_ENOUGH_REPLICAS),
         ([0], [0, 1, 2], 1, ErrorCode.NONE),
+        ([0, 1], [0, 1], 2, ErrorCode.NONE),
         ([0, 1], [0, 1, 2], 3, ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )
@@ -335,7 +336,7 @@ def test_replicas_in_sync(
         partition = worker.partitions.led["t", 0]
         settings = {"min.insync.replicas": str(wanted)}
         partition.update_config(LogConfig.from_topic_configs(settings, worker.config.log_config()))
-        partition.isr, partition.replicas = isr, replicas
+        lead_replicas(partition, replicas, isr)
         row = produce.append(worker, "t", 0, bytearray(GOOD), VERSION, -1, "me", None)
         assert row[2] == code
 
@@ -349,7 +350,9 @@ def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
         one, other = family.workers
         waiting = asyncio.ensure_future(
             one.appends.any(
-                {0: [("t", mine, 0)], 1: [("t", theirs, 0)]}, timeout_ms=60_000, hurried=asyncio.Event()
+                {0: [("t", mine, 0, False)], 1: [("t", theirs, 0, False)]},
+                timeout_ms=60_000,
+                hurried=asyncio.Event(),
             )
         )
         await asyncio.sleep(0.02)  # nothing is to happen: only waiting shows that

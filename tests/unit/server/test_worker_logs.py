@@ -13,7 +13,7 @@ from pkafka.server.handlers import produce
 from pkafka.server.worker import Worker
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log import Log
-from tests.unit.server.workers import Family, until, with_family
+from tests.unit.server.workers import Family, lead_replicas, until, with_family
 
 
 def append(worker: Worker, topic: str = "t", partition: int = 0) -> produce.Row:
@@ -138,7 +138,7 @@ def test_a_task_without_an_interval_runs_once(tmp_path: Path, interval_ms: int) 
 def test_topics_inherit_how_many_replicas_must_be_in_sync(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         worker, _log = await led(family)
-        worker.partitions.led["t", 0].replicas = [0, 1]
+        lead_replicas(worker.partitions.led["t", 0], [0, 1], [0])
         codes = []
         for overrides in ({}, {"min.insync.replicas": "1"}):
             worker.logs.set_topic_configs({"t": overrides})

@@ -15,6 +15,7 @@ from pkafka.server import lifeline
 from pkafka.server.config import BrokerConfig
 from pkafka.server.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.lifeline import Lifeline
+from pkafka.server.partition import Partition
 from pkafka.server.supervisor import Birth, worker_name
 from pkafka.server.worker import Worker, WorkerSetup
 from pkafka.storage.files import OsFiles
@@ -98,6 +99,20 @@ class Family:
                 log.close()
         for line in self.lines.values():
             line.close()
+
+
+def lead_replicas(partition: Partition, replicas: list[int], isr: list[int]) -> None:
+    """Broker 0 leads a partition of several replicas from now on."""
+    partition.lead(
+        LeaderAndIsrPartitionState(
+            partition_index=partition.index,
+            leader=0,
+            leader_epoch=partition.leader_epoch + 1,
+            isr=isr,
+            replicas=replicas,
+            partition_epoch=partition.partition_epoch + 1,
+        )
+    )
 
 
 async def until(condition: Callable[[], bool]) -> None:

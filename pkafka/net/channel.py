@@ -1,0 +1,179 @@
+"""A connection from this broker to another: frames out, answers in, in the order in which they were asked for.
+
+It knows sockets and the event loop, but no message. An answer is received straight into the memory in which whoever
+asked reads it; one buffer serves one answer after the other, so that bytes are copied by the kernel alone.
+"""
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from pkafka.errors import PkafkaError
+
+_LENGTH: Final = struct.Struct(">i")
+_KEPT_MAX: Final = 1 << 20
+"""A buffer that grew beyond this for one answer is not kept for the next."""
+
+
+class ChannelError(PkafkaError):
+    """The other side cannot be reached, has closed the connection, or does not answer in time."""
+
+
+class Channel:
+    """One connection; made by :func:`open_channel`.
+
+    After any failure it is closed, since an answer that comes too late would be taken for another's.
+    """
+
+    def __init__(self, protocol: "_Answers", transport: asyncio.Transport, peer: str) -> None:
+        self._protocol = protocol
+        self._transport = transport
+        self._peer = peer
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._protocol.failure is not None or self._transport.is_closing()
+
+    async def ask(self, frame: bytes, *, timeout_s: float) -> memoryview:
+        """Send a frame, its length first, and wait for its answer.
+
+        Returns:
+            The answer without its length. It is valid until the caller next waits for anything.
+
+        Raises:
+            ChannelError: see there; the channel is closed then.
+        """
+        if self.is_closed:
+            raise self._protocol.failure or ChannelError(f"The connection to {self._peer} is closed")
+        answer = self._protocol.expect()
+        self._transport.write(frame)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError:
+            self.close()
+            raise ChannelError(f"{self._peer} did not answer within {timeout_s:g} s") from None
+        except asyncio.CancelledError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection; whoever waits for an answer gets an error."""
+        self._protocol.fail(ChannelError(f"The connection to {self._peer} was closed"))
+        self._transport.abort()
+
+
+async def open_channel(
+    host: str,
+    port: int,
+    *,
+    timeout_s: float,
+    frame_bytes_max: int,
+    receive_buffer_bytes: int = -1,
+    send_buffer_bytes: int = -1,
+) -> Channel:
+    """Connect to a broker.
+
+    Args:
+        timeout_s: for the connection.
+        frame_bytes_max: an answer that claims to be longer is not read.
+        receive_buffer_bytes, send_buffer_bytes: of the socket; -1 for what the system chooses.
+
+    Raises:
+        ChannelError: nobody listens there, or nobody answers in time.
+    """
+    peer = f"{host}:{port}"
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_s):
+            transport, protocol = await loop.create_connection(
+                lambda: _Answers(peer, frame_bytes_max), host, port
+            )
+    except TimeoutError:
+        raise ChannelError(f"{peer} did not take the connection within {timeout_s:g} s") from None
+    except OSError as error:
+        raise ChannelError(f"{peer} cannot be reached: {error.strerror or error}") from error
+    sock: socket.socket = transport.get_extra_info("socket")
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for option, size in ((socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)):
+        if size > 0:
+            sock.setsockopt(socket.SOL_SOCKET, option, size)
+    return Channel(protocol, transport, peer)
+
+
+class _Answers(asyncio.BufferedProtocol):
+    """Cuts what comes into answers, and hands each to the oldest question."""
+
+    def __init__(self, peer: str, frame_bytes_max: int) -> None:
+        self._peer = peer
+        self._frame_bytes_max = frame_bytes_max
+        self._head = bytearray(_LENGTH.size)
+        self._body = bytearray()
+        self._size = -1
+        self._filled = 0
+        self._asked: deque[asyncio.Future[memoryview]] = deque()
+        self._abort: Callable[[], None] = lambda: None
+        self.failure: ChannelError | None = None
+
+    def expect(self) -> "asyncio.Future[memoryview]":
+        """The answer to what is sent next."""
+        future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self._asked.append(future)
+        return future
+
+    def fail(self, error: ChannelError) -> None:
+        """Nothing more comes."""
+        self.failure = self.failure or error
+        while self._asked:
+            waiting = self._asked.popleft()
+            if not waiting.done():
+                waiting.set_exception(self.failure)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._abort = transport.abort
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._size < 0:
+            return memoryview(self._head)[self._filled :]
+        return memoryview(self._body)[self._filled : self._size]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        if self._size < 0:
+            if self._filled < _LENGTH.size:
+                return
+            self._begin(_LENGTH.unpack(self._head)[0])
+        if self._filled == self._size:
+            self._end()
+
+    def _begin(self, size: int) -> None:
+        if not 0 < size <= self._frame_bytes_max:
+            self.fail(ChannelError(f"{self._peer} announces an answer of {size} bytes"))
+            self._abort()
+            return
+        self._size, self._filled = size, 0
+        if len(self._body) < size or len(self._body) > max(_KEPT_MAX, 4 * size):
+            # A new one: whoever still reads the last answer keeps its memory.
+            self._body = bytearray(size)
+
+    def _end(self) -> None:
+        answer = memoryview(self._body)[: self._size]
+        self._size, self._filled = -1, 0
+        if not self._asked:
+            self.fail(ChannelError(f"{self._peer} answers what nobody asked"))
+            self._abort()
+            return
+        waiting = self._asked.popleft()
+        if not waiting.done():
+            waiting.set_result(answer)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.fail(ChannelError(f"The connection to {self._peer} is lost{f': {exc}' if exc else ''}"))

@@ -1,0 +1,85 @@
+"""Requests from this broker to another, over the listener that brokers use among themselves (NET-12, NET-13)."""
+
+import itertools
+from collections.abc import Callable
+from typing import TypeVar
+
+from pkafka.net.channel import Channel, ChannelError, open_channel
+from pkafka.protocol.headers import decode_response, encode_request
+from pkafka.protocol.schema import Message
+from pkafka.server.config import BrokerConfig
+from pkafka.server.metadata import Endpoint
+
+M = TypeVar("M", bound=Message)
+
+
+class BrokerLink:
+    """The way to one broker, one request at a time; it connects when it is first needed, and again after a failure.
+
+    Args:
+        endpoint: where the broker listens at the moment; None when nobody knows.
+        client_id: what the requests say they come from.
+        config: of this broker: sizes of sockets' buffers and of answers.
+    """
+
+    def __init__(self, endpoint: Callable[[], Endpoint | None], client_id: str, config: BrokerConfig) -> None:
+        self._endpoint = endpoint
+        self._client_id = client_id
+        self._config = config
+        self._numbers = itertools.count()
+        self._channel: Channel | None = None
+        self._reached: Endpoint | None = None
+
+    async def ask(self, request: Message, version: int, answer: type[M], *, timeout_s: float) -> M:
+        """Send a request and wait for its answer.
+
+        Args:
+            version: of the request; that of a cluster is what all its brokers know.
+            answer: the class of its response.
+            timeout_s: for the answer, and for the connection where there is none.
+
+        Raises:
+            ChannelError: the broker is not known, cannot be reached or does not answer.
+            ProtocolError: what it answers is no such response.
+        """
+        frame = await self.ask_frame(request, version, timeout_s=timeout_s)
+        _, response = decode_response(_key(request), version, frame)
+        assert isinstance(response, answer)
+        return response
+
+    async def ask_frame(self, request: Message, version: int, *, timeout_s: float) -> memoryview:
+        """As :meth:`ask`; the answer as it came, header first, valid until the caller next waits for anything."""
+        channel = await self._connected(timeout_s)
+        number = next(self._numbers) & 0x7FFFFFFF
+        frame = encode_request(_key(request), version, number, self._client_id, request)
+        return await channel.ask(frame, timeout_s=timeout_s)
+
+    async def _connected(self, timeout_s: float) -> Channel:
+        endpoint = self._endpoint()
+        if endpoint is None:
+            self.close()
+            raise ChannelError("Nobody knows where that broker listens")
+        if self._channel is None or self._channel.is_closed or endpoint != self._reached:
+            self.close()
+            config = self._config
+            self._channel = await open_channel(
+                endpoint.host,
+                endpoint.port,
+                timeout_s=timeout_s,
+                frame_bytes_max=config.socket_request_max_bytes,
+                receive_buffer_bytes=config.replica_socket_receive_buffer_bytes,
+            )
+            self._reached = endpoint
+        return self._channel
+
+    def close(self) -> None:
+        """Close the connection, if there is one; the next request makes another."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+def _key(request: Message) -> int:
+    key = request.__api_key__
+    assert key is not None, f"{type(request).__name__} is no request"
+    return key

@@ -1,0 +1,30 @@
+"""ControlledShutdown (key 7, v0-3): a broker that wants to stop asks the controller to move its leaders away (BRK-5).
+
+v0 has a request header without client id · v2 broker epoch (KIP-380) · v3 flexible
+"""
+
+from pkafka.coordination.store import StoreError
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+from pkafka.server.control_context import ControlContext
+
+
+async def handle(
+    ctx: ControlContext, request: ControlledShutdownRequest, version: int
+) -> ControlledShutdownResponse:
+    """Move what can be moved, and say which partitions the broker still leads."""
+    try:
+        remaining = await ctx.run(ctx.controller.controlled_shutdown, request.broker_id, request.broker_epoch)
+    except ApiError as error:
+        return ControlledShutdownResponse(error_code=error.code)
+    except StoreError:
+        return ControlledShutdownResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    return ControlledShutdownResponse(
+        remaining_partitions=[
+            RemainingPartition(topic_name=one.topic, partition_index=one.partition) for one in remaining
+        ]
+    )

@@ -1,0 +1,262 @@
+"""One replica of a partition on this broker: its log, who leads it, and what it asks of those who write to it."""
+
+from collections.abc import Hashable
+from typing import Final, Protocol, TypeAlias
+
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import NO_EPOCH, NO_LEADER, BrokerId, Millis, Offset
+from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from pkafka.records.compression import Codec
+from pkafka.records.validation import ProduceRules
+from pkafka.server.replication.leadership import IsrProposal, Leadership, Verdict
+from pkafka.storage.config import LogConfig
+from pkafka.storage.log import Log
+
+PartitionKey: TypeAlias = tuple[str, int]
+
+_CODEC_OF_TOPIC: Final = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+def _level(config: LogConfig, codec: Codec | None) -> int | None:
+    if codec is Codec.GZIP:
+        return config.compression_gzip_level
+    if codec is Codec.LZ4:
+        return config.compression_lz4_level
+    if codec is Codec.ZSTD:
+        return config.compression_zstd_level
+    return None
+
+
+def end_key(topic: str, index: int) -> Hashable:
+    """What followers' fetches wait under, which want all records: those that are not committed, too."""
+    return "end of log", topic, index
+
+
+class Home(Protocol):
+    """What a partition needs to know of the broker that it is on."""
+
+    broker_id: BrokerId
+
+    def lag_max_ms(self) -> Millis:
+        """``replica.lag.time.max.ms``."""
+        ...
+
+    def now_ms(self) -> Millis:
+        """A monotonic clock."""
+        ...
+
+    def is_alive(self, broker_id: BrokerId) -> bool:
+        """Whether a broker is registered."""
+        ...
+
+
+class Partition:
+    """See the module.
+
+    Args:
+        topic, index: which.
+        partition_log: its log.
+        home: the broker.
+    """
+
+    __slots__ = (
+        "_home",
+        "_rules",
+        "end_key",
+        "index",
+        "isr",
+        "key",
+        "leader",
+        "leader_epoch",
+        "leadership",
+        "log",
+        "partition_epoch",
+        "replicas",
+        "topic",
+    )
+
+    def __init__(self, topic: str, index: int, partition_log: Log, home: Home) -> None:
+        self._home = home
+        self.topic = topic
+        self.index = index
+        self.key: PartitionKey = (topic, index)
+        """What waits for records that are committed waits under this."""
+        self.end_key = end_key(topic, index)
+        self.log = partition_log
+        self.leader: BrokerId = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = -1
+        self.isr: list[int] = []
+        self.replicas: list[int] = []
+        self.leadership: Leadership | None = None
+        """While this broker leads the partition."""
+        self._rules: dict[int, ProduceRules] = {}
+
+    def rules(self, produce_version: int) -> ProduceRules:
+        """What this topic asks of a record set that comes with a Produce request of that version."""
+        rules = self._rules.get(produce_version)
+        if rules is None:
+            config = self.log.config
+            codec = _CODEC_OF_TOPIC[config.compression_type]
+            rules = ProduceRules(
+                compacted="compact" in config.cleanup_policy,
+                timestamp_type=1 if config.message_timestamp_type == "LogAppendTime" else 0,
+                timestamp_before_max_ms=config.timestamp_before_max_ms,
+                timestamp_after_max_ms=config.timestamp_after_max_ms,
+                message_bytes_max=config.max_message_bytes,
+                codec=codec,
+                codec_level=_level(config, codec),
+                produce_version=produce_version,
+            )
+            self._rules[produce_version] = rules
+        return rules
+
+    def update_config(self, config: LogConfig) -> None:
+        """Live configuration change of the topic or of the broker's defaults."""
+        self.log.update_config(config)
+        self._rules.clear()
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Compare the epoch that a client believes in with ours (KIP-320).
+
+        Raises:
+            ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+        """
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    # -- leading --
+
+    def lead(self, state: LeaderAndIsrPartitionState) -> None:
+        """The controller says that this broker leads."""
+        is_new_leader = self.leadership is None
+        if self.leadership is None:
+            self.leadership = Leadership(self._home.broker_id, self._home.lag_max_ms())
+        if state.leader_epoch > self.leader_epoch:
+            self.log.begin_epoch(state.leader_epoch)
+        self._take_over(state)
+        self.leadership.begin(
+            replicas=state.replicas,
+            isr=state.isr,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            log_end=self.log.log_end_offset,
+            now_ms=self._home.now_ms(),
+            is_new_leader=is_new_leader,
+        )
+        self.advance_high_watermark()
+
+    def follow(self, state: LeaderAndIsrPartitionState) -> None:
+        """The controller says that another broker leads, or none."""
+        self.leadership = None
+        self._take_over(state)
+
+    def stop(self) -> None:
+        """The controller says that nobody follows anybody here any more; the log stays."""
+        self.leadership = None
+        self.leader = NO_LEADER
+
+    def _take_over(self, state: LeaderAndIsrPartitionState) -> None:
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.isr = list(state.isr)
+        self.replicas = list(state.replicas)
+
+    def advance_high_watermark(self) -> bool:
+        """After an append, a follower's fetch or a change of the ISR: what all in sync have is committed.
+
+        Returns:
+            Whether it moved.
+        """
+        log, leadership = self.log, self.leadership
+        end: Offset | None = log.log_end_offset
+        if leadership is not None and leadership.has_followers:
+            end = leadership.high_watermark(
+                log_end=log.log_end_offset,
+                now_ms=self._home.now_ms(),
+                min_insync_replicas=log.config.min_insync_replicas,
+                is_eligible=self._home.is_alive,
+            )
+        if end is None or end <= log.high_watermark:
+            return False
+        log.set_high_watermark(end)
+        return True
+
+    def follower_fetched(
+        self, broker_id: BrokerId, offset: Offset, log_start_offset: Offset
+    ) -> IsrProposal | None:
+        """A follower asked for what comes after ``offset``, so it has all before.
+
+        Returns:
+            The ISR with it, when it is to join; for the controller to decide.
+
+        Raises:
+            ApiError: NOT_LEADER_OR_FOLLOWER; it is no replica of this partition.
+        """
+        follower = None if self.leadership is None else self.leadership.followers.get(broker_id)
+        if self.leadership is None or follower is None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        follower.fetched(
+            offset=offset,
+            log_start_offset=log_start_offset,
+            leader_end=self.log.log_end_offset,
+            now_ms=self._home.now_ms(),
+        )
+        return self.leadership.expansion(
+            broker_id, high_watermark=self.log.high_watermark, is_eligible=self._home.is_alive
+        )
+
+    def isr_without_laggards(self) -> IsrProposal | None:
+        """The ISR without those that have fallen behind, when somebody has."""
+        if self.leadership is None:
+            return None
+        return self.leadership.shrinkage(log_end=self.log.log_end_offset, now_ms=self._home.now_ms())
+
+    def isr_decided(self, isr: list[BrokerId], leader_epoch: int, partition_epoch: int) -> Verdict:
+        """The controller's answer to a proposal: the partition as it is now."""
+        if self.leadership is None:
+            return Verdict.WAIT
+        verdict = self.leadership.decided(isr, leader_epoch=leader_epoch, partition_epoch=partition_epoch)
+        if verdict is Verdict.DONE:
+            self.isr = list(isr)
+            self.partition_epoch = partition_epoch
+        return verdict
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether what is appended here has to reach other brokers."""
+        return self.leadership is not None and self.leadership.has_followers
+
+    def acknowledges(self, required: Offset, leader_epoch: int) -> ErrorCode | None:
+        """What a producer with acks=all is told whose records end at ``required``; None while it has to wait.
+
+        Args:
+            leader_epoch: under which they were appended: another leader may have cut them off.
+        """
+        if self.leadership is None or self.leader_epoch != leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self.leadership.acknowledges(
+            required,
+            high_watermark=self.log.high_watermark,
+            min_insync_replicas=self.log.config.min_insync_replicas,
+        )
+
+    def check_enough_in_sync(self) -> None:
+        """A producer that waits for all replicas is about to append (REPL-9).
+
+        Raises:
+            ApiError: NOT_ENOUGH_REPLICAS.
+        """
+        leadership = self.leadership
+        if leadership is not None and not leadership.is_enough_in_sync(self.log.config.min_insync_replicas):
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)

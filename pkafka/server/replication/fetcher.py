@@ -1,0 +1,322 @@
+"""Followers: what other brokers lead is fetched and written here, byte for byte (REPL-10, REPL-11, REPL-13).
+
+A worker has one fetcher for each broker that leads partitions of which it owns replicas: one connection, one request in
+hand for all of them. Where a log and its leader's part shows in the answer to a fetch, and the log is cut by epochs.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pkafka.errors import ApiError, ErrorCode, PkafkaError, ProtocolError, StorageError
+from pkafka.model import NO_LEADER, BrokerId, LeaderEpoch, Millis, Offset
+from pkafka.net.channel import ChannelError
+from pkafka.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
+from pkafka.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from pkafka.server.broker_link import BrokerLink
+from pkafka.server.partition import Partition, PartitionKey
+from pkafka.server.replication.session import FollowerSession, Key, Wish
+from pkafka.server.replication.truncation import truncation_offset
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+log = logging.getLogger(__name__)
+
+_FETCH_VERSION: Final = 17
+_LIST_OFFSETS_VERSION: Final = 9
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_UNKNOWN_ADDRESS_PAUSE_S: Final = 0.02
+"""LeaderAndIsr comes before the metadata that say where the leader is."""
+_WAIT_FOR_CONTROLLER: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class ReplicaFetchers:
+    """All fetchers of one worker.
+
+    Args:
+        worker: whose partitions they follow for.
+    """
+
+    def __init__(self, worker: "Worker") -> None:
+        self._worker = worker
+        self._fetchers: dict[BrokerId, _Fetcher] = {}
+        self._followed: dict[PartitionKey, tuple[BrokerId, LeaderEpoch]] = {}
+
+    def update(self, key: PartitionKey) -> None:
+        """Follow what the controller last said of a partition."""
+        partition = self._worker.partitions.hosted.get(key)
+        wanted = None
+        if partition is not None and partition.leadership is None and partition.leader != NO_LEADER:
+            wanted = (partition.leader, partition.leader_epoch)
+        now = self._followed.get(key)
+        if now == wanted:
+            return
+        if now is not None:
+            del self._followed[key]
+            self._fetchers[now[0]].remove(key)
+        if wanted is not None and partition is not None:
+            self._followed[key] = wanted
+            fetcher = self._fetchers.get(wanted[0])
+            if fetcher is None:
+                fetcher = self._fetchers[wanted[0]] = _Fetcher(self._worker, wanted[0])
+            fetcher.add(partition)
+        for leader in [leader for leader, fetcher in self._fetchers.items() if fetcher.is_idle]:
+            self._fetchers.pop(leader).close()
+
+    def close(self) -> None:
+        """Follow nobody any more: the logs are about to be closed."""
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+        self._followed.clear()
+
+
+class _Followed:
+    """One partition of a fetcher."""
+
+    __slots__ = ("leader_epoch", "partition", "rests_until_ms", "topic_id")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.topic_id = partition.log.topic_id or bytes(16)
+        self.rests_until_ms: Millis = 0
+
+
+class _Ends(NamedTuple):
+    """Where a leader's log begins and ends."""
+
+    start: Offset
+    end: Offset
+
+
+class _Fetcher:
+    """Follows the partitions that one broker leads."""
+
+    def __init__(self, worker: "Worker", leader: BrokerId) -> None:
+        self._worker = worker
+        self._leader = leader
+        config = worker.config
+        self._link = BrokerLink(
+            lambda: worker.metadata.endpoint(leader, config.inter_broker_listener_name),
+            f"broker-{worker.partitions.broker_id}-fetcher-{worker.index}",
+            config,
+        )
+        self._session = FollowerSession()
+        self._followed: dict[Key, _Followed] = {}
+        self._places: dict[PartitionKey, Key] = {}
+        self._some = asyncio.Event()
+        self._task = worker.loop.create_task(self._run())
+        self._task.add_done_callback(self._ended)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to follow."""
+        return not self._followed
+
+    def add(self, partition: Partition) -> None:
+        """Follow a partition from where its log ends."""
+        followed = _Followed(partition)
+        place = (followed.topic_id, partition.index)
+        self._followed[place] = followed
+        self._places[partition.key] = place
+        if partition.log.leader_epochs.latest < 0 and partition.log.log_end_offset > 0:
+            # Nothing to compare with the leader's: only what was committed is sure to be the same.
+            partition.log.truncate_to(partition.log.high_watermark)
+        self._some.set()
+
+    def remove(self, key: PartitionKey) -> None:
+        """Follow a partition no longer; an answer that is on its way says nothing of it any more."""
+        place = self._places.pop(key, None)
+        if place is not None:
+            del self._followed[place]
+
+    def close(self) -> None:
+        """End; nothing is written after this."""
+        self._followed.clear()
+        self._places.clear()
+        self._task.cancel()
+        self._link.close()
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._worker.crash(error)  # who follows nobody, unnoticed, leaves every ISR
+
+    # -- fetching --
+
+    async def _run(self) -> None:
+        told = ""
+        while True:
+            if not self._followed:
+                self._some.clear()
+                await self._some.wait()
+            if self._worker.metadata.brokers.get(self._leader) is None:
+                await asyncio.sleep(_UNKNOWN_ADDRESS_PAUSE_S)
+                continue
+            try:
+                await self._fetch()
+                told = ""
+            except (ChannelError, ProtocolError) as error:
+                if str(error) != told:
+                    told = str(error)
+                    log.warning("Cannot fetch from broker %d: %s; trying again", self._leader, error)
+                self._session.reset()
+                self._link.close()
+                await asyncio.sleep(self._worker.config.replica_fetch_backoff_ms / 1000)
+
+    async def _fetch(self) -> None:
+        config = self._worker.config
+        wishes = self._wishes()
+        if not wishes:
+            await asyncio.sleep(config.replica_fetch_backoff_ms / 1000)  # all rest after errors
+            return
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self._worker.partitions.broker_id),
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+        )
+        self._session.fill(request, wishes)
+        response = await self._link.ask(
+            request, _FETCH_VERSION, FetchResponse, timeout_s=config.replica_socket_timeout_ms / 1000
+        )
+        if self._session.answered(response.error_code, response.session_id):
+            return
+        if response.error_code:
+            raise ChannelError(f"it answers {ErrorCode(response.error_code).name}")
+        lost: list[_Followed] = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                followed = self._followed.get(key)
+                wish = wishes.get(key)
+                # What has been taken over by another leader, or another epoch, since the request is not touched.
+                if followed is None or wish is None or wish.leader_epoch != followed.leader_epoch:
+                    continue
+                if self._take(followed, wish, data):
+                    lost.append(followed)
+        for followed in lost:
+            await self._find_place(followed)
+
+    def _wishes(self) -> dict[Key, Wish]:
+        now_ms = self._worker.clock.monotonic_ms()
+        bytes_max = self._worker.config.replica_fetch_max_bytes
+        wishes = {}
+        for key, followed in self._followed.items():
+            if followed.rests_until_ms <= now_ms:
+                own = followed.partition.log
+                wishes[key] = Wish(
+                    followed.leader_epoch,
+                    own.log_end_offset,
+                    own.leader_epochs.latest,
+                    own.log_start_offset,
+                    bytes_max,
+                )
+        return wishes
+
+    def _take(self, followed: _Followed, wish: Wish, data: PartitionData) -> bool:
+        """Write what came for one partition.
+
+        Returns:
+            Whether the leader's log has nothing at the place where this one ends.
+        """
+        partition = followed.partition
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return True
+        if data.error_code:
+            self._rest(followed, ErrorCode(data.error_code))
+            return False
+        try:
+            self._write(partition, wish, data)
+        except ApiError as error:
+            self._rest(followed, error.code)
+        except (StorageError, OSError) as error:
+            self._worker.disk_refused(partition.topic, partition.index, error)
+        except PkafkaError as error:
+            log.error("What broker %d sent for %s-%d: %s", self._leader, *partition.key, error)
+            self._rest(followed, ErrorCode.CORRUPT_MESSAGE)
+        return False
+
+    def _write(self, partition: Partition, wish: Wish, data: PartitionData) -> None:
+        own = partition.log
+        if data.diverging_epoch.epoch >= 0:
+            # Whatever else the answer says counts for nothing: it is about another log than this one was.
+            offset = truncation_offset(own, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            log.info("Truncating %s-%d to %d, where its leader's log and it part", *partition.key, offset)
+            own.truncate_to(offset)
+            return
+        if data.records and own.log_end_offset == wish.fetch_offset:
+            own.append_as_follower(data.records)
+        own.set_high_watermark(max(own.high_watermark, min(data.high_watermark, own.log_end_offset)))
+        if own.log_start_offset < data.log_start_offset <= own.high_watermark:
+            own.raise_log_start_offset(data.log_start_offset)
+
+    def _rest(self, followed: _Followed, code: ErrorCode) -> None:
+        """Leave a partition alone for a while: most errors pass when both sides have heard the controller."""
+        log.info("Broker %d answers %s for %s-%d", self._leader, code.name, *followed.partition.key)
+        pause_ms = self._worker.config.replica_fetch_backoff_ms
+        followed.rests_until_ms = self._worker.clock.monotonic_ms() + pause_ms
+        if code in _WAIT_FOR_CONTROLLER:
+            self.remove(followed.partition.key)
+
+    # -- a log that ends where the leader's has nothing --
+
+    async def _find_place(self, followed: _Followed) -> None:
+        """Ask where the leader's log begins and ends, and go on from there."""
+        try:
+            ends = await self._ends(followed)
+        except ApiError as error:
+            self._rest(followed, error.code)
+            return
+        partition = followed.partition
+        if self._places.get(partition.key) is None:
+            return  # decided otherwise meanwhile
+        own = partition.log
+        try:
+            if ends.end < own.log_end_offset:
+                # An unclean election has made a shorter log the leader's.
+                log.warning("Truncating %s-%d to %d, where its leader's log ends", *partition.key, ends.end)
+                own.truncate_to(ends.end)
+            elif ends.start > own.log_end_offset:
+                log.info("Beginning %s-%d anew at %d, its leader's start", *partition.key, ends.start)
+                own.truncate_fully_and_start_at(ends.start)
+        except (StorageError, OSError) as error:
+            self._worker.disk_refused(partition.topic, partition.index, error)
+
+    async def _ends(self, followed: _Followed) -> _Ends:
+        found = []
+        for timestamp in (_EARLIEST, _LATEST):
+            request = ListOffsetsRequest(
+                replica_id=self._worker.partitions.broker_id,
+                topics=[
+                    ListOffsetsTopic(
+                        name=followed.partition.topic,
+                        partitions=[
+                            ListOffsetsPartition(
+                                partition_index=followed.partition.index,
+                                current_leader_epoch=followed.leader_epoch,
+                                timestamp=timestamp,
+                            )
+                        ],
+                    )
+                ],
+            )
+            response = await self._link.ask(
+                request,
+                _LIST_OFFSETS_VERSION,
+                ListOffsetsResponse,
+                timeout_s=self._worker.config.replica_socket_timeout_ms / 1000,
+            )
+            answer = response.topics[0].partitions[0]
+            if answer.error_code:
+                raise ApiError(ErrorCode(answer.error_code))
+            found.append(answer.offset)
+        return _Ends(*found)

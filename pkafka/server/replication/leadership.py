@@ -1,0 +1,238 @@
+"""What the leader of a partition decides: who is in sync, what is committed, when a producer may be answered.
+
+Nothing here does I/O or waits. An ISR changes only when the controller says so; until it answers, everything is decided
+on the larger of the two, so that what counts as committed is so under either (the maximal ISR: a pending member counts
+at once, one that is to go counts until it is gone).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+from pkafka.errors import ErrorCode
+from pkafka.model import BrokerId, LeaderEpoch, Millis, Offset
+from pkafka.server.replication.followers import Follower
+
+Eligible: TypeAlias = Callable[[BrokerId], bool]
+"""Whether a broker may (re)join an ISR now: it is alive."""
+
+
+class IsrProposal(NamedTuple):
+    """What a leader asks the controller for (AlterPartition)."""
+
+    isr: tuple[BrokerId, ...]
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+
+
+class Verdict(Enum):
+    """What to do after the controller's answer to a proposal."""
+
+    DONE = "done"
+    """It was decided: look again at the high watermark and at who waits for it."""
+    AGAIN = "again"
+    """Send the same proposal again."""
+    WAIT = "wait"
+    """Leave it pending: the controller knows better, and its LeaderAndIsr is on its way."""
+    GIVE_UP = "give up"
+    """Nothing was changed: what was committed before holds."""
+
+
+_WAIT_FOR_CONTROLLER: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+    }
+)
+_NOT_ATTEMPTED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+
+
+class Leadership:
+    """One partition under one leader epoch of this broker, or several in a row.
+
+    Args:
+        broker_id: this broker, the leader.
+        lag_max_ms: ``replica.lag.time.max.ms``.
+    """
+
+    __slots__ = (
+        "_followers",
+        "_lag_max_ms",
+        "_proposed",
+        "broker_id",
+        "epoch_start_offset",
+        "isr",
+        "leader_epoch",
+        "partition_epoch",
+    )
+
+    def __init__(self, broker_id: BrokerId, lag_max_ms: Millis) -> None:
+        self.broker_id = broker_id
+        self._lag_max_ms = lag_max_ms
+        self._followers: dict[BrokerId, Follower] = {}
+        self._proposed: IsrProposal | None = None
+        self.isr: tuple[BrokerId, ...] = ()
+        """As the controller decided it last."""
+        self.leader_epoch: LeaderEpoch = -1
+        self.partition_epoch = -1
+        self.epoch_start_offset: Offset = 0
+
+    @property
+    def followers(self) -> Mapping[BrokerId, Follower]:
+        """The remote replicas by broker."""
+        return MappingProxyType(self._followers)
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether there is another replica than the leader's."""
+        return bool(self._followers)
+
+    @property
+    def proposed(self) -> IsrProposal | None:
+        """What the controller has not answered yet."""
+        return self._proposed
+
+    @property
+    def maximal_isr(self) -> tuple[BrokerId, ...]:
+        """Everybody who is in sync, or may be by the time the controller has answered."""
+        if self._proposed is None or len(self._proposed.isr) < len(self.isr):
+            return self.isr
+        return self._proposed.isr
+
+    def begin(
+        self,
+        *,
+        replicas: Iterable[BrokerId],
+        isr: Iterable[BrokerId],
+        leader_epoch: LeaderEpoch,
+        partition_epoch: int,
+        log_end: Offset,
+        now_ms: Millis,
+        is_new_leader: bool,
+    ) -> None:
+        """The controller has decided (LeaderAndIsr): what was proposed before is void.
+
+        Args:
+            log_end: where the leader's log ends; a new epoch starts there.
+            is_new_leader: this broker did not lead before.
+        """
+        self.isr = tuple(isr)
+        self.partition_epoch = partition_epoch
+        self._proposed = None
+        others = [broker for broker in replicas if broker != self.broker_id]
+        self._followers = {broker: self._followers.get(broker) or Follower(broker) for broker in others}
+        if leader_epoch > self.leader_epoch or is_new_leader:
+            self.leader_epoch = leader_epoch
+            self.epoch_start_offset = log_end
+            for follower in self._followers.values():
+                follower.begin_epoch(
+                    now_ms=now_ms,
+                    leader_end=log_end,
+                    is_new_leader=is_new_leader,
+                    in_sync=follower.broker_id in self.isr,
+                )
+
+    # -- the ISR --
+
+    def expansion(
+        self, broker_id: BrokerId, *, high_watermark: Offset, is_eligible: Eligible
+    ) -> IsrProposal | None:
+        """The ISR with a follower that has just fetched, when it is to join (REPL-5).
+
+        It has to have all that is committed, and to have reached the start of this epoch: before, its log may still
+        hold what the leader has not.
+        """
+        follower = self._followers.get(broker_id)
+        if self._proposed is not None or follower is None or broker_id in self.isr:
+            return None
+        if follower.log_end_offset < max(high_watermark, self.epoch_start_offset):
+            return None
+        return self._propose((*self.isr, broker_id)) if is_eligible(broker_id) else None
+
+    def shrinkage(self, *, log_end: Offset, now_ms: Millis) -> IsrProposal | None:
+        """The ISR without those that have fallen behind, when somebody has."""
+        if self._proposed is not None:
+            return None
+        stays = tuple(broker for broker in self.isr if not self._has_fallen_behind(broker, log_end, now_ms))
+        return self._propose(stays) if len(stays) < len(self.isr) else None
+
+    def answered(self, proposal: IsrProposal, code: ErrorCode) -> Verdict:
+        """The controller did not do what was proposed."""
+        if proposal is not self._proposed:
+            return Verdict.WAIT  # decided otherwise meanwhile
+        if code in _NOT_ATTEMPTED:
+            self._proposed = None
+            return Verdict.GIVE_UP
+        return Verdict.WAIT if code in _WAIT_FOR_CONTROLLER else Verdict.AGAIN
+
+    def decided(self, isr: Iterable[BrokerId], *, leader_epoch: LeaderEpoch, partition_epoch: int) -> Verdict:
+        """The controller's answer to a proposal: the partition as it is now."""
+        if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
+            return Verdict.WAIT  # an answer of before the last LeaderAndIsr
+        self.isr = tuple(isr)
+        self.partition_epoch = partition_epoch
+        self._proposed = None
+        return Verdict.DONE
+
+    def _propose(self, isr: tuple[BrokerId, ...]) -> IsrProposal:
+        self._proposed = IsrProposal(isr, self.leader_epoch, self.partition_epoch)
+        return self._proposed
+
+    def _has_fallen_behind(self, broker: BrokerId, log_end: Offset, now_ms: Millis) -> bool:
+        follower = self._followers.get(broker)
+        if follower is None:
+            return broker != self.broker_id  # no replica any more
+        return not follower.is_caught_up(log_end, now_ms, self._lag_max_ms)
+
+    # -- what is committed --
+
+    def in_sync_min(self, min_insync_replicas: int) -> int:
+        """``min.insync.replicas``, but no more than there are: few replicas could never be written otherwise."""
+        return min(min_insync_replicas, len(self._followers) + 1)
+
+    def high_watermark(
+        self, *, log_end: Offset, now_ms: Millis, min_insync_replicas: int, is_eligible: Eligible
+    ) -> Offset | None:
+        """How far the log is committed: what all have who are in sync or about to be (REPL-7).
+
+        None when it must not move: with fewer in sync than ``min.insync.replicas``, nothing is.
+        """
+        if len(self.isr) < self.in_sync_min(min_insync_replicas):
+            return None
+        counted = self.maximal_isr
+        end = log_end
+        for follower in self._followers.values():
+            if follower.log_end_offset < end and (
+                follower.broker_id in counted
+                # It will be in sync in a moment, and must then have all that is committed.
+                or (
+                    follower.is_caught_up(log_end, now_ms, self._lag_max_ms)
+                    and is_eligible(follower.broker_id)
+                )
+            ):
+                end = follower.log_end_offset
+        return end
+
+    def is_enough_in_sync(self, min_insync_replicas: int) -> bool:
+        """Whether a producer that waits for all may append at all (REPL-9)."""
+        return len(self.isr) >= self.in_sync_min(min_insync_replicas)
+
+    def acknowledges(
+        self, required: Offset, *, high_watermark: Offset, min_insync_replicas: int
+    ) -> ErrorCode | None:
+        """What a producer with acks=all is told whose records end at ``required``; None while it has to wait."""
+        if high_watermark < required:
+            return None
+        if len(self.maximal_isr) < self.in_sync_min(min_insync_replicas):
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    def low_watermark(self, own_log_start: Offset, is_alive: Eligible) -> Offset:
+        """From where on all live replicas have the log: below it, records are deleted everywhere."""
+        others = self._followers.values()
+        return min([own_log_start, *(one.log_start_offset for one in others if is_alive(one.broker_id))])

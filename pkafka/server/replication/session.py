@@ -1,0 +1,91 @@
+"""A follower's side of an incremental fetch session (KIP-227): what is to be said in the next fetch."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from pkafka.errors import ErrorCode
+from pkafka.model import LeaderEpoch, Offset, TopicId
+from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+_NO_SESSION: Final = 0
+_INITIAL_EPOCH: Final = 0
+_LAST_EPOCH: Final = 0x7FFFFFFF
+_SESSION_ERRORS: Final = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+
+class Wish(NamedTuple):
+    """What a follower asks of one partition."""
+
+    leader_epoch: LeaderEpoch
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
+    log_start_offset: Offset
+    bytes_max: int
+
+
+Key = tuple[TopicId, int]
+
+
+class FollowerSession:
+    """What the leader was told last, so that a fetch says only what has changed."""
+
+    def __init__(self) -> None:
+        self._id = _NO_SESSION
+        self._epoch = _INITIAL_EPOCH
+        self._told: dict[Key, Wish] = {}
+        self._telling: dict[Key, Wish] = {}
+
+    def fill(self, request: FetchRequest, wishes: Mapping[Key, Wish]) -> None:
+        """Put into a request what the leader must be told for it to know all wishes."""
+        request.session_id, request.session_epoch = self._id, self._epoch
+        known = self._told if self._epoch != _INITIAL_EPOCH else {}
+        self._telling = dict(wishes)
+        topics: dict[TopicId, FetchTopic] = {}
+        for (topic_id, index), wish in wishes.items():
+            if known.get((topic_id, index)) != wish:
+                topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id))
+                topic.partitions.append(_partition(index, wish))
+        forgotten: dict[TopicId, ForgottenTopic] = {}
+        for topic_id, index in known.keys() - wishes.keys():
+            forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id)).partitions.append(index)
+        request.topics, request.forgotten_topics_data = list(topics.values()), list(forgotten.values())
+
+    def answered(self, error_code: int, session_id: int) -> bool:
+        """The leader's answer to the last request.
+
+        Returns:
+            Whether it is about the session only, and the next request says everything anew.
+        """
+        if error_code:
+            self.reset()
+            return error_code in _SESSION_ERRORS
+        self._told = self._telling
+        self._id = session_id
+        if session_id == _NO_SESSION:
+            self._epoch = _INITIAL_EPOCH
+        else:
+            self._epoch = 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
+        return False
+
+    def reset(self) -> None:
+        """Say everything anew: the connection was lost, or the leader knows no such session."""
+        self._id, self._epoch = _NO_SESSION, _INITIAL_EPOCH
+        self._told = {}
+
+
+def _partition(index: int, wish: Wish) -> FetchPartition:
+    return FetchPartition(
+        partition=index,
+        current_leader_epoch=wish.leader_epoch,
+        fetch_offset=wish.fetch_offset,
+        last_fetched_epoch=wish.last_fetched_epoch,
+        log_start_offset=wish.log_start_offset,
+        partition_max_bytes=wish.bytes_max,
+    )

@@ -1,0 +1,156 @@
+"""What this broker asks of the cluster's controller, be it here or at another broker (NET-12)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pkafka.coordination.store import StoreError
+from pkafka.errors import ErrorCode, ProtocolError
+from pkafka.model import NO_TOPIC_ID
+from pkafka.net.channel import ChannelError
+from pkafka.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    BrokerState,
+)
+from pkafka.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from pkafka.protocol.schema import Message
+from pkafka.server.broker_link import BrokerLink
+from pkafka.server.handlers import alter_partition, controlled_shutdown
+from pkafka.server.metadata import Endpoint
+
+if TYPE_CHECKING:
+    from pkafka.server.control import Control
+    from pkafka.server.control_apis import ControlRequestContext
+
+log = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Message)
+
+_ALTER_PARTITION_VERSION: Final = 3
+_CONTROLLED_SHUTDOWN_VERSION: Final = 3
+
+
+class ToController:
+    """See the module.
+
+    Args:
+        control: the process that asks.
+    """
+
+    def __init__(self, control: "Control") -> None:
+        self._control = control
+        self._link = BrokerLink(self._endpoint, str(control.broker_id), control.config)
+
+    def _endpoint(self) -> Endpoint | None:
+        control = self._control
+        listener = control.config.control_plane_listener_name or control.config.inter_broker_listener_name
+        return control.metadata.endpoint(control.controller.active_controller_id, listener)
+
+    async def alter_partition(self, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Propose other ISRs.
+
+        Args:
+            rows: topic, partition, topic id, leader epoch, ISR and partition epoch of each.
+
+        Returns:
+            For each row an error code and, with NONE, leader epoch, ISR and partition epoch as they are now.
+        """
+        try:
+            response = await self._ask(
+                _request(self._control, rows),
+                _ALTER_PARTITION_VERSION,
+                AlterPartitionResponse,
+                alter_partition.handle,
+            )
+        except (ChannelError, ProtocolError, StoreError):
+            return [[ErrorCode.NOT_CONTROLLER]] * len(rows)
+        if response.error_code:
+            return [[response.error_code]] * len(rows)
+        answers = {
+            (topic.topic_id, one.partition_index): one
+            for topic in response.topics
+            for one in topic.partitions
+        }
+        found: list[list[Any]] = []
+        for _, partition, topic_id, *_ in rows:
+            one = answers.get((topic_id, partition))
+            if one is None:
+                found.append([int(ErrorCode.UNKNOWN_SERVER_ERROR)])
+            elif one.error_code:
+                found.append([one.error_code])
+            else:
+                found.append([0, one.leader_epoch, one.isr, one.partition_epoch])
+        return found
+
+    async def shut_down(self) -> None:
+        """Have the controller move what this broker leads to others, as often as the settings say."""
+        control = self._control
+        request = ControlledShutdownRequest(broker_id=control.broker_id, broker_epoch=control.broker_epoch)
+        left = control.config.controlled_shutdown_max_retries
+        while not await self._is_released(request):
+            left -= 1
+            if left <= 0:
+                log.warning("Stopping although other brokers could not take over what this one leads")
+                return
+            await asyncio.sleep(control.config.controlled_shutdown_retry_backoff_ms / 1000)
+
+    async def _is_released(self, request: ControlledShutdownRequest) -> bool:
+        try:
+            response = await self._ask(
+                request, _CONTROLLED_SHUTDOWN_VERSION, ControlledShutdownResponse, controlled_shutdown.handle
+            )
+        except (ChannelError, ProtocolError, StoreError) as error:
+            log.warning("The controller could not be told that this broker stops: %s", error)
+            return False
+        if response.error_code:
+            code = ErrorCode(response.error_code)
+            log.warning("The controller answers that this broker stops with %s", code.name)
+            return False
+        if response.remaining_partitions:
+            log.info("%d partitions have no other leader yet", len(response.remaining_partitions))
+        return not response.remaining_partitions
+
+    async def _ask(
+        self,
+        request: Message,
+        version: int,
+        answer: type[M],
+        here: "Callable[[ControlRequestContext, Any, int], Awaitable[M]]",
+    ) -> M:
+        """The answer of the controller, which ``here`` gives when it is this broker's.
+
+        Raises:
+            ChannelError, ProtocolError: another broker is the controller, and out of reach.
+            StoreError: this one is, and cannot write.
+        """
+        control = self._control
+        if control.controller.is_active:
+            return await here(control.context(), request, version)
+        return await self._link.ask(
+            request, version, answer, timeout_s=control.config.controller_socket_timeout_ms / 1000
+        )
+
+
+def _request(control: "Control", rows: Sequence[Sequence[Any]]) -> AlterPartitionRequest:
+    topics: dict[bytes, AlterPartitionRequestTopicData] = {}
+    for _topic, partition, topic_id, leader_epoch, isr, partition_epoch in rows:
+        key = topic_id or NO_TOPIC_ID
+        topic = topics.setdefault(key, AlterPartitionRequestTopicData(topic_id=key))
+        topic.partitions.append(
+            AlterPartitionRequestPartitionData(
+                partition_index=partition,
+                leader_epoch=leader_epoch,
+                new_isr_with_epochs=[BrokerState(broker_id=broker) for broker in isr],
+                partition_epoch=partition_epoch,
+            )
+        )
+    return AlterPartitionRequest(
+        broker_id=control.broker_id, broker_epoch=control.broker_epoch, topics=list(topics.values())
+    )
