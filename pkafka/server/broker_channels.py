@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import BrokerId
 from pkafka.protocol.codec import decode, encode
@@ -62,6 +63,8 @@ class LocalChannels:
         self._queue: asyncio.Queue[tuple[ControlRequest, OnResponse]] = asyncio.Queue()
         self._last: LeaderAndIsrRequest | None = None
         self._metadata_on_their_way: UpdateMetadataRequest | None = None
+        self._topics: set[str] = set()
+        """Those whose settings are known."""
         self._assigned: dict[tuple[str, int], tuple[bytes, LeaderAndIsrPartitionState]] = {}
 
     # -- the controller's side: any thread --
@@ -114,6 +117,9 @@ class LocalChannels:
             )
             return response
         except ApiError as error:
+            if error.code is ErrorCode.STALE_CONTROLLER_EPOCH:
+                changes.warning("Ignoring %s request: %s", type(request).__name__, error)
+                return _RESPONSES[type(request)](error_code=error.code)
             # A bug in a worker, which has logged it. The requests behind this one are not to wait for ever.
             log.error("%s could not be carried out: %s", type(request).__name__, error)
             return _RESPONSES[type(request)](error_code=error.code)
@@ -151,34 +157,59 @@ class LocalChannels:
     async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         if self._last is not None and request.controller_epoch < self._last.controller_epoch:
             # Workers would refuse it too; nothing of it is to be kept for those that come later.
-            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+            raise ApiError(
+                ErrorCode.STALE_CONTROLLER_EPOCH,
+                f"controller {request.controller_id} has epoch {request.controller_epoch}, the latest one is"
+                f" {self._last.controller_epoch}",
+            )
         self._last = request
+        await self._load_settings(request)
         version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
         shares: defaultdict[int, list[tuple[str, bytes, LeaderAndIsrPartitionState]]] = defaultdict(list)
         for topic in request.topic_states:
             for state in topic.partition_states:
                 # Whoever hears of it later finds it on disk, or finds that its directory is gone.
-                kept = copy.copy(state)
-                kept.is_new = False
-                self._assigned[topic.topic_name, state.partition_index] = (topic.topic_id, kept)
+                self._keep(topic.topic_name, topic.topic_id, state)
                 owner = owner_of(topic.topic_name, state.partition_index, self._workers)
                 shares[owner].append((topic.topic_name, topic.topic_id, state))
-        by_topic: dict[bytes, LeaderAndIsrTopicError] = {}
+        by_topic: dict[str, LeaderAndIsrTopicError] = {}
+        parts = {owner: _leader_and_isr_part(request, share) for owner, share in shares.items()}
         answers = await asyncio.gather(
-            *(
-                self._ask(owner, "leader_and_isr", encode(_leader_and_isr_part(request, share), version))
-                for owner, share in shares.items()
-            )
+            *(self._ask(owner, "leader_and_isr", encode(part, version)) for owner, part in parts.items())
         )
-        for answer in answers:
+        for part, answer in zip(parts.values(), answers, strict=True):
             response = decode(LeaderAndIsrResponse, version, answer)
             if response.error_code:
                 return response
-            for topic_errors in response.topics:
-                known = by_topic.setdefault(topic_errors.topic_id, topic_errors)
-                if known is not topic_errors:
-                    known.partition_errors.extend(topic_errors.partition_errors)
+            for asked, answered in zip(part.topic_states, response.topics, strict=True):
+                whole = by_topic.setdefault(asked.topic_name, LeaderAndIsrTopicError(topic_id=asked.topic_id))
+                for error in answered.partition_errors:
+                    error.topic_name = asked.topic_name  # which an old controller expects in place of the id
+                whole.partition_errors.extend(answered.partition_errors)
         return LeaderAndIsrResponse(topics=list(by_topic.values()))
+
+    def _keep(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> None:
+        known_id, known = self._assigned.get((topic, state.partition_index), (topic_id, state))
+        if known_id == topic_id and known.leader_epoch > state.leader_epoch:
+            return  # it was overtaken on its way; its worker ignores it too
+        kept = copy.copy(state)
+        kept.is_new = False
+        self._assigned[topic, state.partition_index] = (topic_id, kept)
+
+    async def _load_settings(self, request: LeaderAndIsrRequest) -> None:
+        """Another broker may have created the topics: their settings are read before there are logs that need them."""
+        unknown = [
+            topic.topic_name
+            for topic in request.topic_states
+            if topic.topic_name not in self._topics or any(state.is_new for state in topic.partition_states)
+        ]
+        if unknown:
+            try:
+                await self._control.run_on_store(self._control.configs.load_topics, unknown)
+            except StoreError as error:
+                log.warning("The settings of %d topics are not known yet: %s", len(unknown), error)
+            else:
+                self._topics.update(unknown)
 
     async def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         version = CONTROL_REQUEST_VERSIONS["stop_replica"]

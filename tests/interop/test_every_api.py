@@ -14,7 +14,13 @@ import pytest
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from pkafka.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+)
 from pkafka.protocol.messages.api_versions import ApiVersionsRequest
+from pkafka.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from pkafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pkafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pkafka.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -35,6 +41,11 @@ from pkafka.protocol.messages.incremental_alter_configs import (
 )
 from pkafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from pkafka.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pkafka.protocol.messages.list_groups import ListGroupsRequest
 from pkafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -50,7 +61,15 @@ from pkafka.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from pkafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pkafka.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaPartitionV0,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+    StopReplicaTopicV1,
+)
 from pkafka.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from pkafka.records.conversion import down_convert
@@ -260,7 +279,47 @@ def _describe_groups(version: int) -> Message:
     )
 
 
+# Requests of a controller that is long gone: both have a newer one.
+
+
+def _leader_and_isr(version: int) -> Message:
+    state = LeaderAndIsrPartitionState(
+        topic_name=THERE, partition_index=0, leader=0, leader_epoch=99, isr=[0], replicas=[0]
+    )
+    request = LeaderAndIsrRequest(controller_id=0, controller_epoch=0, live_leaders=[])
+    if version < 2:
+        request.ungrouped_partition_states = [state]
+    else:
+        request.topic_states = [LeaderAndIsrTopicState(topic_name=THERE, partition_states=[state])]
+    return request
+
+
+def _stop_replica(version: int) -> Message:
+    request = StopReplicaRequest(controller_id=0, controller_epoch=0)
+    if version == 0:
+        request.ungrouped_partitions = [StopReplicaPartitionV0(topic_name=THERE, partition_index=0)]
+    elif version < 3:
+        request.topics = [StopReplicaTopicV1(name=THERE, partition_indexes=[0])]
+    else:
+        states = [StopReplicaPartitionState(partition_index=0, leader_epoch=99)]
+        request.topic_states = [StopReplicaTopicState(topic_name=THERE, partition_states=states)]
+    return request
+
+
+def _alter_partition(version: int) -> Message:
+    wanted = AlterPartitionRequestPartitionData(partition_index=0)
+    topic = AlterPartitionRequestTopicData(partitions=[wanted])
+    if version < 2:
+        topic.topic_name = THERE
+    return AlterPartitionRequest(broker_id=0, broker_epoch=12345678901, topics=[topic])
+
+
 REQUESTS: Final[dict[ApiKey, Build]] = {
+    ApiKey.LEADER_AND_ISR: _leader_and_isr,
+    ApiKey.STOP_REPLICA: _stop_replica,
+    ApiKey.UPDATE_METADATA: lambda version: UpdateMetadataRequest(controller_id=0, controller_epoch=0),
+    ApiKey.CONTROLLED_SHUTDOWN: lambda version: ControlledShutdownRequest(broker_id=77),
+    ApiKey.ALTER_PARTITION: _alter_partition,
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,

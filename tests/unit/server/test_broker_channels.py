@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,9 +11,11 @@ from typing import Any, cast
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.codec import decode, encode
 from pkafka.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
     LeaderAndIsrTopicState,
 )
 from pkafka.protocol.messages.update_metadata import (
@@ -64,10 +67,33 @@ class FakeWorker:
                 version = CONTROL_REQUEST_VERSIONS[name]
                 self.metadata.apply(decode(UpdateMetadataRequest, version, bytes(blob)))
             if name == "leader_and_isr":
-                return None, encode(LeaderAndIsrResponse(), CONTROL_REQUEST_VERSIONS[name]), ()
+                version = CONTROL_REQUEST_VERSIONS[name]
+                return None, encode(_done(decode(LeaderAndIsrRequest, version, bytes(blob))), version), ()
             return None
 
         return serve
+
+
+def _done(request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+    return LeaderAndIsrResponse(
+        topics=[
+            LeaderAndIsrTopicError(
+                topic_id=topic.topic_id,
+                partition_errors=[
+                    LeaderAndIsrPartitionError(partition_index=state.partition_index)
+                    for state in topic.partition_states
+                ],
+            )
+            for topic in request.topic_states
+        ]
+    )
+
+
+def submitted(function: Callable[..., Any], *args: object) -> "Future[Any]":
+    """The controller thread, which has nothing else to do."""
+    future: Future[Any] = Future()
+    future.set_result(function(*args))
+    return future
 
 
 class World:
@@ -82,12 +108,18 @@ class World:
         self.supervisor, line = socket.socketpair()
         self.control = Control(setup, Birth(line, "control", first=True, session=None))
         self.control.configs = cast(
-            "Any", SimpleNamespace(topics=dict, layers=SimpleNamespace(current=config))
+            "Any",
+            SimpleNamespace(topics=dict, layers=SimpleNamespace(current=config), load_topics=self.load),
         )
+        self.control.controller = cast("Any", SimpleNamespace(submit=submitted))
+        self.loaded: list[str] = []
         self.control._identified.set()
         self.channels = self.control.local_channels
         self.answers: list[ControlResponse] = []
         self.lines: list[Peer] = [self.control._line]
+
+    def load(self, names: list[str]) -> None:
+        self.loaded += names
 
     def hello(self, worker: FakeWorker) -> "asyncio.Task[Any]":
         said = self.control._hello(
@@ -182,5 +214,40 @@ def test_a_worker_that_died_during_its_greeting_is_not_counted_on() -> None:
         await asyncio.wait([greeting])
         assert not world.control._workers
         assert not world.control._following
+
+    in_world(scene, workers=1)
+
+
+def leads(topic: str, epoch: int, *, controller_epoch: int = 1, is_new: bool = False) -> LeaderAndIsrRequest:
+    state = LeaderAndIsrPartitionState(
+        partition_index=0, leader=0, leader_epoch=epoch, isr=[0], replicas=[0], is_new=is_new
+    )
+    named = LeaderAndIsrTopicState(topic_name=topic, topic_id=b"t" * 16, partition_states=[state])
+    return LeaderAndIsrRequest(controller_id=0, controller_epoch=controller_epoch, topic_states=[named])
+
+
+def test_the_settings_of_topics_that_others_made_are_read_first() -> None:
+    async def scene(world: World) -> None:
+        worker = FakeWorker(world, 0)
+        await world.hello(worker)
+        for request in (leads("t", 0, is_new=True), leads("t", 1), leads("t", 0, is_new=True)):
+            await world.channels.carry_out(request)
+        assert world.loaded == ["t", "t"]  # another of its name may have other settings
+
+    in_world(scene, workers=1)
+
+
+def test_what_an_old_controller_says_is_not_kept() -> None:
+    async def scene(world: World) -> None:
+        worker = FakeWorker(world, 0)
+        await world.hello(worker)
+        await world.channels.carry_out(leads("t", 5, controller_epoch=2))
+        asked = list(worker.asked)
+        answer = await world.channels.carry_out(leads("t", 6, controller_epoch=1))
+        assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+        assert worker.asked == asked
+        # What a worker that comes later hears is the newest that was said of each partition.
+        await world.channels.carry_out(leads("t", 4, controller_epoch=2))
+        assert world.channels._assigned["t", 0][1].leader_epoch == 5
 
     in_world(scene, workers=1)
