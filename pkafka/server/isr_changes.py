@@ -35,6 +35,14 @@ class IsrChanges:
         self.shrinks = 0
         self.failed = 0
 
+    def counters(self) -> dict[str, int]:
+        """How often ISRs changed, under the names of Kafka's meters."""
+        return {
+            "IsrShrinks": self.shrinks,
+            "IsrExpands": self.expands,
+            "FailedIsrUpdates": self.failed,
+        }
+
     def propose(self, partition: "Partition", proposal: IsrProposal) -> None:
         """Ask the controller for another ISR; returns at once."""
         grows = len(proposal.isr) > len(partition.isr)

@@ -14,7 +14,14 @@ from pkafka.protocol.api import ApiKey
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.latency import PERCENTILES, Histogram
 from pkafka.server.meters import Meters
-from pkafka.server.metrics_page import BrokerFacts, Snapshot, request_name, request_times, sum_of
+from pkafka.server.metrics_page import (
+    BrokerFacts,
+    Snapshot,
+    led_partitions,
+    request_name,
+    request_times,
+    sum_of,
+)
 from pkafka.server.object_names import object_name
 from pkafka.server.request_times import RequestTimeSums
 
@@ -29,6 +36,11 @@ _TOPIC_METERS: Final = {
     "fetches": ("TotalFetchRequestsPerSec", "requests"),
     "failed_produces": ("FailedProduceRequestsPerSec", "requests"),
     "failed_fetches": ("FailedFetchRequestsPerSec", "requests"),
+}
+_ISR_EVENTS: Final = {
+    "IsrShrinks": "shrinks",
+    "IsrExpands": "expands",
+    "FailedIsrUpdates": "failedUpdates",
 }
 _LOG_GAUGES: Final = ("Size", "LogStartOffset", "LogEndOffset", "NumLogSegments")
 _CLEANER_GAUGES: Final = {
@@ -50,9 +62,6 @@ _CONSUMERS_FETCH: Final = "FetchConsumer"
 _GROUPS: Final = "kafka.server:type=group-coordinator-metrics"
 _RUNNING: Final = 3
 """BrokerState.RUNNING; nobody can ask before or after."""
-
-# Columns of what a worker tells of a partition that it leads.
-_TOPIC, _PARTITION, _REPLICAS, _IN_SYNC, _LEAST_IN_SYNC, _UNSTABLE = range(6)
 
 
 def meter_counts(workers: Sequence[Snapshot]) -> dict[str, int]:
@@ -92,6 +101,8 @@ def _counters(workers: Sequence[Snapshot]) -> Iterator[tuple[str, str, int]]:
         yield _bean("kafka.server", "BrokerTopicMetrics", name), event, sum(counts.values())
         for topic, count in counts.items():
             yield _bean("kafka.server", "BrokerTopicMetrics", name, topic=topic), event, count
+    for name, count in sum_of(worker["isr_events"] for worker in workers).items():
+        yield _bean("kafka.server", "ReplicaManager", f"{name}PerSec"), _ISR_EVENTS[name], count
     requests = sum_of(
         {(key, version): count for key, version, count in worker["requests"]} for worker in workers
     )
@@ -181,12 +192,9 @@ def _gauges(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[s
 
 
 def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
-    led = [row for worker in workers for row in worker["led"]]
-    # A topic with fewer replicas than it wants in sync is content with all of them.
-    least = [min(row[_LEAST_IN_SYNC], row[_REPLICAS]) for row in led]
-    under = [int(row[_IN_SYNC] < row[_REPLICAS]) for row in led]
-    below = [int(row[_IN_SYNC] < wanted) for row, wanted in zip(led, least, strict=True)]
-    at = [int(row[_IN_SYNC] == wanted) for row, wanted in zip(led, least, strict=True)]
+    led = led_partitions(workers)
+    under, below = [one.is_under_replicated for one in led], [one.is_under_min_isr for one in led]
+    at = [one.is_at_min_isr for one in led]
     totals = {
         "LeaderCount": sum(worker["leaders"] for worker in workers),
         "PartitionCount": sum(worker["partitions"] for worker in workers),
@@ -197,20 +205,17 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
     }
     for name, value in totals.items():
         yield _bean("kafka.server", "ReplicaManager", name), value
-    for number, row in enumerate(led):
+    for one in led:
         gauges = {
-            "ReplicasCount": row[_REPLICAS],
-            "InSyncReplicasCount": row[_IN_SYNC],
-            "UnderReplicated": under[number],
-            "UnderMinIsr": below[number],
-            "AtMinIsr": at[number],
-            "LastStableOffsetLag": row[_UNSTABLE],
+            "ReplicasCount": one.replicas,
+            "InSyncReplicasCount": one.in_sync,
+            "UnderReplicated": int(one.is_under_replicated),
+            "UnderMinIsr": int(one.is_under_min_isr),
+            "AtMinIsr": int(one.is_at_min_isr),
+            "LastStableOffsetLag": one.unstable,
         }
         for name, value in gauges.items():
-            yield (
-                _bean("kafka.cluster", "Partition", name, topic=row[_TOPIC], partition=row[_PARTITION]),
-                value,
-            )
+            yield _bean("kafka.cluster", "Partition", name, topic=one.topic, partition=one.partition), value
 
 
 def _directory_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:

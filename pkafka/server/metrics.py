@@ -107,7 +107,8 @@ class Metrics:
             "request_times": {key: times.export() for key, times in self.request_times.items()},
             "connections": worker.connection_counts(),
             "fetch_sessions": len(worker.fetch_sessions),
-            "purgatory": {worker.fetches.name: worker.fetches.size},
+            "purgatory": {one.name: one.size for one in (worker.fetches, worker.produces, worker.deletions)},
+            "isr_events": worker.isr_changes.counters(),
             "leaders": len(worker.partitions.led),
             "partitions": len(worker.partitions.hosted),
             "open_files": [

@@ -7,7 +7,7 @@ write them. Runs in the control process; each scrape asks every worker for its c
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pkafka.protocol.api import ApiKey
 from pkafka.server.latency import PERCENTILES
@@ -54,6 +54,12 @@ _CLEANER_GAUGES: Final = {
     "time-since-last-run-ms": ("logcleanermanager", "How long ago the cleaner looked for a log last."),
 }
 
+_ISR_EVENTS: Final = {
+    "IsrShrinks": "Replicas that fell out of an ISR.",
+    "IsrExpands": "Replicas that came into an ISR.",
+    "FailedIsrUpdates": "Changes of an ISR that the controller refused.",
+}
+
 _GROUP_EVENTS: Final = {
     "offset_commit": "Offsets committed.",
     "offset_expiration": "Committed offsets that expired.",
@@ -62,6 +68,40 @@ _GROUP_EVENTS: Final = {
 }
 
 Snapshot = Mapping[str, Any]
+
+
+class LedPartition(NamedTuple):
+    """What a worker tells of a partition that it leads."""
+
+    topic: str
+    partition: int
+    replicas: int
+    in_sync: int
+    min_insync_replicas: int
+    unstable: int
+    """Records between the last stable offset and the high watermark."""
+
+    @property
+    def _least(self) -> int:
+        # A topic with fewer replicas than it wants in sync is content with all of them.
+        return min(self.min_insync_replicas, self.replicas)
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return self.in_sync < self.replicas
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        return self.in_sync < self._least
+
+    @property
+    def is_at_min_isr(self) -> bool:
+        return self.in_sync == self._least
+
+
+def led_partitions(workers: Sequence[Snapshot]) -> list[LedPartition]:
+    """All partitions that this broker leads."""
+    return [LedPartition(*row) for worker in workers for row in worker["led"]]
 
 
 class BrokerFacts:
@@ -141,6 +181,10 @@ def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
     for (key, version), count in sorted(counts.items()):
         requests.add_metric([request_name(key), str(version)], count)
     yield requests
+    for name, count in sum_of(worker["isr_events"] for worker in workers).items():
+        changes = CounterMetricFamily(f"kafka_server_replicamanager_{name.lower()}", _ISR_EVENTS[name])
+        changes.add_metric([], count)
+        yield changes
     refused = CounterMetricFamily("pkafka_network_refusedrequests", "Frames that were no request.")
     refused.add_metric([], sum(worker["refused_requests"] for worker in workers))
     yield refused
@@ -236,11 +280,20 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
     from prometheus_client.core import GaugeMetricFamily
 
     offline = {path for worker in workers for path in worker["offline_directories"]}
+    led = led_partitions(workers)
     plain = {
         "kafka_server_replicamanager_leadercount": ("Partitions led.", sum(w["leaders"] for w in workers)),
         "kafka_server_replicamanager_partitioncount": (
             "Replicas here.",
             sum(w["partitions"] for w in workers),
+        ),
+        "kafka_server_replicamanager_underreplicatedpartitions": (
+            "Partitions led here of which a replica is not in sync.",
+            sum(one.is_under_replicated for one in led),
+        ),
+        "kafka_server_replicamanager_underminisrpartitioncount": (
+            "Partitions led here with fewer replicas in sync than min.insync.replicas.",
+            sum(one.is_under_min_isr for one in led),
         ),
         "kafka_server_fetchsessioncache_numincrementalfetchsessions": (
             "Fetch sessions kept.",

@@ -232,6 +232,11 @@ class Partition:
             self.partition_epoch = partition_epoch
         return verdict
 
+    def low_watermark(self) -> Offset:
+        """From where on all live replicas have the log."""
+        own = self.log.log_start_offset
+        return own if self.leadership is None else self.leadership.low_watermark(own, self._home.is_alive)
+
     @property
     def has_followers(self) -> bool:
         """Whether what is appended here has to reach other brokers."""

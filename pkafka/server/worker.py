@@ -102,6 +102,7 @@ class Worker:
         self.timer = Timer(self.loop)
         self.fetches = Purgatory("Fetch", self.timer)
         self.produces = Purgatory("Produce", self.timer)
+        self.deletions = Purgatory("DeleteRecords", self.timer)
         self.acks_due: list[tuple[Partition, int]] = []
         """What was appended with acks=all and may have to wait for followers; emptied by whoever appended it."""
         slots = max(self.config.max_incremental_fetch_session_cache_slots // setup.workers, 1)
@@ -438,6 +439,9 @@ class Worker:
             "list_offsets": rows(list_offsets.local),
             "offset_for_leader_epoch": rows(offset_for_leader_epoch.local),
             "delete_records": rows(delete_records.local),
+            "await_low_watermarks": lambda _peer, payload, _blob, _fds: delete_records.await_followers(
+                self, payload[0], payload[1]
+            ),
             "describe_log_dirs": lambda _peer, _payload, _blob, _fds: describe_log_dirs.local(self),
             "adopt": self._adopt,
             "quiet": self._other_is_quiet,
@@ -693,6 +697,7 @@ class Worker:
         if proposal is not None:
             self.isr_changes.propose(partition, proposal)
         self.let_read(partition)
+        self.deletions.check(partition.key)
 
     def let_read(self, partition: Partition) -> None:
         """Something may have been committed: consumers get it, and producers their answers."""
@@ -705,6 +710,7 @@ class Worker:
         self.fetches.check(key)
         self.fetches.check(end_key(*key))
         self.produces.check(key)
+        self.deletions.check(key)
         if key[0] == CONSUMER_OFFSETS_TOPIC:
             if key in self.partitions.led:
                 self.groups.begin(key[1])

@@ -47,8 +47,7 @@ MISSING: Final = (
     "kafka.server:type=KafkaServer,(linux-disk-.*|yammer-metrics-count)",
     "kafka.server:type=MetadataLoader,.*",
     "kafka.server:type=Replica(AlterLogDirs|Fetcher)Manager,.*",
-    "kafka.server:type=ReplicaManager,(FailedIsrUpdatesPerSec|Isr(Expands|Shrinks)PerSec|"
-    "PartitionsWithLateTransactionsCount|ReassigningPartitions)",
+    "kafka.server:type=ReplicaManager,(PartitionsWithLateTransactionsCount|ReassigningPartitions)",
     "kafka.server:type=(SessionExpireListener|ZooKeeperClientMetrics),.*",
     "kafka.server:type=(alter-partition|forwarding|controller-channel|txn-marker-channel)-metrics",
     "kafka.server:type=transaction-coordinator-metrics",

@@ -39,6 +39,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "connections": {"PLAINTEXT": 2},
         "fetch_sessions": 1,
         "purgatory": {"Fetch": 1},
+        "isr_events": {"IsrShrinks": 2, "IsrExpands": 1, "FailedIsrUpdates": 0},
         "leaders": 2,
         "partitions": 3,
         "open_files": [0, 40, 1024],

@@ -82,6 +82,14 @@ def test_request_times_are_in_milliseconds() -> None:
     assert found["kafka_network_requestmetrics_remotetimems", median] == 0.0
 
 
+def test_replicas_that_lag_are_counted() -> None:
+    found = values([worker(), worker(led=[["t", 0, 3, 2, 2, 0], ["t", 1, 3, 1, 2, 0], ["u", 0, 1, 1, 2, 0]])])
+    assert found["kafka_server_replicamanager_underreplicatedpartitions", ()] == 3
+    assert found["kafka_server_replicamanager_underminisrpartitioncount", ()] == 1
+    assert found["kafka_server_replicamanager_isrshrinks_total", ()] == 4
+    assert found["kafka_server_replicamanager_isrexpands_total", ()] == 2
+
+
 def test_logs_tell_how_far_consumers_may_read() -> None:
     found = values([worker()])
     partition = (("partition", "0"), ("topic", "t"))
