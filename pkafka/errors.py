@@ -338,6 +338,7 @@ _MESSAGES: Final[dict[ErrorCode, str]] = {
     ErrorCode.MESSAGE_TOO_LARGE: "The batch is larger than the server accepts (max.message.bytes).",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "The topic name is not legal.",
+    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
     ErrorCode.RECORD_LIST_TOO_LARGE: "The batch is larger than a segment of the log (segment.bytes).",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Fewer replicas are in sync than min.insync.replicas asks for.",
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "Written, but to fewer replicas than min.insync.replicas asks for.",

@@ -22,6 +22,7 @@ from pkafka.server.handlers import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    elect_leaders,
     incremental_alter_configs,
     init_producer_id,
     leader_and_isr,
@@ -54,6 +55,7 @@ HANDLERS: Final[Mapping[int, ControlHandler]] = {
     ApiKey.CREATE_PARTITIONS: create_partitions.handle,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
     ApiKey.UPDATE_FEATURES: update_features.handle,
+    ApiKey.ELECT_LEADERS: elect_leaders.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
 }
 

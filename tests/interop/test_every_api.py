@@ -34,6 +34,7 @@ from pkafka.protocol.messages.describe_cluster import DescribeClusterRequest
 from pkafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pkafka.protocol.messages.incremental_alter_configs import (
@@ -314,7 +315,13 @@ def _alter_partition(version: int) -> Message:
     return AlterPartitionRequest(broker_id=0, broker_epoch=12345678901, topics=[topic])
 
 
+def _elect_leaders(version: int) -> Message:
+    wanted = [TopicPartitions(topic=name, partitions=[0, 9]) for name in (THERE, MISSING)]
+    return ElectLeadersRequest(election_type=min(version, 1), topic_partitions=wanted, timeout_ms=5_000)
+
+
 REQUESTS: Final[dict[ApiKey, Build]] = {
+    ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.LEADER_AND_ISR: _leader_and_isr,
     ApiKey.STOP_REPLICA: _stop_replica,
     ApiKey.UPDATE_METADATA: lambda version: UpdateMetadataRequest(controller_id=0, controller_epoch=0),

@@ -31,17 +31,17 @@ from pkafka.coordination.store import (
     Watch,
 )
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_EPOCH, NO_TOPIC_ID, BrokerId, TopicPartition, new_topic_id
+from pkafka.model import NO_TOPIC_ID, BrokerId, TopicPartition, new_topic_id
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from pkafka.protocol.messages.stop_replica import StopReplicaResponse
 from pkafka.server.config import BrokerConfig
 from pkafka.server.controller import events, nodes
 from pkafka.server.controller.batch import RequestBatch
 from pkafka.server.controller.channels import BrokerChannels
-from pkafka.server.controller.context import ControllerContext, Leadership, PartitionState, Replica
+from pkafka.server.controller.context import ControllerContext, PartitionState, Replica
 from pkafka.server.controller.deletion import TopicDeletion
 from pkafka.server.controller.election import Strategy
-from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
+from pkafka.server.controller.office import Office
 from pkafka.server.controller.partition_state import PartitionStates
 from pkafka.server.controller.queue import EventQueue
 from pkafka.server.controller.replica_state import ReplicaStates
@@ -61,6 +61,7 @@ log = logging.getLogger("kafka.controller.KafkaController")
 P = ParamSpec("P")
 T = TypeVar("T")
 
+FIRST_BALANCE_MS: Final = 5_000
 RELOAD_BACKOFF_MS: Final = 1_000
 """Pause before the state is read anew after a failure, so that a lasting one does not turn into a storm."""
 
@@ -102,6 +103,7 @@ class Controller:
         self._session_watches: list[Watch] = []
         self._watches: dict[str, Watch] = {}
         self._reload_due_ms: int | None = None
+        self._balance_due_ms: int | None = None
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             events.Startup: self._on_startup,
             events.ControllerChange: lambda _: self._on_controller_change(),
@@ -116,6 +118,7 @@ class Controller:
             events.LeaderAndIsrAnswered: self._on_leader_and_isr_answered,
             events.StopReplicaAnswered: self._on_stop_replica_answered,
             events.Reload: lambda _: self._on_reload(),
+            events.Balance: lambda _: self._on_balance(),
             events.Shutdown: lambda _: self._on_shutdown(),
         }
         # Events without meaning for a controller that is not active.
@@ -149,97 +152,15 @@ class Controller:
         """unclean.leader.election.enable was set, for a topic or (None) for the broker: look for leaders again."""
         self._queue.put(events.UncleanElectionAllowed(topic))
 
-    def alter_isrs(
-        self,
-        broker: BrokerId,
-        broker_epoch: int,
-        wanted: "Mapping[TopicPartition, WantedIsr]",
-        *,
-        version: int,
-    ) -> "dict[TopicPartition, Leadership | ErrorCode]":
-        """Change ISRs as their leader proposes; on the controller thread (:meth:`submit`).
-
-        Args:
-            broker: the leader.
-            broker_epoch: of its registration.
-            wanted: what it proposes.
-            version: of its AlterPartition request.
-
-        Returns:
-            For each partition what it is now, or why it is not changed.
+    def office(self) -> Office:
+        """What the active controller does for those who ask; on the controller thread (:meth:`submit`).
 
         Raises:
-            ApiError: NOT_CONTROLLER, or STALE_BROKER_EPOCH: the request is of an earlier life of that broker.
-            StoreError: the store failed.
+            ApiError: NOT_CONTROLLER.
         """
         if not self.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
-        context = self.context
-        if context.broker_epochs.get(broker) != broker_epoch:
-            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
-        live = context.live_brokers.keys() - context.shutting_down
-        answers: dict[TopicPartition, Leadership | ErrorCode] = {}
-        changes: dict[TopicPartition, Leadership] = {}
-        for partition, one in wanted.items():
-            now = context.leadership.get(partition)
-            if now is None:
-                answers[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif is_so_already(one, broker, now):
-                answers[partition] = now
-            elif code := refusal(one, now, live, version=version):
-                answers[partition] = code
-            else:
-                changes[partition] = now._replace(
-                    isr=one.isr, controller_epoch=context.epoch, recovering=one.recovering
-                )
-        outcome = self._states.update_leadership(changes)
-        context.leadership.update(outcome.written)
-        answers.update(outcome.written)
-        answers.update(dict.fromkeys(outcome.conflicts, ErrorCode.INVALID_UPDATE_VERSION))
-        answers.update(dict.fromkeys(outcome.failed, ErrorCode.UNKNOWN_SERVER_ERROR))
-        if outcome.written:
-            self._batch.add_update_metadata(context.live_brokers, outcome.written)
-            self._send()
-        return answers
-
-    def controlled_shutdown(self, broker: BrokerId, broker_epoch: int) -> list[TopicPartition]:
-        """Move leaders off a broker that is about to stop, and it out of ISRs; on the controller thread.
-
-        Args:
-            broker: which.
-            broker_epoch: of its registration; -1 of brokers that do not say.
-
-        Returns:
-            The replicated partitions that it still leads, since nobody else in their ISR is there.
-
-        Raises:
-            ApiError: NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
-            StoreError: the store failed.
-        """
-        if not self.is_active:
-            raise ApiError(ErrorCode.NOT_CONTROLLER)
-        context = self.context
-        if broker not in context.live_brokers:
-            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
-        if NO_EPOCH < broker_epoch < context.broker_epochs[broker]:
-            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
-        log.info("Shutting down broker %d", broker)
-        context.shutting_down.add(broker)
-        replicas = [
-            one
-            for one in context.replicas_on((broker,))
-            if len(context.replicas_of(one.partition)) > 1
-            and one.partition in context.leadership
-            and one.partition.topic not in context.being_deleted
-        ]
-        led = [one.partition for one in replicas if context.leadership[one.partition].leader == broker]
-        self._partitions.become_online(led, Strategy.CONTROLLED_SHUTDOWN)
-        self._send()
-        self._replicas.become_offline(
-            one for one in replicas if context.leadership[one.partition].leader != broker
-        )
-        self._send()
-        return [one for one in led if context.leadership[one].leader == broker]
+        return self._office
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         """Call ``function`` on the controller thread in its turn.
@@ -264,29 +185,35 @@ class Controller:
 
     def drain(self) -> None:
         """Work on everything that waits, on the caller's thread; for tests, in place of :meth:`start`."""
-        while self._reload_is_due() or len(self._queue):
+        while self._is_something_due() or len(self._queue):
             event = self._queue.get(0)
             if event is not None:
                 self._process(event)
 
     def _run(self) -> None:
         while not self._stopped:
-            due = self._reload_due_ms
-            wait_s = None if due is None else max(0.0, (due - self._clock.monotonic_ms()) / 1000)
+            dues = [due for due in (self._reload_due_ms, self._balance_due_ms) if due is not None]
+            wait_s = max(0.0, (min(dues) - self._clock.monotonic_ms()) / 1000) if dues else None
             event = self._queue.get(wait_s)
-            self._reload_is_due()
+            self._is_something_due()
             if event is not None:
                 self._process(event)
         while (event := self._queue.get(0)) is not None:
             if isinstance(event, events.Call):
                 event.future.set_exception(StoreClosedError(message="the controller was stopped"))
 
-    def _reload_is_due(self) -> bool:
-        if self._reload_due_ms is None or self._clock.monotonic_ms() < self._reload_due_ms:
-            return False
-        self._reload_due_ms = None
-        self._queue.put(events.Reload())
-        return True
+    def _is_something_due(self) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        is_due = False
+        if self._reload_due_ms is not None and self._reload_due_ms <= now_ms:
+            self._reload_due_ms = None
+            self._queue.put(events.Reload())
+            is_due = True
+        if self._balance_due_ms is not None and self._balance_due_ms <= now_ms:
+            self._balance_due_ms = None
+            self._queue.put(events.Balance())
+            is_due = True
+        return is_due
 
     def _process(self, event: events.Event) -> None:
         if isinstance(event, events.Call):
@@ -400,7 +327,7 @@ class Controller:
             watch.unwatch()
         self._watches.clear()
         self.active_controller_id = -1
-        self._reload_due_ms = None
+        self._reload_due_ms = self._balance_due_ms = None
         if self.is_active:
             self.is_active = False
             log.info("broker %d is not the controller any more: %s", self.broker_id, why)
@@ -439,6 +366,16 @@ class Controller:
         self._partitions.become_online_where_possible()
         self._send()
         self._deletion.resume()
+        if self._config().auto_leader_rebalance_enable:
+            self._balance_due_ms = self._clock.monotonic_ms() + FIRST_BALANCE_MS
+
+    def _on_balance(self) -> None:
+        """Leaders drift as brokers come and go: bring them back to where they were meant to be (CTRL-20)."""
+        try:
+            self._office.balance()
+        finally:
+            interval_ms = self._config().leader_imbalance_check_interval_seconds * 1000
+            self._balance_due_ms = self._clock.monotonic_ms() + interval_ms
 
     def _build_machines(self) -> None:
         epoch = self.context.epoch
@@ -469,6 +406,9 @@ class Controller:
             self._batch,
             send=self._send,
             on_deleted=lambda topic: self._unwatch(nodes.topic(topic)),
+        )
+        self._office = Office(
+            self.context, self._states, self._batch, self._partitions, self._replicas, self._config
         )
 
     def _load(self) -> None:

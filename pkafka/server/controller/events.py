@@ -97,6 +97,11 @@ class Reload:
 
 
 @dataclass(frozen=True, slots=True)
+class Balance:
+    """Look whether leaders are where they were meant to be (auto.leader.rebalance.enable)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """Somebody wants a function called on this thread."""
 
@@ -123,6 +128,7 @@ Event: TypeAlias = (
     | LeaderAndIsrAnswered
     | StopReplicaAnswered
     | Reload
+    | Balance
     | Call
     | Shutdown
 )

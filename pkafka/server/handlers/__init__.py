@@ -86,6 +86,7 @@ CONTROL_APIS: Final[frozenset[int]] = frozenset(
         ApiKey.CREATE_PARTITIONS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.UPDATE_FEATURES,
+        ApiKey.ELECT_LEADERS,
         ApiKey.DESCRIBE_CLUSTER,
     }
 )

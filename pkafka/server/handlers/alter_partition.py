@@ -53,7 +53,7 @@ def _decide(
         if name is not None
         for partition, one in _wanted(name, topic, version)
     }
-    decided = controller.alter_isrs(request.broker_id, request.broker_epoch, wanted, version=version)
+    decided = controller.office().alter_isrs(request.broker_id, request.broker_epoch, wanted, version=version)
     return [_answer(name, topic, decided, version) for name, topic in zip(names, request.topics, strict=True)]
 
 

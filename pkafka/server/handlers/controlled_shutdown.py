@@ -18,7 +18,9 @@ async def handle(
 ) -> ControlledShutdownResponse:
     """Move what can be moved, and say which partitions the broker still leads."""
     try:
-        remaining = await ctx.run(ctx.controller.controlled_shutdown, request.broker_id, request.broker_epoch)
+        remaining = await ctx.run(
+            lambda: ctx.controller.office().release_broker(request.broker_id, request.broker_epoch)
+        )
     except ApiError as error:
         return ControlledShutdownResponse(error_code=error.code)
     except StoreError:

@@ -1,0 +1,244 @@
+"""What the active controller does for brokers and administrators that ask: other ISRs, other leaders.
+
+Runs on the controller thread. One object serves one term of office: it is gone with the context that it works on.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId, TopicPartition
+from pkafka.server.config import BrokerConfig
+from pkafka.server.controller.batch import RequestBatch
+from pkafka.server.controller.context import ControllerContext, Leadership, PartitionState
+from pkafka.server.controller.election import Strategy
+from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
+from pkafka.server.controller.partition_state import PartitionStates
+from pkafka.server.controller.replica_state import ReplicaStates
+from pkafka.server.controller.state_store import StateStore
+
+log = logging.getLogger("kafka.controller.KafkaController")
+
+Election: TypeAlias = BrokerId | ApiError
+"""The new leader of a partition, or why there is none."""
+
+_NO_LEADER: Final = -1
+_FAILED: Final[Mapping[Strategy, tuple[ErrorCode, str]]] = {
+    Strategy.PREFERRED_REPLICA: (
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        "PreferredReplicaPartitionLeaderElectionStrategy",
+    ),
+    Strategy.OFFLINE_PARTITION_UNCLEAN: (
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "OfflinePartitionLeaderElectionStrategy(true)",
+    ),
+}
+"""What Kafka says when nobody can be elected."""
+
+
+class Office:
+    """See the module.
+
+    Args:
+        context: what the controller knows.
+        states: the coordination store.
+        batch: requests to brokers.
+        partitions, replicas: the state machines.
+        config: gives the settings of the moment.
+    """
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        states: StateStore,
+        batch: RequestBatch,
+        partitions: PartitionStates,
+        replicas: ReplicaStates,
+        config: Callable[[], BrokerConfig],
+    ) -> None:
+        self._context = context
+        self._states = states
+        self._batch = batch
+        self._partitions = partitions
+        self._replicas = replicas
+        self._config = config
+
+    # -- what leaders ask --
+
+    def alter_isrs(
+        self,
+        broker: BrokerId,
+        broker_epoch: BrokerEpoch,
+        wanted: Mapping[TopicPartition, WantedIsr],
+        *,
+        version: int,
+    ) -> dict[TopicPartition, Leadership | ErrorCode]:
+        """Change ISRs as their leader proposes.
+
+        Args:
+            broker: the leader.
+            broker_epoch: of its registration.
+            wanted: what it proposes.
+            version: of its AlterPartition request.
+
+        Returns:
+            For each partition what it is now, or why it is not changed.
+
+        Raises:
+            ApiError: STALE_BROKER_EPOCH: the request is of an earlier life of that broker.
+            StoreError: the store failed.
+        """
+        context = self._context
+        if context.broker_epochs.get(broker) != broker_epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        live = context.live_brokers.keys() - context.shutting_down
+        answers: dict[TopicPartition, Leadership | ErrorCode] = {}
+        changes: dict[TopicPartition, Leadership] = {}
+        for partition, one in wanted.items():
+            now = context.leadership.get(partition)
+            if now is None:
+                answers[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif is_so_already(one, broker, now):
+                answers[partition] = now
+            elif code := refusal(one, now, live, version=version):
+                answers[partition] = code
+            else:
+                changes[partition] = now._replace(
+                    isr=one.isr, controller_epoch=context.epoch, recovering=one.recovering
+                )
+        outcome = self._states.update_leadership(changes)
+        context.leadership.update(outcome.written)
+        answers.update(outcome.written)
+        answers.update(dict.fromkeys(outcome.conflicts, ErrorCode.INVALID_UPDATE_VERSION))
+        answers.update(dict.fromkeys(outcome.failed, ErrorCode.UNKNOWN_SERVER_ERROR))
+        if outcome.written:
+            self._batch.add_update_metadata(context.live_brokers, outcome.written)
+            self._batch.send()
+        return answers
+
+    # -- what brokers that stop ask --
+
+    def release_broker(self, broker: BrokerId, broker_epoch: BrokerEpoch) -> list[TopicPartition]:
+        """Move leaders off a broker that is about to stop, and it out of ISRs (controlled shutdown).
+
+        Args:
+            broker: which.
+            broker_epoch: of its registration; -1 of brokers that do not say.
+
+        Returns:
+            The replicated partitions that it still leads, since nobody else in their ISR is there.
+
+        Raises:
+            ApiError: STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
+            StoreError: the store failed.
+        """
+        context = self._context
+        if broker not in context.live_brokers:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
+        if NO_EPOCH < broker_epoch < context.broker_epochs[broker]:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        log.info("Shutting down broker %d", broker)
+        context.shutting_down.add(broker)
+        replicas = [
+            one
+            for one in context.replicas_on((broker,))
+            if len(context.replicas_of(one.partition)) > 1
+            and one.partition in context.leadership
+            and one.partition.topic not in context.being_deleted
+        ]
+        led = [one.partition for one in replicas if context.leadership[one.partition].leader == broker]
+        self._partitions.become_online(led, Strategy.CONTROLLED_SHUTDOWN)
+        self._batch.send()
+        self._replicas.become_offline(
+            one for one in replicas if context.leadership[one.partition].leader != broker
+        )
+        self._batch.send()
+        return [one for one in led if context.leadership[one].leader == broker]
+
+    # -- what administrators ask --
+
+    def elect_leaders(
+        self, partitions: Iterable[TopicPartition], *, unclean: bool
+    ) -> dict[TopicPartition, Election]:
+        """Elect the preferred leader of partitions, or where there is none, anybody who is there (KIP-460).
+
+        Args:
+            partitions: of which.
+            unclean: prefer any leader over the records that it lacks.
+
+        Returns:
+            The new leader of each, or why it was not elected.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        context = self._context
+        answers: dict[TopicPartition, Election] = {}
+        wanted: list[TopicPartition] = []
+        for partition in partitions:
+            if partition not in context.partition_states:
+                answers[partition] = ApiError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
+                )
+            elif partition.topic in context.being_deleted:
+                answers[partition] = ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+            elif self._wants_election(partition, unclean=unclean):
+                wanted.append(partition)
+            else:
+                answers[partition] = ApiError(ErrorCode.ELECTION_NOT_NEEDED)
+        strategy = Strategy.OFFLINE_PARTITION_UNCLEAN if unclean else Strategy.PREFERRED_REPLICA
+        elected = self._partitions.become_online(wanted, strategy)
+        self._batch.send()
+        code, name = _FAILED[strategy]
+        for partition in wanted:
+            answers[partition] = (
+                context.leadership[partition].leader
+                if partition in elected
+                else ApiError(code, f"Failed to elect leader for partition {partition} under strategy {name}")
+            )
+        return answers
+
+    def all_partitions(self) -> list[TopicPartition]:
+        """Every partition that there is."""
+        return self._context.partitions()
+
+    def _wants_election(self, partition: TopicPartition, *, unclean: bool) -> bool:
+        context = self._context
+        now = context.leadership.get(partition)
+        leader = _NO_LEADER if now is None else now.leader
+        if unclean:
+            return leader == _NO_LEADER or leader not in context.live_brokers
+        return leader != context.replicas_of(partition)[0]
+
+    def balance(self) -> None:
+        """Bring leaders back to the first of their replicas, for brokers that lack too many of theirs.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        context = self._context
+        by_preferred: dict[BrokerId, list[TopicPartition]] = {}
+        for partition in context.partitions():
+            if partition.topic not in context.being_deleted:
+                by_preferred.setdefault(context.replicas_of(partition)[0], []).append(partition)
+        allowed = self._config().leader_imbalance_per_broker_percentage / 100
+        for broker, partitions in sorted(by_preferred.items()):
+            away = [
+                one
+                for one in partitions
+                if one in context.leadership and context.leadership[one].leader != broker
+            ]
+            if len(away) / len(partitions) <= allowed:
+                continue
+            ready = [
+                one
+                for one in away
+                if context.is_online(one, broker)
+                and broker in context.leadership[one].isr
+                and context.partition_states[one] is PartitionState.ONLINE
+            ]
+            if ready:
+                log.info("Bringing %d leaders back to broker %d", len(ready), broker)
+                self._partitions.become_online(ready, Strategy.PREFERRED_REPLICA)
+                self._batch.send()

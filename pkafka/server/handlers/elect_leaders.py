@@ -1,0 +1,82 @@
+"""ElectLeaders (key 43, v0-2): an administrator wants the preferred leaders, from v1 on also unclean ones (KIP-460).
+
+v2 flexible
+"""
+
+from typing import Final
+
+from pkafka.coordination.store import StoreError
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import TopicPartition
+from pkafka.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from pkafka.server.control_context import ControlContext
+from pkafka.server.controller.controller import Controller
+from pkafka.server.controller.office import Election
+
+_UNCLEAN: Final = 1
+
+
+async def handle(ctx: ControlContext, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
+    """Have the controller elect, and answer when this broker's metadata say so."""
+    named = request.topic_partitions
+    partitions = (
+        None
+        if named is None
+        else [TopicPartition(topic.topic, index) for topic in named for index in topic.partitions]
+    )
+    try:
+        outcome = await ctx.run(_elect, ctx.controller, partitions, request.election_type == _UNCLEAN)
+    except (ApiError, StoreError) as error:
+        code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        refused = ApiError(code)
+        asked = partitions or []
+        return _response(dict.fromkeys(asked, refused), ErrorCode.NONE if version == 0 or asked else code)
+    if partitions is None:
+        # Of all that there are, only those tell something that changed, or could not.
+        outcome = {
+            partition: result
+            for partition, result in outcome.items()
+            if not (isinstance(result, ApiError) and result.code is ErrorCode.ELECTION_NOT_NEEDED)
+        }
+    leaders = {partition: result for partition, result in outcome.items() if not isinstance(result, ApiError)}
+    known = await ctx.metadata.wait_until(
+        lambda: all(ctx.metadata.leader_of(*one) == leader for one, leader in leaders.items()),
+        timeout_s=request.timeout_ms / 1000,
+    )
+    if not known:
+        late = ApiError(ErrorCode.REQUEST_TIMED_OUT)
+        for partition, leader in leaders.items():
+            if ctx.metadata.leader_of(*partition) != leader:
+                outcome[partition] = late
+    return _response(outcome, ErrorCode.NONE)
+
+
+def _elect(
+    controller: Controller, partitions: list[TopicPartition] | None, unclean: bool
+) -> dict[TopicPartition, Election]:
+    """Runs on the controller thread.
+
+    Raises:
+        ApiError: NOT_CONTROLLER.
+        StoreError: the store failed.
+    """
+    office = controller.office()
+    wanted = office.all_partitions() if partitions is None else partitions
+    return office.elect_leaders(wanted, unclean=unclean)
+
+
+def _response(outcome: dict[TopicPartition, Election], code: ErrorCode) -> ElectLeadersResponse:
+    by_topic: dict[str, ReplicaElectionResult] = {}
+    for partition, result in outcome.items():
+        topic = by_topic.setdefault(partition.topic, ReplicaElectionResult(topic=partition.topic))
+        answer = PartitionResult(partition_id=partition.partition, error_message=None)
+        if isinstance(result, ApiError):
+            answer.error_code = result.code
+            answer.error_message = result.message
+        topic.partition_result.append(answer)
+    return ElectLeadersResponse(error_code=code, replica_election_results=list(by_topic.values()))

@@ -1,0 +1,238 @@
+"""What the active controller does for those who ask: ISRs, controlled shutdown, elections, balance."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import TopicPartition
+from pkafka.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
+from pkafka.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from pkafka.server.controller.context import Leadership
+from pkafka.server.controller.controller import FIRST_BALANCE_MS, Controller
+from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
+from pkafka.server.handlers import alter_partition, controlled_shutdown, elect_leaders
+from tests.unit.server.controller.world import InlineControl, World
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    for broker in (1, 2, 3):
+        world.start_broker(broker)
+    world.start_controller(1)
+    world.create_topic("t", {0: (1, 2, 3), 1: (2, 3, 1)})
+    world.take_lines()
+    yield world
+    world.close()
+
+
+def controller(world: World) -> Controller:
+    return world.controllers[1]
+
+
+def epoch_of(world: World, broker: int) -> int:
+    return controller(world).context.broker_epochs[broker]
+
+
+def alter(world: World, broker: int, wanted: WantedIsr, *, broker_epoch: int | None = None) -> object:
+    """One partition's answer: the ISR and partition epoch that it has now, or an error."""
+    ids = controller(world).context.topic_ids
+    request = AlterPartitionRequest(
+        broker_id=broker,
+        broker_epoch=epoch_of(world, broker) if broker_epoch is None else broker_epoch,
+        topics=[
+            AlterPartitionRequestTopicData(
+                topic_id=ids["t"],
+                partitions=[
+                    AlterPartitionRequestPartitionData(
+                        partition_index=0,
+                        leader_epoch=wanted.leader_epoch,
+                        new_isr_with_epochs=[BrokerState(broker_id=one) for one in wanted.isr],
+                        partition_epoch=wanted.partition_epoch,
+                    )
+                ],
+            )
+        ],
+    )
+    response = asyncio.run(alter_partition.handle(InlineControl(world, 1), request, 3))  # type: ignore[arg-type]
+    if response.error_code:
+        return ErrorCode(response.error_code)
+    [topic] = response.topics
+    [one] = topic.partitions
+    return ErrorCode(one.error_code) if one.error_code else (one.isr, one.partition_epoch)
+
+
+def test_an_isr_shrinks_and_grows_and_everybody_hears_of_it(world: World) -> None:
+    assert alter(world, 1, WantedIsr((1, 2), 0, 0)) == ([1, 2], 1)
+    assert world.state("t") == "t-0 leader=1 epoch=0 isr=[1 2] by=1 version=1"
+    assert [line for line in world.take_lines() if "UpdateMetadata" in line] == [
+        f"  to {broker} UpdateMetadata epoch=1: live=[1 2 3], t-0 leader=1 epoch=0 isr=[1 2]"
+        for broker in (1, 2, 3)
+    ]
+    assert alter(world, 1, WantedIsr((1, 2, 3), 0, 1)) == ([1, 2, 3], 2)
+
+
+def test_a_request_whose_answer_was_lost_is_answered_again(world: World) -> None:
+    for _ in range(2):
+        assert alter(world, 1, WantedIsr((1, 2), 0, 0)) == ([1, 2], 1)
+    assert world.state("t").endswith("version=1")
+
+
+def test_leaders_that_are_behind_are_told(world: World) -> None:
+    assert alter(world, 1, WantedIsr((1, 2), 7, 0)) is ErrorCode.FENCED_LEADER_EPOCH
+    assert alter(world, 1, WantedIsr((1, 2), 0, 5)) is ErrorCode.INVALID_UPDATE_VERSION
+    assert alter(world, 1, WantedIsr((1, 2), 0, 0), broker_epoch=1) is ErrorCode.STALE_BROKER_EPOCH
+    assert alter(world, 1, WantedIsr((1, 9), 0, 0)) is ErrorCode.INELIGIBLE_REPLICA
+    world.crash_controller(1)
+    world.start_controller(2)
+    world.start_controller(1)
+    assert alter_without_office(world) is ErrorCode.NOT_CONTROLLER
+
+
+def alter_without_office(world: World) -> ErrorCode:
+    request = AlterPartitionRequest(broker_id=1, broker_epoch=1)
+    response = asyncio.run(alter_partition.handle(InlineControl(world, 1), request, 3))  # type: ignore[arg-type]
+    return ErrorCode(response.error_code)
+
+
+def test_rules_of_recovery() -> None:
+    now = Leadership(1, 4, (1,), 1, 9, recovering=True)
+    assert is_so_already(WantedIsr((1,), 4, 0, recovering=True), 1, now)
+    assert (
+        refusal(WantedIsr((1, 2), 4, 9, recovering=True), now, {1, 2}, version=3) is ErrorCode.INVALID_REQUEST
+    )
+    assert refusal(WantedIsr((1, 2), 4, 9), now, {1, 2}, version=3) is ErrorCode.NONE
+    recovered = now._replace(recovering=False)
+    assert (
+        refusal(WantedIsr((1,), 4, 9, recovering=True), recovered, {1}, version=3)
+        is ErrorCode.INVALID_REQUEST
+    )
+    assert refusal(WantedIsr((1, 2), 4, 9), now, {1}, version=1) is ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+def shut_down(world: World, broker: int) -> object:
+    request = ControlledShutdownRequest(broker_id=broker, broker_epoch=epoch_of(world, broker))
+    response = asyncio.run(controlled_shutdown.handle(InlineControl(world, 1), request, 3))  # type: ignore[arg-type]
+    assert response.error_code == 0
+    return [(one.topic_name, one.partition_index) for one in response.remaining_partitions]
+
+
+def test_a_broker_that_stops_leads_nothing_and_is_in_no_isr(world: World) -> None:
+    assert shut_down(world, 2) == []
+    assert world.state("t", 0) == "t-0 leader=1 epoch=1 isr=[1 3] by=1 version=1"
+    assert world.state("t", 1) == "t-1 leader=3 epoch=1 isr=[3 1] by=1 version=1"
+    [stop] = [line for line in world.take_lines() if "StopReplica" in line]
+    assert stop.startswith("  to 2 StopReplica epoch=1: t-0 ")
+    # It may not come back before it has been away.
+    assert alter(world, 1, WantedIsr((1, 2, 3), 1, 1)) is ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_the_last_in_sync_is_not_released(world: World) -> None:
+    alter(world, 1, WantedIsr((1,), 0, 0))
+    assert shut_down(world, 1) == [("t", 0)]
+    assert world.state("t").startswith("t-0 leader=1 ")
+
+
+def elect(
+    world: World, partitions: list[TopicPartition] | None, *, unclean: bool = False
+) -> dict[tuple[str, int], tuple[ErrorCode, str | None]]:
+    named = (
+        None
+        if partitions is None
+        else [TopicPartitions(topic=one.topic, partitions=[one.partition]) for one in partitions]
+    )
+    request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=named, timeout_ms=5_000)
+    response = asyncio.run(elect_leaders.handle(InlineControl(world, 1), request, 2))  # type: ignore[arg-type]
+    return {
+        (topic.topic, one.partition_id): (ErrorCode(one.error_code), one.error_message)
+        for topic in response.replica_election_results
+        for one in topic.partition_result
+    }
+
+
+def test_the_preferred_leader_comes_back(world: World) -> None:
+    world.stop_broker(1)
+    assert world.state("t").startswith("t-0 leader=2 epoch=1 isr=[2 3]")
+    assert elect(world, [T0])["t", 0] == (
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        "Failed to elect leader for partition t-0 under strategy"
+        " PreferredReplicaPartitionLeaderElectionStrategy",
+    )
+    world.start_broker(1)
+    alter(world, 2, WantedIsr((2, 3, 1), 1, 1))
+    outcome = elect(world, None)
+    assert outcome == {("t", 0): (ErrorCode.NONE, None)}  # of all, only what changed
+    assert world.state("t").startswith("t-0 leader=1 epoch=2 isr=[2 3 1]")
+    assert elect(world, [T0])["t", 0][0] is ErrorCode.ELECTION_NOT_NEEDED
+    assert elect(world, [TopicPartition("no", 0)])["no", 0] == (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "The partition does not exist.",
+    )
+
+
+def test_an_unclean_leader_on_demand(world: World) -> None:
+    alter(world, 1, WantedIsr((1,), 0, 0))
+    world.stop_broker(1)
+    assert world.state("t").startswith("t-0 leader=-1 epoch=1 isr=[1]")
+    # The controller is of broker 1 here, whose metadata went with it.
+    outcome = elect(world, [T0, TopicPartition("t", 1)], unclean=True)
+    assert outcome["t", 0][0] in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
+    assert outcome["t", 1][0] is ErrorCode.ELECTION_NOT_NEEDED
+    assert world.state("t").startswith("t-0 leader=2 epoch=2 isr=[2]")
+
+
+def test_leaders_drift_back_by_themselves(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    try:
+        for broker in (1, 2):
+            world.start_broker(broker)
+        office = world.start_controller(1)
+        world.create_topic("t", {0: (1, 2)})
+        world.stop_broker(1)
+        world.start_broker(1)
+        alter(world, 2, WantedIsr((2, 1), 1, 1))
+        assert world.state("t").startswith("t-0 leader=2 epoch=1")
+        world.clock.advance(ms=FIRST_BALANCE_MS)
+        office.drain()
+        assert world.state("t").startswith("t-0 leader=1 epoch=2")
+        assert office._balance_due_ms is not None
+    finally:
+        world.close()
+
+
+def test_nobody_is_elected_while_few_are_away(tmp_path: Path) -> None:
+    world = World(tmp_path, **{"leader.imbalance.per.broker.percentage": "60"})
+    try:
+        for broker in (1, 2):
+            world.start_broker(broker)
+        office = world.start_controller(1)
+        world.create_topic("t", {0: (1, 2), 1: (1, 2)})
+        world.stop_broker(1)
+        world.start_broker(1)
+        alter(world, 2, WantedIsr((2, 1), 1, 1))
+        elect(world, [T0])
+        world.clock.advance(ms=FIRST_BALANCE_MS)
+        office.drain()
+        assert world.state("t", 1).startswith("t-1 leader=2")
+    finally:
+        world.close()
+
+
+def test_a_broker_that_is_not_there_cannot_be_released(world: World) -> None:
+    with pytest.raises(ApiError) as refused:
+        controller(world).office().release_broker(9, -1)
+    assert refused.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+    with pytest.raises(ApiError) as stale:
+        controller(world).office().release_broker(2, 0)
+    assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
