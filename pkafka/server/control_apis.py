@@ -16,6 +16,7 @@ from pkafka.server.controller.controller import Controller
 from pkafka.server.handlers import (
     alter_configs,
     alter_partition,
+    alter_partition_reassignments,
     controlled_shutdown,
     create_partitions,
     create_topics,
@@ -26,6 +27,7 @@ from pkafka.server.handlers import (
     incremental_alter_configs,
     init_producer_id,
     leader_and_isr,
+    list_partition_reassignments,
     stop_replica,
     update_features,
     update_metadata,
@@ -56,6 +58,8 @@ HANDLERS: Final[Mapping[int, ControlHandler]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
     ApiKey.UPDATE_FEATURES: update_features.handle,
     ApiKey.ELECT_LEADERS: elect_leaders.handle,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
 }
 

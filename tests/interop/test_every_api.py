@@ -19,6 +19,11 @@ from pkafka.protocol.messages.alter_partition import (
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
 )
+from pkafka.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from pkafka.protocol.messages.api_versions import ApiVersionsRequest
 from pkafka.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from pkafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -50,6 +55,7 @@ from pkafka.protocol.messages.leader_and_isr import (
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pkafka.protocol.messages.list_groups import ListGroupsRequest
 from pkafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from pkafka.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pkafka.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -320,7 +326,21 @@ def _elect_leaders(version: int) -> Message:
     return ElectLeadersRequest(election_type=min(version, 1), topic_partitions=wanted, timeout_ms=5_000)
 
 
+def _alter_partition_reassignments(version: int) -> Message:
+    def wanted(index: int, replicas: list[int] | None) -> ReassignablePartition:
+        return ReassignablePartition(partition_index=index, replicas=replicas)
+
+    there = [wanted(0, [0, 7]), wanted(1, [0, 0]), wanted(9, [0])]
+    topics = [
+        ReassignableTopic(name=THERE, partitions=there),
+        ReassignableTopic(name=MISSING, partitions=[wanted(0, [0])]),
+    ]
+    return AlterPartitionReassignmentsRequest(topics=topics)
+
+
 REQUESTS: Final[dict[ApiKey, Build]] = {
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda version: ListPartitionReassignmentsRequest(),
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.LEADER_AND_ISR: _leader_and_isr,
     ApiKey.STOP_REPLICA: _stop_replica,

@@ -44,6 +44,7 @@ from pkafka.server.controller.election import Strategy
 from pkafka.server.controller.office import Office
 from pkafka.server.controller.partition_state import PartitionStates
 from pkafka.server.controller.queue import EventQueue
+from pkafka.server.controller.reassignment import Reassignments, moves
 from pkafka.server.controller.replica_state import ReplicaStates
 from pkafka.server.controller.state_store import (
     ControllerMovedError,
@@ -365,6 +366,7 @@ class Controller:
         self._partitions.start()
         self._partitions.become_online_where_possible()
         self._send()
+        self._office.reassignments.resume()
         self._deletion.resume()
         if self._config().auto_leader_rebalance_enable:
             self._balance_due_ms = self._clock.monotonic_ms() + FIRST_BALANCE_MS
@@ -407,8 +409,17 @@ class Controller:
             send=self._send,
             on_deleted=lambda topic: self._unwatch(nodes.topic(topic)),
         )
+        reassignments = Reassignments(
+            self.context, self._states, self._batch, self._partitions, self._replicas, self._deletion
+        )
         self._office = Office(
-            self.context, self._states, self._batch, self._partitions, self._replicas, self._config
+            self.context,
+            self._states,
+            self._batch,
+            self._partitions,
+            self._replicas,
+            reassignments,
+            self._config,
         )
 
     def _load(self) -> None:
@@ -483,6 +494,7 @@ class Controller:
         )
         self._partitions.become_online_where_possible()
         self._send()
+        self._office.reassignments.resume(brokers)
         self._deletion.retry({one.partition.topic for one in replicas})
         self._send()
 
@@ -581,7 +593,7 @@ class Controller:
         return {
             partition.topic
             for partition in self.context.partitions_of(topics)
-            if self.context.assignment(partition).adding or self.context.assignment(partition).removing
+            if moves(self.context.assignment(partition))
         }
 
     def _topics_with_replicas_away(self, topics: Iterable[str]) -> set[str]:
@@ -612,6 +624,7 @@ class Controller:
         self.context.leadership.update(self._states.read_leadership(known))
         self._batch.add_update_metadata(self.context.live_brokers, known)
         self._send()
+        self._office.reassignments.isr_changed(known)
         self._states.delete_children(nodes.ISR_NOTIFICATIONS, names)
 
     def _unclean_allowed(self, topics: Sequence[str]) -> Mapping[str, bool]:

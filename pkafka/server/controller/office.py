@@ -15,6 +15,7 @@ from pkafka.server.controller.context import ControllerContext, Leadership, Part
 from pkafka.server.controller.election import Strategy
 from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
 from pkafka.server.controller.partition_state import PartitionStates
+from pkafka.server.controller.reassignment import Reassignments, moves
 from pkafka.server.controller.replica_state import ReplicaStates
 from pkafka.server.controller.state_store import StateStore
 
@@ -45,6 +46,7 @@ class Office:
         states: the coordination store.
         batch: requests to brokers.
         partitions, replicas: the state machines.
+        reassignments: partitions that move.
         config: gives the settings of the moment.
     """
 
@@ -55,6 +57,7 @@ class Office:
         batch: RequestBatch,
         partitions: PartitionStates,
         replicas: ReplicaStates,
+        reassignments: Reassignments,
         config: Callable[[], BrokerConfig],
     ) -> None:
         self._context = context
@@ -62,6 +65,7 @@ class Office:
         self._batch = batch
         self._partitions = partitions
         self._replicas = replicas
+        self.reassignments = reassignments
         self._config = config
 
     # -- what leaders ask --
@@ -115,6 +119,7 @@ class Office:
         if outcome.written:
             self._batch.add_update_metadata(context.live_brokers, outcome.written)
             self._batch.send()
+            self.reassignments.isr_changed(outcome.written)
         return answers
 
     # -- what brokers that stop ask --
@@ -222,6 +227,8 @@ class Office:
         for partition in context.partitions():
             if partition.topic not in context.being_deleted:
                 by_preferred.setdefault(context.replicas_of(partition)[0], []).append(partition)
+        if any(moves(context.assignment(one)) for one in context.partitions()):
+            return  # what moves now moves leaders too
         allowed = self._config().leader_imbalance_per_broker_percentage / 100
         for broker, partitions in sorted(by_preferred.items()):
             away = [

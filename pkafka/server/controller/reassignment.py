@@ -1,0 +1,237 @@
+"""Moving partitions to other brokers (KIP-455, CTRL-19): grow, wait until the new replicas are in sync, switch, shrink.
+
+While a partition moves, its assignment names the old and the new replicas, and which of them are being added and
+removed; that is in the topic's node, so that whoever is the controller next goes on from there. Every step may be
+repeated.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import NO_TOPIC_ID, BrokerId, TopicPartition
+from pkafka.server.controller.batch import RequestBatch
+from pkafka.server.controller.context import Assignment, ControllerContext, Leadership, Replica
+from pkafka.server.controller.deletion import TopicDeletion
+from pkafka.server.controller.election import Strategy
+from pkafka.server.controller.partition_state import CONFLICT_ROUNDS_MAX, PartitionStates
+from pkafka.server.controller.replica_state import ReplicaStates
+from pkafka.server.controller.state_store import StateStore, Topic
+
+log = logging.getLogger("kafka.controller.KafkaController")
+
+_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+
+
+def origin(assignment: Assignment) -> tuple[BrokerId, ...]:
+    """The replicas that a partition had before it began to move."""
+    return tuple(one for one in assignment.replicas if one not in assignment.adding)
+
+
+def target(assignment: Assignment) -> tuple[BrokerId, ...]:
+    """The replicas that a partition has when it has moved."""
+    return tuple(one for one in assignment.replicas if one not in assignment.removing)
+
+
+def moves(assignment: Assignment) -> bool:
+    """Whether a partition is on its way."""
+    return bool(assignment.adding or assignment.removing)
+
+
+def on_the_way(assignment: Assignment, wanted: Sequence[BrokerId]) -> Assignment:
+    """The assignment of a partition that is to move, or to move elsewhere than it does: both ends, the new first."""
+    before = origin(assignment)
+    both = tuple(dict.fromkeys((*wanted, *before)))
+    return Assignment(
+        both,
+        tuple(one for one in both if one not in before),
+        tuple(one for one in both if one not in wanted),
+    )
+
+
+def _listed(brokers: Iterable[BrokerId]) -> str:
+    return f"ArrayBuffer({', '.join(map(str, brokers))})"
+
+
+class Reassignments:
+    """See the module. For the controller thread.
+
+    Args:
+        context: what the controller knows.
+        states: the coordination store.
+        batch: requests to brokers.
+        partitions, replicas: the state machines.
+        deletion: waits for partitions that move.
+    """
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        states: StateStore,
+        batch: RequestBatch,
+        partitions: PartitionStates,
+        replicas: ReplicaStates,
+        deletion: TopicDeletion,
+    ) -> None:
+        self._context = context
+        self._states = states
+        self._batch = batch
+        self._partitions = partitions
+        self._replicas = replicas
+        self._deletion = deletion
+
+    def ongoing(self) -> dict[TopicPartition, Assignment]:
+        """All partitions that move."""
+        return {
+            one: self._context.assignment(one)
+            for one in self._context.partitions()
+            if moves(self._context.assignment(one))
+        }
+
+    def begin(self, partition: TopicPartition, wanted: Sequence[BrokerId] | None) -> ApiError | None:
+        """Move a partition, or with None give up a move.
+
+        Returns:
+            Why that cannot be; None when it is on its way.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        context = self._context
+        if partition not in context.partition_states or partition.topic in context.being_deleted:
+            return ApiError(*_UNKNOWN)
+        now = context.assignment(partition)
+        if wanted is None:
+            if not moves(now):
+                return ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+            wanted = origin(now)
+        elif problem := self._problem(now, wanted):
+            return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+        self._go_on(partition, on_the_way(now, wanted))
+        return None
+
+    def _problem(self, now: Assignment, wanted: Sequence[BrokerId]) -> str | None:
+        """What Kafka says of a list that cannot be, down to the names of the collections of Scala."""
+        replicas = _listed(wanted)
+        if not wanted:
+            return "Empty replica list specified in partition reassignment."
+        if len(set(wanted)) < len(wanted):
+            return f"Duplicate replica ids in partition reassignment replica list: {replicas}"
+        if min(wanted) < 0:
+            return f"Invalid broker id in replica list: {replicas}"
+        added = [one for one in wanted if one not in origin(now)]
+        if any(one not in self._context.live_brokers for one in added):
+            live = ", ".join(map(str, sorted(self._context.live_brokers)))
+            return (
+                "Replica assignment has brokers that are not alive. Replica list:"
+                f" {_listed(added)}, live broker list: Set({live})"
+            )
+        return None
+
+    def isr_changed(self, partitions: Iterable[TopicPartition]) -> None:
+        """The ISR of partitions grew, perhaps by what a move waits for."""
+        for partition in partitions:
+            assignment = self._context.assignment(partition)
+            if moves(assignment) and self._is_complete(partition, assignment):
+                self._go_on(partition, assignment)
+
+    def resume(self, brokers: Iterable[BrokerId] | None = None) -> None:
+        """Go on with all moves, after an election of the controller, or with those to brokers that came back."""
+        wanted = None if brokers is None else set(brokers)
+        for partition, assignment in self.ongoing().items():
+            if partition.topic not in self._context.being_deleted and (
+                wanted is None or not wanted.isdisjoint(target(assignment))
+            ):
+                self._go_on(partition, assignment)
+
+    # -- inside --
+
+    def _go_on(self, partition: TopicPartition, wanted: Assignment) -> None:
+        self._note(partition, wanted)
+        if self._is_complete(partition, wanted):
+            self._finish(partition, wanted)
+            return
+        log.info("partition %s moves to %s", partition, target(wanted))
+        # All replicas, old and new, hear of a new leader epoch: who fetches under the old one is told to ask again.
+        self._tell(partition, wanted)
+        self._replicas.become_new(Replica(partition, broker) for broker in wanted.adding)
+        self._batch.send()
+
+    def _note(self, partition: TopicPartition, wanted: Assignment) -> None:
+        """Write down where the partition is going; what an earlier goal needed alone is removed."""
+        now = self._context.assignment(partition)
+        if now == wanted:
+            return
+        self._write(partition, wanted)
+        self._context.assign(partition, wanted)
+        self._remove(partition, [one for one in now.replicas if one not in wanted.replicas])
+
+    def _write(self, partition: TopicPartition, assignment: Assignment) -> None:
+        name = partition.topic
+        assignments = {**self._context.assignments[name], partition.partition: assignment}
+        topic_id = self._context.topic_ids.get(name, NO_TOPIC_ID)
+        self._states.write_topic(name, Topic(topic_id, assignments))
+
+    def _is_complete(self, partition: TopicPartition, wanted: Assignment) -> bool:
+        if not moves(wanted):
+            return True
+        now = self._context.leadership.get(partition)
+        return now is not None and set(target(wanted)) <= set(now.isr)
+
+    def _finish(self, partition: TopicPartition, wanted: Assignment) -> None:
+        """The new replicas are in sync: they take over, and those that are too many go."""
+        arrived = Assignment(target(wanted))
+        self._replicas.become_online(Replica(partition, broker) for broker in wanted.adding)
+        self._context.assignments[partition.topic][partition.partition] = arrived
+        leader = self._context.leadership[partition].leader
+        if leader in arrived.replicas and self._context.is_online(partition, leader):
+            self._tell(partition, arrived, also=wanted.removing)
+        else:
+            self._partitions.become_online([partition], Strategy.REASSIGNMENT)
+        self._batch.send()
+        self._remove(partition, wanted.removing)
+        self._write(partition, arrived)
+        self._batch.add_update_metadata(self._context.live_brokers, (partition,))
+        self._batch.send()
+        log.info("partition %s has moved to %s", partition, arrived.replicas)
+        self._deletion.retry({partition.topic})
+
+    def _tell(
+        self, partition: TopicPartition, assignment: Assignment, *, also: Iterable[BrokerId] = ()
+    ) -> None:
+        now = self._raise_epoch(partition)
+        if now is not None:
+            self._batch.add_leader_and_isr(
+                (*assignment.replicas, *also), partition, now, assignment, is_new=False
+            )
+
+    def _raise_epoch(self, partition: TopicPartition) -> Leadership | None:
+        """Begin a leader epoch with the same leader and ISR."""
+        for _ in range(CONFLICT_ROUNDS_MAX):
+            now = self._states.read_leadership([partition]).get(partition)
+            if now is None or now.controller_epoch > self._context.epoch:
+                self._context.state_changes.error("the leader epoch of %s cannot be raised", partition)
+                return None
+            wanted = now._replace(leader_epoch=now.leader_epoch + 1, controller_epoch=self._context.epoch)
+            outcome = self._states.update_leadership({partition: wanted})
+            if written := outcome.written.get(partition):
+                self._context.leadership[partition] = written
+                return written
+            if partition in outcome.failed:
+                raise outcome.failed[partition]
+        self._context.state_changes.error("the state of %s changes too often", partition)
+        return None
+
+    def _remove(self, partition: TopicPartition, brokers: Iterable[BrokerId]) -> None:
+        """Have replicas deleted; that their brokers do it is not waited for, as files that stay do not matter."""
+        replicas = [Replica(partition, broker) for broker in brokers]
+        if not replicas:
+            return
+        self._replicas.become_offline(replicas)
+        self._replicas.start_deletion(replicas)
+        self._replicas.deletion_succeeded(replicas)
+        self._replicas.become_non_existent(replicas)
+        self._batch.send()
+        for replica in replicas:
+            self._context.replica_states.pop(replica, None)

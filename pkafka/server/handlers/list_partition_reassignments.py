@@ -1,0 +1,45 @@
+"""ListPartitionReassignments (key 46, v0): which partitions are on their way to other brokers (KIP-455)."""
+
+from collections.abc import Mapping
+
+from pkafka.errors import ApiError
+from pkafka.model import TopicPartition
+from pkafka.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from pkafka.server.control_context import ControlContext
+from pkafka.server.controller.context import Assignment
+
+
+async def handle(
+    ctx: ControlContext, request: ListPartitionReassignmentsRequest, version: int
+) -> ListPartitionReassignmentsResponse:
+    """Those that move among the ones that are asked for; those that do not move are left out."""
+    try:
+        ongoing = await ctx.run(lambda: ctx.controller.office().reassignments.ongoing())
+    except ApiError as error:
+        return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
+    if request.topics is not None:
+        asked = {
+            TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
+        }
+        ongoing = {one: assignment for one, assignment in ongoing.items() if one in asked}
+    return ListPartitionReassignmentsResponse(topics=_topics(ongoing))
+
+
+def _topics(ongoing: Mapping[TopicPartition, Assignment]) -> list[OngoingTopicReassignment]:
+    topics: dict[str, OngoingTopicReassignment] = {}
+    for partition, assignment in ongoing.items():
+        topic = topics.setdefault(partition.topic, OngoingTopicReassignment(name=partition.topic))
+        topic.partitions.append(
+            OngoingPartitionReassignment(
+                partition_index=partition.partition,
+                replicas=list(assignment.replicas),
+                adding_replicas=list(assignment.adding),
+                removing_replicas=list(assignment.removing),
+            )
+        )
+    return list(topics.values())

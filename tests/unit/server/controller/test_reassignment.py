@@ -1,0 +1,155 @@
+"""Moving partitions (KIP-455) as traces: who is told what, what stands in the nodes, and what may interrupt it."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import TopicPartition
+from pkafka.server.controller import nodes
+from pkafka.server.controller.context import Assignment
+from pkafka.server.controller.isr_requests import WantedIsr
+from pkafka.server.controller.reassignment import on_the_way, origin, target
+from tests.unit.server.controller.world import World
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    for broker in (1, 2, 3, 4):
+        world.start_broker(broker)
+    world.start_controller(1)
+    world.create_topic("t", {0: (1, 2)})
+    world.take_lines()
+    yield world
+    world.close()
+
+
+def move(world: World, wanted: Sequence[int] | None) -> ApiError | None:
+    error = next(iter(world.controllers.values())).office().reassignments.begin(T0, wanted)
+    world.settle()
+    return error
+
+
+def catch_up(world: World, *isr: int) -> None:
+    """The leader asks for this ISR."""
+    controller = next(iter(world.controllers.values()))
+    now = controller.context.leadership[T0]
+    wanted = WantedIsr(isr, now.leader_epoch, now.partition_epoch)
+    epoch = controller.context.broker_epochs[now.leader]
+    controller.office().alter_isrs(now.leader, epoch, {T0: wanted}, version=3)
+    world.settle()
+
+
+def assignment(world: World) -> Assignment:
+    """As the topic's node has it."""
+    return nodes.decode_topic(world.store.get(nodes.topic("t"))[0])[1][0]
+
+
+def told(world: World, kind: str) -> list[str]:
+    return [line.strip() for line in world.take_lines() if f" {kind} " in line]
+
+
+def test_assignments_on_their_way() -> None:
+    moving = on_the_way(Assignment((1, 2)), (3, 2))
+    assert moving == Assignment((3, 2, 1), adding=(3,), removing=(1,))
+    assert (origin(moving), target(moving)) == ((2, 1), (3, 2))
+    assert on_the_way(moving, (4,)) == Assignment((4, 2, 1), adding=(4,), removing=(2, 1))
+    assert on_the_way(Assignment((1, 2)), (2, 1)) == Assignment((2, 1))
+
+
+def test_a_partition_moves(world: World) -> None:
+    assert move(world, (3, 4)) is None
+    assert assignment(world) == Assignment((3, 4, 1, 2), adding=(3, 4), removing=(1, 2))
+    assert world.state("t").startswith("t-0 leader=1 epoch=1 isr=[1 2]")
+    lines = told(world, "LeaderAndIsr")
+    assert lines == [
+        "to 1 LeaderAndIsr epoch=1: t-0 leader=1 epoch=1 isr=[1 2]",
+        "to 2 LeaderAndIsr epoch=1: t-0 leader=1 epoch=1 isr=[1 2]",
+        "to 3 LeaderAndIsr epoch=1: t-0 leader=1 epoch=1 isr=[1 2] new",
+        "to 4 LeaderAndIsr epoch=1: t-0 leader=1 epoch=1 isr=[1 2] new",
+    ]
+    catch_up(world, 1, 2, 3)
+    assert assignment(world).adding == (3, 4)  # one is missing still
+    world.take_lines()
+    catch_up(world, 1, 2, 3, 4)
+    assert assignment(world) == Assignment((3, 4))
+    assert world.state("t").startswith("t-0 leader=3 ")
+    assert world.state("t").split("isr=")[1].startswith("[3 4]")
+    stops = [line for line in world.take_lines() if "StopReplica" in line and "delete" in line]
+    assert [line.split()[1] for line in stops] == ["1", "2"]
+    assert world.controllers[1].office().reassignments.ongoing() == {}
+
+
+def test_a_leader_that_stays_goes_on_leading(world: World) -> None:
+    move(world, (1, 3))
+    catch_up(world, 1, 2, 3)
+    assert assignment(world) == Assignment((1, 3))
+    assert world.state("t").startswith("t-0 leader=1 ")
+
+
+def test_a_move_is_given_up(world: World) -> None:
+    move(world, (3, 4))
+    catch_up(world, 1, 2, 3)
+    world.take_lines()
+    assert move(world, None) is None
+    assert assignment(world) == Assignment((1, 2))
+    assert world.state("t").split("isr=")[1].startswith("[1 2]")
+    stops = [line.split()[1] for line in world.take_lines() if "StopReplica" in line and "delete" in line]
+    assert stops == ["3", "4"]
+    error = move(world, None)
+    assert error is not None
+    assert error.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_another_goal_on_the_way(world: World) -> None:
+    move(world, (3, 2))
+    move(world, (4, 2))
+    assert assignment(world) == Assignment((4, 2, 1), adding=(4,), removing=(1,))
+    catch_up(world, 1, 2, 4)
+    assert assignment(world) == Assignment((4, 2))
+
+
+def test_another_order_needs_no_move(world: World) -> None:
+    assert move(world, (2, 1)) is None
+    assert assignment(world) == Assignment((2, 1))
+    assert world.state("t").startswith("t-0 leader=1 ")  # the preferred one leads when it is elected
+
+
+def test_the_next_controller_goes_on(world: World) -> None:
+    move(world, (3, 4))
+    world.crash_controller(1)
+    world.start_controller(2)
+    assert world.controllers[2].office().reassignments.ongoing() == {
+        T0: Assignment((3, 4, 1, 2), adding=(3, 4), removing=(1, 2))
+    }
+    catch_up(world, 1, 2, 3, 4)
+    assert assignment(world) == Assignment((3, 4))
+
+
+def test_a_topic_that_moves_is_deleted_afterwards(world: World) -> None:
+    move(world, (3, 4))
+    world.delete_topic("t")
+    assert world.store.exists(nodes.topic("t")) is not None
+    catch_up(world, 1, 2, 3, 4)
+    assert world.store.exists(nodes.topic("t")) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ((), "Empty replica list specified in partition reassignment."),
+        ((3, 3), "Duplicate replica ids in partition reassignment replica list: ArrayBuffer(3, 3)"),
+        ((-1, 2), "Invalid broker id in replica list: ArrayBuffer(-1, 2)"),
+        ((1, 9), "Replica assignment has brokers that are not alive. Replica list: ArrayBuffer(9), live"),
+    ],
+)
+def test_what_cannot_be_is_refused(world: World, wanted: tuple[int, ...], words: str) -> None:
+    error = move(world, wanted)
+    assert error is not None
+    assert error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert error.message.startswith(words)
+    assert assignment(world) == Assignment((1, 2))
