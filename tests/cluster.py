@@ -1,6 +1,8 @@
 """Several brokers on one ZooKeeper, for tests: real processes, on ports that the kernel chooses."""
 
 import contextlib
+import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +10,10 @@ from pathlib import Path
 
 from pkafka.clients.admin import Admin
 from pkafka.clients.admin.results import NewTopic
+from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import TopicPartition
 from pkafka.tools.local_broker import Broker
 from tests.talk import good, wait_for
 
@@ -94,7 +99,15 @@ class Cluster:
             else:
                 wanted = NewTopic(name, partitions, replicas, configs=configs)
             good(admin.create_topics([wanted])[name])
-        wait_for(lambda: all(leader >= 0 for leader, _ in self.leadership(name).values()))
+        wait_for(lambda: self._is_led(name), what=f"leaders of {name}")
+
+    def _is_led(self, topic: str) -> bool:
+        try:
+            return all(leader >= 0 for leader, _ in self.leadership(topic).values())
+        except ApiError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # not yet known to whoever was asked
+                raise
+            return False
 
     def leadership(self, topic: str) -> dict[int, tuple[int, list[int]]]:
         """Leader and ISR of each partition, as one of the brokers says."""
@@ -104,3 +117,68 @@ class Cluster:
             one.partition: (-1 if one.leader is None else one.leader, sorted(one.isr))
             for one in found.partitions
         }
+
+
+class Load:
+    """An idempotent producer of 0, 1, 2, ... to one partition that remembers what was acknowledged, and when."""
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.sent = 0
+        self.acknowledged: list[int] = []
+        self.times_s: list[float] = []
+        self.errors: list[Exception] = []
+
+    def __enter__(self) -> "Load":
+        self._thread.start()
+        wait_for(lambda: len(self.acknowledged) > 10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def goes_on(self, timeout_s: float = 60.0) -> None:
+        """More is acknowledged than until now."""
+        before = len(self.acknowledged)
+        wait_for(lambda: len(self.acknowledged) > before + 20, timeout_s=timeout_s)
+
+    def longest_gap_s(self) -> float:
+        return max(later - earlier for earlier, later in zip(self.times_s, self.times_s[1:], strict=False))
+
+    def _run(self) -> None:
+        settings = {"bootstrap.servers": self._cluster.bootstrap, "retry.backoff.max.ms": 100}
+        with Producer(settings) as producer:
+            while not self._ended.is_set():
+                number, self.sent = self.sent, self.sent + 1
+                try:
+                    producer.send(self._topic, b"%d" % number, partition=0).result(120)
+                except Exception as error:  # noqa: BLE001 - counted below
+                    self.errors.append(error)
+                else:
+                    self.acknowledged.append(number)
+                    self.times_s.append(time.monotonic())
+
+
+def read_all(cluster: Cluster, topic: str, index: int = 0) -> list[int]:
+    """Every value of a partition, in order."""
+    settings = {"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest"}
+    partition = TopicPartition(topic, index)
+    with Consumer(settings) as consumer:
+        consumer.assign([partition])
+        end = consumer.end_offsets([partition])[partition]
+        values: list[int] = []
+        while consumer.position(partition) < end:
+            values += [int(one.value or b"-1") for one in consumer.poll(100)]
+    return values
+
+
+def check(cluster: Cluster, load: Load, topic: str) -> None:
+    """All that was acknowledged is there, once and in order, and nothing was refused."""
+    assert load.errors == []
+    values = read_all(cluster, topic)
+    assert values == sorted(set(values))
+    assert set(load.acknowledged) <= set(values)

@@ -119,6 +119,9 @@ class BrokerRegistration:
     jmx_port: int = -1
     features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     version: int = 5
+    is_pkafka: bool = False
+    """Its processes close its listeners when they die, and it registers anew when its node is gone: a pkafka broker,
+    which says so by a key that Kafka does not look at."""
 
     @staticmethod
     def path(broker_id: BrokerId) -> str:
@@ -142,6 +145,8 @@ class BrokerRegistration:
             "version": self.version,
             "timestamp": str(self.timestamp_ms),
         }
+        if self.is_pkafka:
+            value["pkafka"] = True
         return to_json(value)
 
     @classmethod
@@ -163,6 +168,7 @@ class BrokerRegistration:
             jmx_port=int(value.get("jmx_port", -1)),
             features=value.get("features") or {},
             version=version,
+            is_pkafka=value.get("pkafka") is True,
         )
 
 

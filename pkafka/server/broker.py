@@ -29,6 +29,7 @@ from pkafka.storage.log_directory import LogDirectory
 log = logging.getLogger(__name__)
 
 STORE_FILE: Final = "pkafka-store.sqlite"
+SESSION_FILE: Final = "pkafka-session"
 """The embedded coordination store, in the first log directory; Apache Kafka ignores plain files there."""
 PID_FILE: Final = "pkafka.pid"
 
@@ -214,6 +215,7 @@ def _supervise(
         directories=directories,
         ports={listener.name: listener.port for listener in listeners},
         store_file=directories[0].path / STORE_FILE,
+        session_file=directories[0].path / SESSION_FILE,
         adopt=adopt,
     )
     mains = {CONTROL: control.main(control_setup)}

@@ -60,7 +60,7 @@ class LocalChannels:
         self._control = control
         self._workers = workers
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[tuple[ControlRequest, OnResponse]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[ControlRequest, OnResponse] | asyncio.Future[None]] = asyncio.Queue()
         self._last: LeaderAndIsrRequest | None = None
         self._metadata_on_their_way: UpdateMetadataRequest | None = None
         self._topics: set[str] = set()
@@ -79,6 +79,12 @@ class LocalChannels:
 
     # -- the event loop's side --
 
+    async def settled(self) -> None:
+        """Wait until all that is queued now is delivered."""
+        mark: asyncio.Future[None] = self._loop.create_future()
+        self._queue.put_nowait(mark)
+        await mark
+
     async def carry_out(self, request: ControlRequest) -> ControlResponse:
         """Deliver what the controller of another broker says, in its turn, and give back the answer."""
         answer: asyncio.Future[ControlResponse] = self._loop.create_future()
@@ -93,7 +99,12 @@ class LocalChannels:
     async def run(self) -> None:
         """Deliver what is queued, in order, for ever."""
         while True:
-            request, on_response = await self._queue.get()
+            item = await self._queue.get()
+            if isinstance(item, asyncio.Future):
+                if not item.done():
+                    item.set_result(None)
+                continue
+            request, on_response = item
             response = await self._deliver(request)
             if on_response is not None:
                 on_response(response)

@@ -7,6 +7,7 @@ own, so that one that does not answer keeps nobody else waiting.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from pkafka.errors import ProtocolError
@@ -20,6 +21,7 @@ from pkafka.server.broker_link import BrokerLink
 from pkafka.server.config import BrokerConfig
 from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.metadata import BrokerInfo, Endpoint
+from pkafka.server.sentinel import Sentinel
 
 log = logging.getLogger("kafka.controller.RequestSendThread")
 """Kafka's name, whose lines stand in the controller's log."""
@@ -40,14 +42,23 @@ class ClusterChannels:
         local: to this broker.
         broker_id: this broker.
         config: gives the settings of the moment.
+        on_death: told of a broker all of whose processes have died.
     """
 
-    def __init__(self, local: LocalChannels, broker_id: BrokerId, config: Callable[[], BrokerConfig]) -> None:
+    def __init__(
+        self,
+        local: LocalChannels,
+        broker_id: BrokerId,
+        config: Callable[[], BrokerConfig],
+        on_death: Callable[[BrokerId], None],
+    ) -> None:
         self._local = local
         self._broker_id = broker_id
         self._config = config
         self._loop = asyncio.get_running_loop()
+        self._on_death = on_death
         self._queues: dict[BrokerId, _RemoteQueue] = {}
+        self._sentinels: dict[BrokerId, tuple[BrokerInfo, Sentinel]] = {}
 
     # -- the controller's side: any thread --
 
@@ -73,6 +84,14 @@ class ClusterChannels:
     def _follow(self, others: Mapping[BrokerId, BrokerInfo]) -> None:
         for gone in self._queues.keys() - others.keys():
             self._queues.pop(gone).close()
+        for broker, (info, sentinel) in list(self._sentinels.items()):
+            if others.get(broker) != info:
+                sentinel.close()
+                del self._sentinels[broker]
+        for broker, info in others.items():
+            if info.is_pkafka and broker not in self._sentinels:
+                died = partial(self._on_death, broker)
+                self._sentinels[broker] = info, Sentinel([*info.endpoints.values()], died)
         config = self._config()
         listener = config.control_plane_listener_name or config.inter_broker_listener_name
         for broker, info in others.items():

@@ -8,9 +8,11 @@ serving.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.coordination.store import SessionState, Store, StoreError, StoreFullError
-from pkafka.coordination.znodes import LogDirEvent
-from pkafka.errors import PkafkaError, StorageError
+from pkafka.coordination.znodes import BrokerRegistration, LogDirEvent
+from pkafka.errors import ApiError, PkafkaError, StorageError
 from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.registry import request_class
@@ -30,17 +32,21 @@ from pkafka.server.broker_loggers import ProcessLoggers, set_log_level
 from pkafka.server.cluster_channels import ClusterChannels
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_repository import ConfigRepository
+from pkafka.server.controller import nodes
 from pkafka.server.controller.controller import Controller
+from pkafka.server.controller.state_store import remove_dead_controller
 from pkafka.server.groups import store_offsets
 from pkafka.server.handlers import create_topics
 from pkafka.server.identity import Identity, establish_identity
 from pkafka.server.ipc import Handler, Payload, Peer
 from pkafka.server.lifeline import ChildExit
 from pkafka.server.listeners import address_text
-from pkafka.server.metadata import MetadataCache
+from pkafka.server.metadata import BrokerInfo, MetadataCache
 from pkafka.server.policies import Policies
 from pkafka.server.producer_ids import ProducerIds, skip_used_ids
 from pkafka.server.registration import DuplicateBrokerIdError, Registration
+from pkafka.server.sentinel import Sentinel
+from pkafka.server.session_file import read_session, write_session
 from pkafka.server.supervisor import CLEANER, Birth
 from pkafka.server.to_controller import ToController
 from pkafka.storage.log_directory import LogDirectory
@@ -52,6 +58,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+NO_CONTROLLER: Final = -1
+_ORPHAN_MAX_S: Final = 0.5
+"""What the end of the session may take when the supervisor is dead."""
 _RECONNECT_PAUSE_S: Final = 1.0
 _REREGISTER_PAUSE_S: Final = 0.1
 _EXPIRY_SLACK_S: Final = 2.0
@@ -70,6 +79,8 @@ class ControlSetup:
     ports: Mapping[str, int]
     """The port that each listener really has (0 in the configuration lets the kernel choose)."""
     store_file: Path
+    session_file: Path
+    """Keeps the id of the session with ZooKeeper, for the life after a crash."""
     adopt: bool
 
 
@@ -96,6 +107,8 @@ class Control:
         self._workers: dict[int, Peer] = {}
         self._cleaner: Peer | None = None
         self._registration: Registration | None = None
+        self._previous_session_id: int | None = None
+        self._controller_sentinel: Sentinel | None = None
         self._failed_directories: set[str] = set()
         self._producer_id_max = -1
         """The highest producer id in the logs of this broker."""
@@ -125,7 +138,7 @@ class Control:
             lifeline.CLOSE: self._close,
             lifeline.LOG_LEVEL: lambda _peer, change, _blob, _fds: set_log_level(change[0], change[1]),
         }
-        self._line = Peer("supervisor", birth.line, words, on_gone=lifeline.end_orphan, vital=True)
+        self._line = Peer("supervisor", birth.line, words, on_gone=self._orphaned, vital=True)
 
     @property
     def config(self) -> BrokerConfig:
@@ -156,6 +169,7 @@ class Control:
         config = self.setup.config
         self.policies = Policies.of(config)
         self.store = await self._connect()
+        self._previous_session_id = self._take_session_file()
         self._line.note(lifeline.SESSION, [self.store.session_id, self.store.session_password])
         self.store.on_session(self._on_session)
         self._line.note(lifeline.BOOTED)
@@ -168,8 +182,12 @@ class Control:
         self.controller = Controller(
             self.broker_id,
             config=lambda: self.config,
-            channels=ClusterChannels(self.local_channels, self.broker_id, lambda: self.config),
+            channels=ClusterChannels(
+                self.local_channels, self.broker_id, lambda: self.config, self._broker_died
+            ),
             clock=self.clock,
+            previous_session_id=self._previous_session_id,
+            on_controller=self._on_controller,
         )
         self.configs = ConfigRepository(
             config,
@@ -189,12 +207,16 @@ class Control:
             self.broker_id, lambda: self.config, self.setup.ports, clock=self.clock
         )
         self.broker_epoch = await self._register(self._registration)
+        self.store.watch_data(BrokerRegistration.path(self.broker_id), lambda _: self._look_for_own_node())
         # A log may know producers that another broker, or an older state of the store, gave their ids.
         await asyncio.to_thread(skip_used_ids, self.store, self.broker_id, self._producer_id_max)
         self.producer_ids = ProducerIds(self.broker_id, self.broker_epoch)
         self.controller.start(self.store)
         await asyncio.wrap_future(self.controller.submit(lambda: None))
-        if not self.controller.is_active:
+        if self.controller.is_active:
+            # What there is already is to be seen by the first client.
+            await self.local_channels.settled()
+        else:
             # Another broker's says what there is, and says it to the listeners of this one.
             self._let_clients_in()
         await self.metadata.wait_until(lambda: self.broker_id in self.metadata.brokers, timeout_s=3600.0)
@@ -265,7 +287,7 @@ class Control:
         waits = False
         while True:
             try:
-                return await asyncio.to_thread(registration.register, self.store, self._birth.session)
+                return await asyncio.to_thread(registration.register, self.store, self._previous_session_id)
             except DuplicateBrokerIdError as error:
                 if self._loop.time() > deadline_s:
                     raise
@@ -334,6 +356,102 @@ class Control:
             "cluster_id": self.cluster_id,
             "listeners": [f"{hosts[name]}:{port}" for name, port in self.setup.ports.items()],
         }
+
+    def _take_session_file(self) -> int | None:
+        """The session of this broker's life before, which is over: its process held the lock of the directory that
+        this one holds now. What it left in the store need not wait for the end of that session."""
+        if self._birth.session is not None:
+            previous: int | None = self._birth.session[0]
+        else:
+            previous = read_session(self.setup.session_file)
+        write_session(self.setup.session_file, self.store.session_id)
+        return previous
+
+    # -- other brokers --
+
+    def _broker_died(self, broker: BrokerId) -> None:
+        log.warning("Broker %d is dead: it refuses connections at all its listeners", broker)
+
+        def bury() -> None:
+            office = self.controller.office()
+            epoch = self.controller.context.broker_epochs.get(broker)
+            if epoch is not None:
+                office.bury_broker(broker, epoch)
+
+        self._spawn(self._tell_store(bury))
+
+    def _on_controller(self, broker: BrokerId) -> None:
+        self._loop.call_soon_threadsafe(self._watch_controller, broker)
+
+    def _watch_controller(self, broker: BrokerId) -> None:
+        """Another broker is the controller: should it die, the role is free at once."""
+        if self._controller_sentinel is not None:
+            self._controller_sentinel.close()
+            self._controller_sentinel = None
+        if broker not in (NO_CONTROLLER, self.broker_id):
+            self._spawn(self._place_sentinel(broker))
+
+    async def _place_sentinel(self, broker: BrokerId) -> None:
+        def look() -> tuple[BrokerInfo, int] | None:
+            found = self.store.get_many([nodes.broker(broker), nodes.CONTROLLER])
+            if found[0] is None or found[1] is None or nodes.decode_controller(found[1][0]) != broker:
+                return None
+            return nodes.decode_broker(broker, found[0][0]), found[1][1].czxid
+
+        try:
+            seen = await self.run_on_store(look)
+        except StoreError as error:
+            log.info("Nothing is known of the controller, broker %d: %s", broker, error)
+            return
+        if seen is None or not seen[0].is_pkafka or self.controller.active_controller_id != broker:
+            return
+        info, czxid = seen
+
+        def died() -> None:
+            log.warning(
+                "The controller, broker %d, is dead: it refuses connections at all its listeners", broker
+            )
+            self._spawn(self._tell_store(lambda: remove_dead_controller(self.store, broker, czxid)))
+
+        self._controller_sentinel = Sentinel([*info.endpoints.values()], died)
+
+    async def _tell_store(self, call: Callable[[], None]) -> None:
+        try:
+            await self.run_on_store(call)
+        except (StoreError, ApiError) as error:
+            # Its session ends all the same.
+            log.info("The death of a broker could not be written down: %s", error)
+
+    def _look_for_own_node(self) -> None:
+        """Called on a thread of the store: the registration of this broker may be gone."""
+        self._loop.call_soon_threadsafe(lambda: self._spawn(self._check_own_node()))
+
+    async def _check_own_node(self) -> None:
+        if self._ended.done() or not self._booted.is_set():
+            return
+        try:
+            found = await self.run_on_store(self.store.exists, BrokerRegistration.path(self.broker_id))
+        except StoreError:
+            return  # without the store nothing is known; the session's end is told elsewhere
+        if found is None and not self._ended.done():
+            log.warning("The registration of this broker is gone; beginning a new session")
+            self._line.note(lifeline.SESSION, None)
+            with contextlib.suppress(StoreError, StorageError):
+                await asyncio.to_thread(self.store.close)
+            self._ended.set_result(ChildExit.CRASHED)
+
+    def _orphaned(self, _line: Peer) -> None:
+        """The supervisor is dead, and the workers with it: ending the session lets others take over at once."""
+        threading.Timer(_ORPHAN_MAX_S, os._exit, [ChildExit.ORPHANED]).start()
+
+        def end() -> None:
+            try:
+                if hasattr(self, "store") and self.setup.config.zookeeper_connect is not None:
+                    self.store.close()
+            finally:
+                os._exit(ChildExit.ORPHANED)
+
+        threading.Thread(target=end, daemon=True).start()
 
     # Called on threads of the store and of the controller; everything here belongs to the event loop.
 

@@ -51,6 +51,8 @@ class BrokerInfo(NamedTuple):
     rack: str | None
     endpoints: Mapping[str, Endpoint]
     """By listener name."""
+    is_pkafka: bool = False
+    """Whether its registration says so; UpdateMetadata does not."""
 
 
 class PartitionInfo(NamedTuple):

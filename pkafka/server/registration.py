@@ -79,14 +79,15 @@ class Registration:
             ),
             timestamp_ms=self._clock.now_ms(),
             rack=config.rack,
+            is_pkafka=True,
         )
 
-    def register(self, store: Store, previous_session: tuple[int, bytes] | None = None) -> int:
+    def register(self, store: Store, previous_session_id: int | None = None) -> int:
         """Make the node, in the session of ``store``.
 
         Args:
             store: the session that shall own the node.
-            previous_session: id and password of the session that this broker had before, whose node may be left.
+            previous_session_id: of the session that this broker had before, whose node may be left.
 
         Returns:
             The broker epoch: the number of the transaction that made the node.
@@ -96,11 +97,10 @@ class Registration:
             StoreError: the store failed.
         """
         path = BrokerRegistration.path(self._broker_id)
-        previous_id = previous_session[0] if previous_session is not None else None
         for attempt in range(1, _ATTEMPTS_MAX + 1):
             try:
                 stat = create_checked_ephemeral(
-                    store, path, self.value().encode(), previous_session_id=previous_id
+                    store, path, self.value().encode(), previous_session_id=previous_session_id
                 )
             except BrokerIdTakenError:
                 raise DuplicateBrokerIdError(

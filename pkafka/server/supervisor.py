@@ -239,7 +239,8 @@ class Supervisor:
                 # A terminal's Ctrl-C reaches the whole group; the supervisor alone decides what it means.
                 signal.signal(number, signal.SIG_IGN)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            lifeline.die_with_parent(self._prctl, parent)
+            # The control process ends its session with the coordination store first (Control._orphaned).
+            lifeline.die_with_parent(self._prctl if birth.name != CONTROL else None, parent)
             lifeline.set_title(self._prctl, birth.name)
             ours.close()
             self._signals.close()

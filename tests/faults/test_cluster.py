@@ -3,17 +3,12 @@
 import contextlib
 import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pkafka.clients.consumer import Consumer
-from pkafka.clients.producer import Producer
-from pkafka.model import TopicPartition
-from tests.cluster import Cluster
+from tests.cluster import Cluster, Load, check
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -33,71 +28,6 @@ def cluster(zookeeper: ZooKeeper, tmp_path: Path, overrides: dict[str, object]) 
         yield made
     finally:
         made.stop()
-
-
-class Load:
-    """An idempotent producer of 0, 1, 2, ... to one partition that remembers what was acknowledged, and when."""
-
-    def __init__(self, cluster: Cluster, topic: str) -> None:
-        self._cluster = cluster
-        self._topic = topic
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.sent = 0
-        self.acknowledged: list[int] = []
-        self.times_s: list[float] = []
-        self.errors: list[Exception] = []
-
-    def __enter__(self) -> "Load":
-        self._thread.start()
-        wait_for(lambda: len(self.acknowledged) > 10)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def goes_on(self, timeout_s: float = 60.0) -> None:
-        """More is acknowledged than until now."""
-        before = len(self.acknowledged)
-        wait_for(lambda: len(self.acknowledged) > before + 20, timeout_s=timeout_s)
-
-    def longest_gap_s(self) -> float:
-        return max(later - earlier for earlier, later in zip(self.times_s, self.times_s[1:], strict=False))
-
-    def _run(self) -> None:
-        settings = {"bootstrap.servers": self._cluster.bootstrap, "retry.backoff.max.ms": 100}
-        with Producer(settings) as producer:
-            while not self._ended.is_set():
-                number, self.sent = self.sent, self.sent + 1
-                try:
-                    producer.send(self._topic, b"%d" % number, partition=0).result(120)
-                except Exception as error:  # noqa: BLE001 - counted below
-                    self.errors.append(error)
-                else:
-                    self.acknowledged.append(number)
-                    self.times_s.append(time.monotonic())
-
-
-def read_all(cluster: Cluster, topic: str) -> list[int]:
-    """Every value of partition 0, in order."""
-    settings = {"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest"}
-    partition = TopicPartition(topic, 0)
-    with Consumer(settings) as consumer:
-        consumer.assign([partition])
-        end = consumer.end_offsets([partition])[partition]
-        values: list[int] = []
-        while consumer.position(partition) < end:
-            values += [int(one.value or b"-1") for one in consumer.poll(100)]
-    return values
-
-
-def check(cluster: Cluster, load: Load, topic: str) -> None:
-    """All that was acknowledged is there, once and in order, and nothing was refused."""
-    assert load.errors == []
-    values = read_all(cluster, topic)
-    assert values == sorted(set(values))
-    assert set(load.acknowledged) <= set(values)
 
 
 def leader(cluster: Cluster, topic: str) -> int:

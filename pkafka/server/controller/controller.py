@@ -75,6 +75,8 @@ class Controller:
         config: the broker's settings of the moment.
         channels: the way to the brokers.
         clock: for timestamps and pauses.
+        previous_session_id: of the broker's run before this one, which is dead.
+        on_controller: told on the controller thread which broker is the controller now, -1 when none is known.
 
     Attributes:
         context: what the active controller knows; for the controller thread alone.
@@ -89,8 +91,12 @@ class Controller:
         config: Callable[[], BrokerConfig],
         channels: BrokerChannels,
         clock: Clock,
+        previous_session_id: int | None = None,
+        on_controller: Callable[[BrokerId], None] = lambda _broker: None,
     ) -> None:
         self.broker_id = broker_id
+        self._previous_session_id = previous_session_id
+        self._on_controller = on_controller
         self.context = ControllerContext(self.broker_id)
         self.is_active = False
         self.active_controller_id: BrokerId = -1
@@ -285,6 +291,8 @@ class Controller:
         self.active_controller_id = now
         if now < 0:
             self._elect()
+        else:
+            self._on_controller(now)
 
     def _on_reload(self) -> None:
         if self._store is None:
@@ -314,13 +322,20 @@ class Controller:
 
     def _elect(self) -> None:
         assert self._store is not None
-        won = stand_for_election(self._store, self.broker_id, self._clock.now_ms())
+        won = stand_for_election(
+            self._store,
+            self.broker_id,
+            self._clock.now_ms(),
+            previous_session_id=self._previous_session_id,
+        )
         if won is None:
             self.active_controller_id = active_controller(self._store)
             log.info("broker %d is the controller", self.active_controller_id)
+            self._on_controller(self.active_controller_id)
             return
         log.info("broker %d is the controller now, epoch %d", self.broker_id, won.epoch)
         self.active_controller_id = self.broker_id
+        self._on_controller(self.broker_id)
         self._take_office(won)
 
     def _lose_role(self, why: str) -> None:
@@ -332,6 +347,8 @@ class Controller:
         if self.is_active:
             self.is_active = False
             log.info("broker %d is not the controller any more: %s", self.broker_id, why)
+            # What is queued for others was said in an office that is over.
+            self._channels.brokers_changed({})
         self.context = ControllerContext(self.broker_id)
 
     def _take_office(self, won: Won) -> None:

@@ -128,4 +128,5 @@ def decode_broker(broker_id: BrokerId, data: bytes) -> BrokerInfo:
             )
             for one in found.endpoints
         },
+        found.is_pkafka,
     )

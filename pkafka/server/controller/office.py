@@ -161,6 +161,17 @@ class Office:
         self._batch.send()
         return [one for one in led if context.leadership[one].leader == broker]
 
+    def bury_broker(self, broker: BrokerId, broker_epoch: BrokerEpoch) -> None:
+        """All processes of a broker are dead: end its registration, whose removal is the news for everybody.
+
+        Args:
+            broker_epoch: of the registration; a later one stays.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        self._states.delete_registration(broker, broker_epoch)
+
     # -- what administrators ask --
 
     def elect_leaders(

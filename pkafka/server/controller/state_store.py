@@ -28,7 +28,7 @@ from pkafka.coordination.store import (
 from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.coordination.znodes import Features
 from pkafka.errors import PkafkaError
-from pkafka.model import BrokerId, TopicId, TopicPartition
+from pkafka.model import BrokerEpoch, BrokerId, TopicId, TopicPartition
 from pkafka.server.controller import nodes
 from pkafka.server.controller.context import Assignment, Leadership
 from pkafka.server.metadata import BrokerInfo
@@ -209,6 +209,14 @@ class StateStore:
             self._delete_tree(path)
         self.delete_children(nodes.DELETE_TOPICS, [name])
 
+    def delete_registration(self, broker: BrokerId, broker_epoch: BrokerEpoch) -> None:
+        """Remove the node of a broker that is dead, unless it is another registration than that of the epoch."""
+        stat = self._store.exists(nodes.broker(broker))
+        if stat is not None and stat.czxid == broker_epoch:
+            (outcome,) = self._fenced([[DeleteOp(nodes.broker(broker), stat.version)]])
+            if isinstance(outcome, StoreError) and not isinstance(outcome, NoNodeError | BadVersionError):
+                raise outcome
+
     def delete_children(self, parent: str, names: Iterable[str]) -> None:
         """Remove childless nodes; those that are gone already do not matter."""
         outcomes = self._fenced([[DeleteOp(f"{parent}/{name}")] for name in names])
@@ -277,8 +285,27 @@ def active_controller(store: Store) -> BrokerId:
     return nodes.decode_controller(data)
 
 
-def stand_for_election(store: Store, broker_id: BrokerId, now_ms: int) -> Won | None:
+def remove_dead_controller(store: Store, broker_id: BrokerId, czxid: int) -> None:
+    """Give the role of a broker that is dead free, unless it is another term of office than that seen.
+
+    Raises:
+        StoreError: the store failed.
+    """
+    try:
+        data, stat = store.get(nodes.CONTROLLER)
+        if nodes.decode_controller(data) == broker_id and stat.czxid == czxid:
+            store.delete(nodes.CONTROLLER, version=stat.version)
+    except (NoNodeError, BadVersionError):
+        log.debug("%s changed hands meanwhile", nodes.CONTROLLER)
+
+
+def stand_for_election(
+    store: Store, broker_id: BrokerId, now_ms: int, *, previous_session_id: int | None = None
+) -> Won | None:
     """Try to become the controller: take /controller and raise /controller_epoch in one step (CTRL-2, CTRL-6).
+
+    Args:
+        previous_session_id: of this broker, whose processes are dead: what it left of the role may be replaced.
 
     Returns:
         The epoch won; None when another broker has the role or wins it.
@@ -289,7 +316,8 @@ def stand_for_election(store: Store, broker_id: BrokerId, now_ms: int) -> Won | 
     except NoNodeError:
         pass
     else:
-        if nodes.decode_controller(data) != broker_id or stat.ephemeral_owner != store.session_id:
+        own = (store.session_id, previous_session_id)
+        if nodes.decode_controller(data) != broker_id or stat.ephemeral_owner not in own:
             return None
         # Left by this broker's former control process, whose session lives on in this one: begin a new epoch.
         ops.append(DeleteOp(nodes.CONTROLLER, stat.version))

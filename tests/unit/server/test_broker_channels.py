@@ -103,7 +103,12 @@ class World:
         overrides = {"log.dirs": "/nowhere", "listeners": "PLAINTEXT://localhost:0", "broker.id": "0"}
         config = BrokerConfig.load(None, {**overrides, "pkafka.workers": str(workers)})
         setup = ControlSetup(
-            config=config, directories=(), ports={}, store_file=Path("/nowhere"), adopt=False
+            config=config,
+            directories=(),
+            ports={},
+            store_file=Path("/nowhere"),
+            session_file=Path("/nowhere"),
+            adopt=False,
         )
         self.supervisor, line = socket.socketpair()
         self.control = Control(setup, Birth(line, "control", first=True, session=None))

@@ -116,7 +116,7 @@ def test_the_node_of_our_own_earlier_session_is_replaced(tmp_path: Path) -> None
     session = (before.session_id, before.session_password)
     before.close(keep_session=True)
     with EmbeddedStore(file, resume=session) as after:
-        assert _registration().register(after, session) == first
+        assert _registration().register(after, session[0]) == first
 
 
 class _Control:

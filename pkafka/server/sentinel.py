@@ -1,0 +1,95 @@
+"""Noticing within a moment that all processes of a broker have died, long before its session ends.
+
+A sentinel keeps a connection to the broker open and waits for its end. Then it knocks at every listener: processes
+that are dead have closed theirs, and the kernel of a machine that is alive says so by refusing. Anything else, an
+answer or a silence, is no proof of death: a broker that cannot be reached is left to its session, since it may well be
+alive on the other side of a cut. docs/failure-detection.md has the reasoning.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pkafka.server.metadata import Endpoint
+
+log = logging.getLogger(__name__)
+
+_KNOCK_MAX_S: Final = 1.0
+_PAUSE_S: Final = 0.1
+"""Between attempts where there is no connection, and no proof of death either."""
+
+
+class Sentinel:
+    """Watches one broker; belongs to the event loop on which it is made.
+
+    Args:
+        endpoints: all addresses at which the broker listens.
+        on_death: called once, when every one of them refuses connections.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint], on_death: Callable[[], None]) -> None:
+        self._endpoints = endpoints
+        self._on_death = on_death
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run())
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await self._stay_connected()
+            if await self._is_dead():
+                self._on_death()
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _stay_connected(self) -> None:
+        """Connect to the first listener that takes connections, and wait until this one ends."""
+        for endpoint in self._endpoints:
+            for family, address in await _addresses(self._loop, endpoint):
+                sock = socket.socket(family, socket.SOCK_STREAM)
+                sock.setblocking(False)
+                with contextlib.closing(sock), contextlib.suppress(OSError, TimeoutError):
+                    async with asyncio.timeout(_KNOCK_MAX_S):
+                        await self._loop.sock_connect(sock, address)
+                    # A broker says nothing that it is not asked; only the end of the connection comes.
+                    await self._loop.sock_recv(sock, 1)
+                    return
+
+    async def _is_dead(self) -> bool:
+        """Whether every listener refuses: somebody's kernel answers, and nobody listens there."""
+        knocks = 0
+        for endpoint in self._endpoints:
+            for family, address in await _addresses(self._loop, endpoint):
+                if not await self._refuses(family, address):
+                    return False
+                knocks += 1
+        return knocks > 0
+
+    async def _refuses(self, family: int, address: tuple[object, ...]) -> bool:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        with contextlib.closing(sock):
+            try:
+                async with asyncio.timeout(_KNOCK_MAX_S):
+                    await self._loop.sock_connect(sock, address)
+            except ConnectionRefusedError:
+                return True
+            except (OSError, TimeoutError):
+                return False
+        return False
+
+
+async def _addresses(
+    loop: asyncio.AbstractEventLoop, endpoint: Endpoint
+) -> list[tuple[int, tuple[object, ...]]]:
+    try:
+        found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []  # no name, no proof
+    return [(family, address) for family, _, _, _, address in found]

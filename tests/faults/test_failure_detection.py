@@ -1,0 +1,135 @@
+"""Dead brokers are noticed long before their sessions end (18 s, as by default), and living ones are not buried."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pkafka.coordination.zookeeper import ZooKeeperStore
+from tests.cluster import Cluster
+from tests.faults.test_cluster import Load, check, in_sync, leader
+from tests.talk import wait_for
+from tests.zookeeper import running_zookeeper
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
+
+SESSION_MS = 18_000
+NOTICED_S = 6.0
+"""Far below the session's time-out, and far above what it takes on an idle machine."""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with running_zookeeper(tick_time_ms=2000) as zookeeper:
+        made = Cluster(tmp_path, zookeeper.connect, overrides={"zookeeper.session.timeout.ms": SESSION_MS})
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
+
+
+@pytest.fixture
+def store(cluster: Cluster) -> Iterator[ZooKeeperStore]:
+    made = ZooKeeperStore(cluster.zookeeper_connect, 10_000)
+    yield made
+    made.close()
+
+
+def controller(store: ZooKeeperStore) -> int:
+    import json
+
+    return int(json.loads(store.get("/controller")[0])["brokerid"])
+
+
+def family(cluster: Cluster, number: int) -> list[psutil.Process]:
+    parent = psutil.Process(cluster.brokers[number].pid)
+    return [parent, *parent.children(recursive=True)]
+
+
+def is_registered(store: ZooKeeperStore, number: int) -> bool:
+    return store.exists(f"/brokers/ids/{number}") is not None
+
+
+def test_all_processes_of_the_leader_die_at_once(cluster: Cluster, store: ZooKeeperStore) -> None:
+    victim = (controller(store) + 1) % 3
+    cluster.create_topic("t", assignment={0: (victim, *({0, 1, 2} - {victim}))})
+    with Load(cluster, "t") as load:
+        cluster.brokers[victim].kill()
+        load.goes_on(timeout_s=NOTICED_S)
+        cluster.brokers[victim].start()
+        wait_for(lambda: in_sync(cluster, "t") == [0, 1, 2], timeout_s=60)
+    check(cluster, load, "t")
+
+
+def test_all_processes_of_the_controller_die_at_once(cluster: Cluster, store: ZooKeeperStore) -> None:
+    victim = controller(store)
+    cluster.create_topic("t", assignment={0: (victim, *({0, 1, 2} - {victim}))})
+    with Load(cluster, "t") as load:
+        cluster.brokers[victim].kill()
+        load.goes_on(timeout_s=NOTICED_S)
+        assert controller(store) != victim
+        # And back at once, without waiting for what it left behind.
+        began_s = time.monotonic()
+        cluster.brokers[victim].start()
+        assert time.monotonic() - began_s < NOTICED_S
+        wait_for(lambda: in_sync(cluster, "t") == [0, 1, 2], timeout_s=60)
+    check(cluster, load, "t")
+
+
+def test_a_supervisor_that_dies_ends_the_session(cluster: Cluster, store: ZooKeeperStore) -> None:
+    victim = (controller(store) + 1) % 3
+    os.kill(cluster.brokers[victim].pid, signal.SIGKILL)
+    wait_for(lambda: not is_registered(store, victim), timeout_s=NOTICED_S)
+
+
+def test_a_broker_that_hangs_is_left_to_its_session(cluster: Cluster, store: ZooKeeperStore) -> None:
+    victim = (controller(store) + 1) % 3
+    before = store.exists(f"/brokers/ids/{victim}")
+    members = family(cluster, victim)
+    for member in members:
+        member.suspend()
+    try:
+        time.sleep(3)  # nothing is to happen, and only time shows that
+        assert store.exists(f"/brokers/ids/{victim}") == before
+    finally:
+        for member in members:
+            member.resume()
+
+
+def test_a_broker_that_was_buried_alive_registers_anew(cluster: Cluster, store: ZooKeeperStore) -> None:
+    victim = (controller(store) + 1) % 3
+    cluster.create_topic("t", assignment={0: (victim, *({0, 1, 2} - {victim}))})
+    before = store.exists(f"/brokers/ids/{victim}")
+    assert before is not None
+    with Load(cluster, "t") as load:
+        store.delete(f"/brokers/ids/{victim}")
+
+        def is_back() -> bool:
+            now = store.exists(f"/brokers/ids/{victim}")
+            return now is not None and now.czxid > before.czxid
+
+        wait_for(is_back, timeout_s=20)
+        load.goes_on()
+        wait_for(lambda: in_sync(cluster, "t") == [0, 1, 2], timeout_s=60)
+        assert leader(cluster, "t") != -1
+    check(cluster, load, "t")
+
+
+def test_a_lone_broker_starts_at_once_after_a_crash(tmp_path: Path) -> None:
+    with running_zookeeper(tick_time_ms=2000) as zookeeper:
+        made = Cluster(tmp_path, zookeeper.connect, 1, overrides={"zookeeper.session.timeout.ms": SESSION_MS})
+        try:
+            made.start()
+            made.create_topic("t", replicas=1)
+            made.brokers[0].kill()
+            began_s = time.monotonic()
+            made.brokers[0].start()
+            assert made.leadership("t") == {0: (0, [0])}
+            assert time.monotonic() - began_s < NOTICED_S
+        finally:
+            made.stop()
