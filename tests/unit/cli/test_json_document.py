@@ -34,6 +34,8 @@ def interrupted_while_writing(receiver: int, monkeypatch: pytest.MonkeyPatch) ->
     write = output.raw
     arrived, arrival = os.pipe2(os.O_NONBLOCK)
     before = signal.set_wakeup_fd(arrival)
+    # Commands that other tests ran in this process may have left handlers of theirs.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def raw(data: bytes) -> None:
         monkeypatch.setattr(output, "raw", write)
@@ -43,6 +45,7 @@ def interrupted_while_writing(receiver: int, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(output, "raw", raw)
     yield
+    signal.signal(signal.SIGINT, handler)
     signal.set_wakeup_fd(before)
     os.close(arrived)
     os.close(arrival)

@@ -26,6 +26,7 @@ from pkafka.net.connection import (
 )
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
+from tests.open_files import count_open_files
 
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 
@@ -461,7 +462,7 @@ def test_a_file_that_is_shorter_than_promised_closes_the_connection(run: Run, nu
 
 def test_no_descriptor_is_left_when_a_client_goes_in_the_middle_of_a_file(run: Run, numbers: int) -> None:
     async def test() -> None:
-        before = psutil.Process().num_fds()
+        before = count_open_files()
         for _ in range(20):
             client = Client(lambda _connection, _frame: (FileRange(numbers, 0, 8_000_000), b"x") * 2)
             await client.send(framed(b"get"))
@@ -469,7 +470,7 @@ def test_no_descriptor_is_left_when_a_client_goes_in_the_middle_of_a_file(run: R
             client.sock.close()
             await turns()
             client.end()
-        assert psutil.Process().num_fds() == before
+        assert count_open_files() == before
 
     run(test)
 
@@ -513,7 +514,7 @@ def test_what_is_not_in_memory_is_read_by_a_thread_before_it_is_sent(run: Run, n
 
 def test_a_client_may_go_while_its_file_is_read(run: Run, numbers: int) -> None:
     async def test() -> None:
-        before = psutil.Process().num_fds()
+        before = count_open_files()
         with ThreadPoolExecutor(1) as threads:
             page_cache = ForgetfulPageCache(threads)
             client = Client(lambda _connection, _frame: (FileRange(numbers, 0, 4_000_000),), page_cache)
@@ -522,7 +523,7 @@ def test_a_client_may_go_while_its_file_is_read(run: Run, numbers: int) -> None:
             assert page_cache.reads
             client.end()
         await turns()
-        assert psutil.Process().num_fds() == before
+        assert count_open_files() == before
 
     run(test)
 

@@ -1,6 +1,5 @@
 """Fetch over workers on one event loop: whose bytes fit, what a dead worker leaves, what old clients get."""
 
-import gc
 import os
 import struct
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from pkafka.server.connection_state import ConnectionState
 from pkafka.server.handlers import fetch, produce
 from pkafka.server.handlers.fetch import Found, Limits, within
 from pkafka.server.worker import Worker
+from tests.open_files import count_open_files
 from tests.unit.server.workers import Family, until, with_family
 
 VERSION = 12
@@ -151,11 +151,10 @@ def test_no_descriptor_is_left_after_many_fetches(tmp_path: Path) -> None:
         for index in range(4):
             append(family, index, b"x")
         await once()
-        gc.collect()  # files that tests before this one left in circles would be closed at any time
-        before = len(os.listdir("/proc/self/fd"))
+        before = count_open_files()
         for _ in range(50):
             await once()
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert count_open_files() == before
 
     with_family(tmp_path, body)
 

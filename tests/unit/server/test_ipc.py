@@ -16,6 +16,7 @@ import pytest
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.net.together import Together
 from pkafka.server.ipc import FDS_PER_FRAME_MAX, DescriptorsLost, Peer, PeerGone, PeerLate
+from tests.open_files import count_open_files
 
 CALL, REPLY, ERROR, NOTE = range(4)
 
@@ -283,7 +284,7 @@ def test_the_death_of_the_other_end_fails_the_calls_in_flight_and_those_to_come(
 
 
 def test_a_death_while_much_is_still_to_be_sent(ends: Ends, pipe: tuple[int, int]) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = count_open_files()
 
     async def test() -> None:
         peer = ends.peer()
@@ -296,7 +297,7 @@ def test_a_death_while_much_is_still_to_be_sent(ends: Ends, pipe: tuple[int, int
 
     run(test())
     # The peer's own socket and the one that was closed here; no copy of a descriptor that was waiting to be sent.
-    assert len(os.listdir("/proc/self/fd")) == before - 2
+    assert count_open_files() == before - 2
 
 
 def test_answers_to_nobody_are_dropped_with_their_descriptors(ends: Ends, pipe: tuple[int, int]) -> None:
@@ -304,7 +305,7 @@ def test_answers_to_nobody_are_dropped_with_their_descriptors(ends: Ends, pipe: 
         peer = ends.peer()
         cancelled = peer.call("slow")
         cancelled.cancel()
-        before = len(os.listdir("/proc/self/fd"))
+        before = count_open_files()
         for call in (1, 77):
             ends.theirs.sendmsg(
                 [frame(REPLY, call, "", None, fds=1)],
@@ -314,7 +315,7 @@ def test_answers_to_nobody_are_dropped_with_their_descriptors(ends: Ends, pipe: 
         later = peer.call("fast")
         ends.theirs.send(frame(REPLY, 2, "", "yes"))
         assert (await later)[0] == "yes"
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert count_open_files() == before
         peer.close()
 
     run(test())
