@@ -112,15 +112,35 @@ class Office:
                     isr=one.isr, controller_epoch=context.epoch, recovering=one.recovering
                 )
         outcome = self._states.update_leadership(changes)
-        context.leadership.update(outcome.written)
-        answers.update(outcome.written)
-        answers.update(dict.fromkeys(outcome.conflicts, ErrorCode.INVALID_UPDATE_VERSION))
+        written = outcome.written
         answers.update(dict.fromkeys(outcome.failed, ErrorCode.UNKNOWN_SERVER_ERROR))
-        if outcome.written:
-            self._batch.add_update_metadata(context.live_brokers, outcome.written)
+        # At another version than known: perhaps our own write, the answer to which was lost with a connection.
+        for partition, now in self._states.read_leadership(outcome.conflicts).items():
+            context.leadership[partition] = now
+            if is_so_already(wanted[partition], broker, now):
+                written[partition] = now
+        answers.update(dict.fromkeys(outcome.conflicts, ErrorCode.INVALID_UPDATE_VERSION))
+        context.leadership.update(written)
+        answers.update(written)
+        if written:
+            self._batch.add_update_metadata(context.live_brokers, written)
             self._batch.send()
-            self.reassignments.isr_changed(outcome.written)
+            self.reassignments.isr_changed(written)
         return answers
+
+    # -- what any broker asks --
+
+    def check_registered(self, broker: BrokerId, broker_epoch: BrokerEpoch) -> None:
+        """Refuse what does not come from the present life of a broker.
+
+        Raises:
+            ApiError: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
+        """
+        known = self._context.broker_epochs.get(broker)
+        if known is None:
+            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED)
+        if known != broker_epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
 
     # -- what brokers that stop ask --
 

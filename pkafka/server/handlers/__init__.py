@@ -1,6 +1,6 @@
 """The APIs that this broker serves, written out: ApiVersions lists exactly these keys.
 
-Transactions, security and the requests between brokers are not here yet.
+Transactions and security are not here yet.
 """
 
 from typing import Final
@@ -90,6 +90,7 @@ CONTROL_APIS: Final[frozenset[int]] = frozenset(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
     }
 )
 """Served by the control process (:mod:`pkafka.server.control_apis`)."""

@@ -6,6 +6,7 @@ v1 leader recovery (KIP-704) · v2 topic ids · v3 broker epochs of the ISR (KIP
 from collections.abc import Mapping
 from typing import Final
 
+from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.alter_partition import (
@@ -31,6 +32,9 @@ async def handle(ctx: ControlContext, request: AlterPartitionRequest, version: i
         topics = await ctx.run(_decide, ctx.controller, request, version)
     except ApiError as error:
         return AlterPartitionResponse(error_code=error.code)
+    except StoreError:
+        # Whether it was written nobody knows; the leader asks again, and is told how it is then.
+        return AlterPartitionResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     return AlterPartitionResponse(topics=topics)
 
 

@@ -32,6 +32,9 @@ _FETCH_VERSION: Final = 17
 _LIST_OFFSETS_VERSION: Final = 9
 _LATEST: Final = -1
 _EARLIEST: Final = -2
+_FIRST_REST_MS: Final = 20
+"""After an error; twice as long after each that follows, up to ``replica.fetch.backoff.ms``. When a leader changes, the
+first fetch often comes before the new one has heard of it."""
 _UNKNOWN_ADDRESS_PAUSE_S: Final = 0.02
 """LeaderAndIsr comes before the metadata that say where the leader is."""
 _WAIT_FOR_CONTROLLER: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH})
@@ -81,13 +84,14 @@ class ReplicaFetchers:
 class _Followed:
     """One partition of a fetcher."""
 
-    __slots__ = ("leader_epoch", "partition", "rests_until_ms", "topic_id")
+    __slots__ = ("leader_epoch", "partition", "rest_ms", "rests_until_ms", "topic_id")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.topic_id = partition.log.topic_id or bytes(16)
         self.rests_until_ms: Millis = 0
+        self.rest_ms: Millis = _FIRST_REST_MS
 
 
 class _Ends(NamedTuple):
@@ -154,6 +158,7 @@ class _Fetcher:
 
     async def _run(self) -> None:
         told = ""
+        pause_ms = _FIRST_REST_MS
         while True:
             if not self._followed:
                 self._some.clear()
@@ -163,20 +168,21 @@ class _Fetcher:
                 continue
             try:
                 await self._fetch()
-                told = ""
+                told, pause_ms = "", _FIRST_REST_MS
             except (ChannelError, ProtocolError) as error:
                 if str(error) != told:
                     told = str(error)
                     log.warning("Cannot fetch from broker %d: %s; trying again", self._leader, error)
                 self._session.reset()
                 self._link.close()
-                await asyncio.sleep(self._worker.config.replica_fetch_backoff_ms / 1000)
+                await asyncio.sleep(pause_ms / 1000)
+                pause_ms = min(2 * pause_ms, self._worker.config.replica_fetch_backoff_ms)
 
     async def _fetch(self) -> None:
         config = self._worker.config
         wishes = self._wishes()
         if not wishes:
-            await asyncio.sleep(config.replica_fetch_backoff_ms / 1000)  # all rest after errors
+            await asyncio.sleep(self._shortest_rest_s())  # all rest after errors
             return
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._worker.partitions.broker_id),
@@ -206,6 +212,10 @@ class _Fetcher:
         for followed in lost:
             await self._find_place(followed)
 
+    def _shortest_rest_s(self) -> float:
+        first_ms = min((one.rests_until_ms for one in self._followed.values()), default=0)
+        return max(first_ms - self._worker.clock.monotonic_ms(), 1) / 1000
+
     def _wishes(self) -> dict[Key, Wish]:
         now_ms = self._worker.clock.monotonic_ms()
         bytes_max = self._worker.config.replica_fetch_max_bytes
@@ -234,6 +244,7 @@ class _Fetcher:
         if data.error_code:
             self._rest(followed, ErrorCode(data.error_code))
             return False
+        followed.rest_ms = _FIRST_REST_MS
         try:
             self._write(partition, wish, data)
         except ApiError as error:
@@ -262,8 +273,8 @@ class _Fetcher:
     def _rest(self, followed: _Followed, code: ErrorCode) -> None:
         """Leave a partition alone for a while: most errors pass when both sides have heard the controller."""
         log.info("Broker %d answers %s for %s-%d", self._leader, code.name, *followed.partition.key)
-        pause_ms = self._worker.config.replica_fetch_backoff_ms
-        followed.rests_until_ms = self._worker.clock.monotonic_ms() + pause_ms
+        followed.rests_until_ms = self._worker.clock.monotonic_ms() + followed.rest_ms
+        followed.rest_ms = min(2 * followed.rest_ms, self._worker.config.replica_fetch_backoff_ms)
         if code in _WAIT_FOR_CONTROLLER:
             self.remove(followed.partition.key)
 

@@ -1,11 +1,12 @@
 """What the active controller does for those who ask: ISRs, controlled shutdown, elections, balance."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from pkafka.coordination.store import ConnectionLossError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.alter_partition import (
@@ -19,6 +20,7 @@ from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPar
 from pkafka.server.controller.context import Leadership
 from pkafka.server.controller.controller import FIRST_BALANCE_MS, Controller
 from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
+from pkafka.server.controller.state_store import Outcome, StateStore
 from pkafka.server.handlers import alter_partition, controlled_shutdown, elect_leaders
 from tests.unit.server.controller.world import InlineControl, World
 
@@ -236,3 +238,19 @@ def test_a_broker_that_is_not_there_cannot_be_released(world: World) -> None:
     with pytest.raises(ApiError) as stale:
         controller(world).office().release_broker(2, 0)
     assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_an_isr_that_was_written_while_the_connection_broke_is_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = StateStore.update_leadership
+
+    def lose_answer(states: StateStore, wanted: Mapping[TopicPartition, Leadership]) -> Outcome:
+        monkeypatch.setattr(StateStore, "update_leadership", update)
+        update(states, wanted)
+        raise ConnectionLossError
+
+    monkeypatch.setattr(StateStore, "update_leadership", lose_answer)
+    assert alter(world, 1, WantedIsr((1, 2), 0, 0)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert alter(world, 1, WantedIsr((1, 2), 0, 0)) == ([1, 2], 1)
+    assert alter(world, 1, WantedIsr((1, 2, 3), 0, 1)) == ([1, 2, 3], 2)
