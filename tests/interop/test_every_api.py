@@ -13,6 +13,7 @@ import pytest
 
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from pkafka.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from pkafka.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -347,6 +348,7 @@ REQUESTS: Final[dict[ApiKey, Build]] = {
     ApiKey.UPDATE_METADATA: lambda version: UpdateMetadataRequest(controller_id=0, controller_epoch=0),
     ApiKey.CONTROLLED_SHUTDOWN: lambda version: ControlledShutdownRequest(broker_id=77),
     ApiKey.ALTER_PARTITION: _alter_partition,
+    ApiKey.ALLOCATE_PRODUCER_IDS: lambda version: AllocateProducerIdsRequest(broker_id=77),
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,
