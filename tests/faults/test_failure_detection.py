@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from pkafka.coordination.zookeeper import ZooKeeperStore
-from tests.cluster import Cluster
-from tests.faults.test_cluster import Load, check, in_sync, leader
+from tests.cluster import Cluster, Load, check
+from tests.faults.test_cluster import in_sync, leader
 from tests.talk import wait_for
 from tests.zookeeper import running_zookeeper
 

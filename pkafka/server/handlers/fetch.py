@@ -26,7 +26,7 @@ from pkafka.server.delayed import DelayedOperation
 from pkafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
 from pkafka.server.ipc import PeerGone
 from pkafka.server.partition import end_key
-from pkafka.storage.log import Log
+from pkafka.server.replication.truncation import divergence
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -482,7 +482,7 @@ def _read_partition(
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if limits.follows and limits.replica_id not in partition.replicas:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    diverging = _diverging(log, offset, last_fetched_epoch)
+    diverging = divergence(log, offset, last_fetched_epoch)
     if diverging is not None:
         return Found(
             0, log.high_watermark, log.last_stable_offset, log.log_start_offset, None, b"", diverging
@@ -523,18 +523,6 @@ def _read_partition(
         waits_for,
         slice_.segment.generation,
     )
-
-
-def _diverging(log: Log, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
-    """Where the reader's log and this one part (KIP-595), or None when they do not."""
-    if last_fetched_epoch < 0:
-        return None
-    epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
-    if epoch < 0 or offset < log.log_start_offset:
-        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < last_fetched_epoch or end_offset < offset:
-        return epoch, end_offset
-    return None
 
 
 def _for_old_client(records: FileRange, allowed: bool, version: int) -> Part:

@@ -1,19 +1,49 @@
-"""Where a follower cuts its log when it and its leader part: by leader epochs, not by the high watermark (KIP-101)."""
+"""Where the logs of a leader and a follower part, and what the follower keeps: by leader epochs (KIP-101, KIP-595).
 
+The high watermark does not tell it: a follower may have committed records that it does not know to be committed.
+"""
+
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import LeaderEpoch, Offset
 from pkafka.storage.log import Log
 
 
-def truncation_offset(log: Log, epoch: LeaderEpoch, end_offset: Offset) -> Offset:
-    """How much of its log a follower keeps.
+def divergence(
+    log: Log, offset: Offset, last_fetched_epoch: LeaderEpoch
+) -> tuple[LeaderEpoch, Offset] | None:
+    """The leader's side: where its log and that of a reader part.
 
-    The leader's answer is the largest epoch that it has not above the follower's, and where that ended. Where the
-    follower has no such epoch, it keeps its own largest below, and what remains to be compared shows at its next fetch
-    (KIP-279).
+    Args:
+        log: the leader's.
+        offset: where the reader's log ends.
+        last_fetched_epoch: of the reader's last record; -1 of readers that do not say.
+
+    Returns:
+        The largest epoch of the leader that is not above the reader's, and where it ended; None when all that the
+        reader has is here as well.
+
+    Raises:
+        ApiError: OFFSET_OUT_OF_RANGE; nothing is known of that epoch here.
+    """
+    if last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
+    if epoch < 0 or offset < log.log_start_offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < last_fetched_epoch or end_offset < offset:
+        return epoch, end_offset
+    return None
+
+
+def truncation_offset(log: Log, epoch: LeaderEpoch, end_offset: Offset) -> Offset:
+    """The follower's side: how much of its log it keeps.
+
+    Where the follower has no such epoch, it keeps its own largest below, and what remains to be compared shows at its
+    next fetch (KIP-279).
 
     Args:
         log: the follower's.
-        epoch: of the leader's answer; -1 when it knows none.
+        epoch: of the leader's answer (:func:`divergence`); -1 when it knows none.
         end_offset: where it ended there; -1 when it knows none.
     """
     end = log.log_end_offset

@@ -1,0 +1,130 @@
+"""pk-leader-election: elect leaders of partitions, as kafka-leader-election.sh."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pkafka.cli.java_text import java_exception
+from pkafka.cli.kafka_command import CommandError, failure
+from pkafka.cli.options import Common, command, connection_options
+from pkafka.cli.output import View
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import TopicPartition
+
+if TYPE_CHECKING:
+    from pkafka.tools.leader_election import Elected
+
+_WAYS = ("topic", "all-topic-partitions", "path-to-json-file")
+
+
+def _kafka_text(error: Exception) -> str | None:
+    """What Kafka's tool prints of a failure to standard output: of most nothing."""
+    from pkafka.clients.errors import ClientTimeoutError, ConnectError
+
+    if isinstance(error, ClientTimeoutError | ConnectError):
+        return "Timeout waiting for election results"
+    if isinstance(error, ApiError) and error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return "Not authorized to perform leader election"
+    return None
+
+
+@command("pk-leader-election", error_text=_kafka_text)
+@connection_options
+@click.option("--admin.config", "admin_config", metavar="FILE", help="Other name of --command-config.")
+@click.option(
+    "--election-type",
+    type=click.Choice(["preferred", "unclean"], case_sensitive=False),
+    help="preferred: the first replica is to lead again; unclean: any replica, where none in sync is there.",
+)
+@click.option("--all-topic-partitions", is_flag=True, help="Every partition that needs it.")
+@click.option("--topic", metavar="NAME", help="The topic.")
+@click.option("--partition", type=int, metavar="N", help="The partition of --topic.")
+@click.option("--path-to-json-file", metavar="FILE", help="Partitions, as JSON.")
+@click.option("--dry-run", is_flag=True, help="Say where a leader would be elected, and elect none.")
+def main(
+    common: Common,
+    admin_config: str | None,
+    election_type: str | None,
+    all_topic_partitions: bool,
+    topic: str | None,
+    partition: int | None,
+    path_to_json_file: str | None,
+    dry_run: bool,
+) -> None:
+    """Elect leaders: the preferred ones, or unclean ones where no replica in sync is left."""
+    if admin_config is not None and common.command_config is not None:
+        raise click.UsageError('Option "[admin.config]" can\'t be used with option "[command-config]"')
+    common = common._replace(command_config=common.command_config or admin_config)
+    if election_type is None:
+        raise click.UsageError("Missing required option(s): election-type")
+    if sum(each is not None for each in (topic, path_to_json_file)) + all_topic_partitions != 1:
+        raise click.UsageError(f"One and only one of the following options is required: {', '.join(_WAYS)}")
+    if (topic is None) != (partition is None):
+        raise click.UsageError(
+            "Missing required option(s): partition"
+            if partition is None
+            else "Option partition is only allowed if topic is used"
+        )
+    partitions = None
+    if topic is not None and partition is not None:
+        partitions = [TopicPartition(topic, partition)]
+    from pkafka.clients.admin.results import ElectionType
+    from pkafka.tools.leader_election import elect, foresee, parse_partitions
+
+    if path_to_json_file is not None:
+        partitions = parse_partitions(Path(path_to_json_file).read_bytes())
+    kind = ElectionType[election_type.upper()]
+    with common.admin() as admin:
+        found = (
+            foresee(admin, kind, partitions)
+            if dry_run
+            else elect(admin, kind, partitions, timeout_ms=common.timeout_ms)
+        )
+    lines = _planned_lines(found, kind.name) if dry_run else _lines(found, kind.name)
+    rows = [_row(each) for each in found]
+    common.show(View("partitions", lines, rows, {"election_type": election_type.lower(), "dry_run": dry_run}))
+    failures = sum(1 for each in found if each.error is not None)
+    if failures:
+        raise CommandError(f"{failures} replica(s) could not be elected")
+
+
+def _lines(found: "list[Elected]", kind: str) -> list[str]:
+    from pkafka.tools.leader_election import Result
+
+    lines = []
+    elected = [str(each.partition) for each in found if each.result is Result.ELECTED]
+    if elected:
+        lines.append(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
+    right = [str(each.partition) for each in found if each.result is Result.NOT_NEEDED]
+    if right:
+        lines.append(f"Valid replica already elected for partitions {', '.join(right)}")
+    lines += [
+        f"Error completing leader election ({kind}) for partition: {each.partition}: {java_exception(each.error)}"
+        for each in found
+        if each.error is not None
+    ]
+    return lines
+
+
+def _planned_lines(found: "list[Elected]", kind: str) -> list[str]:
+    from pkafka.tools.leader_election import Result
+
+    says = {
+        Result.ELECTED: f"Would elect a leader ({kind}) of",
+        Result.NOT_NEEDED: "Would leave the leader of",
+        Result.FAILED: f"Would fail to elect a leader ({kind}) of",
+    }
+    return [
+        f"{says[each.result]} {each.partition}" + (f": {each.error.message}" if each.error else "")
+        for each in found
+    ]
+
+
+def _row(elected: "Elected") -> dict[str, object]:
+    return {
+        "topic": elected.partition.topic,
+        "partition": elected.partition.partition,
+        "result": elected.result.value,
+        "error": failure(elected.error),
+    }
