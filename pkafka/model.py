@@ -42,6 +42,22 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class TopicPartitionReplica(NamedTuple):
+    """One replica of a partition: that on one broker."""
+
+    topic: str
+    partition: int
+    broker: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Of which partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}-{self.broker}"
+
+
 def topic_name_problem(name: str) -> str | None:
     """What is wrong with ``name`` as a topic name, or None when it is legal (TOPIC-1).
 

@@ -274,7 +274,7 @@ def _reassignments(admin: "Admin") -> "dict[TopicPartition, Reassignment]":
     from pkafka.clients.errors import UnsupportedApiError
 
     try:
-        return admin.list_reassignments()
+        return admin.list_partition_reassignments()
     except UnsupportedApiError:
         return {}
     except ApiError as error:

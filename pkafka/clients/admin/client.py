@@ -12,6 +12,7 @@ from pkafka.clients.admin.cluster_info import ClusterInfoAdmin
 from pkafka.clients.admin.configs import ConfigsAdmin
 from pkafka.clients.admin.groups import GroupsAdmin
 from pkafka.clients.admin.partitions import PartitionsAdmin
+from pkafka.clients.admin.replicas import ReplicasAdmin
 from pkafka.clients.admin.topics import TopicsAdmin
 from pkafka.clients.cluster import Cluster
 from pkafka.clients.config import ClientConfig
@@ -22,7 +23,7 @@ from pkafka.clock import Clock, SystemClock
 _numbers: Final = itertools.count(1)
 
 
-class Admin(TopicsAdmin, ConfigsAdmin, PartitionsAdmin, GroupsAdmin, ClusterInfoAdmin):
+class Admin(TopicsAdmin, ConfigsAdmin, PartitionsAdmin, ReplicasAdmin, GroupsAdmin, ClusterInfoAdmin):
     """See the module.
 
     Args:

@@ -96,7 +96,7 @@ class PartitionsAdmin:
         def ask(group: list[TopicPartition]) -> wire.DeleteRecordsRequest:
             request = wire.DeleteRecordsRequest()
             request.timeout_ms = min(config.request_timeout_ms, timeout_ms or config.request_timeout_ms)
-            for topic, indexes in _by_topic(group).items():
+            for topic, indexes in by_topic(group).items():
                 row = wire.DeleteRecordsTopic(name=topic)
                 row.partitions = [
                     wire.DeleteRecordsPartition(
@@ -199,7 +199,8 @@ def _without_leader(topic: TopicView | None, partition: TopicPartition) -> ApiEr
     return ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, in the order given."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)
@@ -214,7 +215,7 @@ def _list_offsets_request(
     request = wire.ListOffsetsRequest()
     request.replica_id = -1
     request.isolation_level = int(read_committed)
-    for topic, indexes in _by_topic(group).items():
+    for topic, indexes in by_topic(group).items():
         row = wire.ListOffsetsTopic(name=topic)
         row.partitions = [
             wire.ListOffsetsPartition(

@@ -176,8 +176,21 @@ class CreatedTopic(NamedTuple):
     replication_factor: int
 
 
+class ElectionType(Enum):
+    """Who may become leader: the first replica if in sync, or any that lives; the values are those on the wire."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
 class Reassignment(NamedTuple):
-    """A reassignment of one partition that is under way."""
+    """A move of one partition that is under way.
+
+    Args:
+        replicas: old and new ones.
+        adding: those of them that are new.
+        removing: those of them that go.
+    """
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Topics: list, describe, create, delete, grow, and the reassignments under way."""
+"""Topics: list, describe, create, delete, grow."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -9,7 +9,6 @@ from pkafka.clients.admin.results import (
     NewTopic,
     Outcome,
     PartitionDescription,
-    Reassignment,
     TopicDescription,
     TopicListing,
     outcome_of,
@@ -17,7 +16,7 @@ from pkafka.clients.admin.results import (
 from pkafka.clients.cluster import Cluster, PartitionView, To, TopicView, controller_moved
 from pkafka.clients.errors import UnsupportedApiError
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
+from pkafka.model import NO_TOPIC_ID, TopicId, topic_id_text
 
 if TYPE_CHECKING:
     from pkafka.protocol.messages.create_topics import CreatableTopic
@@ -238,33 +237,6 @@ class TopicsAdmin:
             try_again=lambda each: controller_moved(topic.error_code for topic in each.results),
         )
         return {each.name: outcome_of(each.error_code, each.error_message, None) for each in response.results}
-
-    def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """The reassignments under way.
-
-        Raises:
-            UnsupportedApiError: the broker has no such request.
-            ApiError: it may not be asked.
-        """
-        from pkafka.protocol.messages import list_partition_reassignments as wire
-
-        request = wire.ListPartitionReassignmentsRequest()
-        request.timeout_ms = self._timeout_ms(None)
-        response = self.cluster.request(
-            request,
-            wire.ListPartitionReassignmentsResponse,
-            to=To.CONTROLLER,
-            try_again=lambda each: controller_moved([each.error_code]),
-        )
-        if response.error_code:
-            raise ApiError(ErrorCode(response.error_code), response.error_message)
-        return {
-            TopicPartition(topic.name, each.partition_index): Reassignment(
-                tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
-            )
-            for topic in response.topics
-            for each in topic.partitions
-        }
 
     def _timeout_ms(self, timeout_ms: int | None) -> int:
         return min(
