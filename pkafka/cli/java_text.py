@@ -30,6 +30,12 @@ def java_class(code: ErrorCode) -> str:
     return f"org.apache.kafka.common.errors.{code.java_name}"
 
 
+def java_exception(error: ApiError) -> str:
+    """``CLASS: text``, as a Java exception prints itself whose text the broker gave."""
+    text = _TEXTS.get(error.code, error.message) if error.message == error.code.message else error.message
+    return f"{java_class(error.code)}: {text}"
+
+
 def java_error(error: ApiError) -> str:
-    """``CLASS: text``, as a Java exception prints itself."""
+    """As :func:`java_exception`, of what brokers answer without a text."""
     return f"{java_class(error.code)}: {_TEXTS.get(error.code, error.message)}"

@@ -7,8 +7,8 @@ single-valued flag given twice is refused. An error is one line that says what t
 import os
 import re
 import sys
-from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, TypeAlias
 
 import click
 
@@ -60,10 +60,14 @@ class BadValueError(click.UsageError):
     """Wrong use that Kafka's tools notice when they come to the value: those that print what fails print this too."""
 
 
+ErrorText: TypeAlias = str | Callable[[Exception], str | None]
+"""What Kafka's tool prints to standard output when it fails: words before the message, or what makes all of it."""
+
+
 class _Explaining(click.Command):
     """Runs a command and turns its errors into one line and a status."""
 
-    error_text: str | None = None
+    error_text: "ErrorText | None" = None
     kafka_failure: int = 1
 
     def main(self, args: Sequence[str] | None = None, *unused: Any, **extra: Any) -> NoReturn:  # noqa: ANN401 - click's signature
@@ -85,7 +89,7 @@ class _Explaining(click.Command):
             asked = _asked_format(args)
             output.show_error("Usage", message, code=None, asked=asked)
             if isinstance(error, BadValueError):
-                self._print_as_kafka(message, asked)
+                self._print_as_kafka(error, message, asked)
             output.note(f"{at}: {message} (see {at} --help)")
             is_noticed_late = isinstance(error, BadValueError) and self.error_text is not None
             return effective(ExitStatus.USAGE, kafka_says=self.kafka_failure if is_noticed_late else None)
@@ -116,7 +120,7 @@ class _Explaining(click.Command):
         asked = _asked_format(args)
         try:
             output.show_error(_error_name(error), message, code=code, asked=asked)
-            self._print_as_kafka(message, asked)
+            self._print_as_kafka(error, message, asked)
             sys.stdout.flush()
         except OSError:
             _give_up_stdout()  # it is full, which may be the very error
@@ -132,16 +136,18 @@ class _Explaining(click.Command):
         is_early = self.error_text is None and not isinstance(error, ApiError | ClientError | CommandError)
         return ExitStatus.FAILURE if is_early else self.kafka_failure
 
-    def _print_as_kafka(self, message: str, asked: OutputFormat | None) -> None:
-        if self.error_text is not None and asked in (None, OutputFormat.TEXT) and not sys.stdout.isatty():
-            output.line(f"{self.error_text}{message}")
+    def _print_as_kafka(self, error: Exception, message: str, asked: OutputFormat | None) -> None:
+        text = self.error_text(error) if callable(self.error_text) else self.error_text
+        if text is not None and asked in (None, OutputFormat.TEXT) and not sys.stdout.isatty():
+            output.line(text if callable(self.error_text) else f"{text}{message}")
 
 
 class KafkaCommand(_Explaining):
     """A command with Kafka's habits.
 
     Args:
-        error_text: the beginning of the line that Kafka's tool prints to standard output on failure, if it does.
+        error_text: the beginning of the line that Kafka's tool prints to standard output on failure, if it does;
+            or what says, given an error, all that it prints (None: nothing).
         kafka_failure: what Kafka's tool ends with when it cannot reach the cluster (some say 0).
         greedy: flags that take every argument up to the next flag (argparse4j's nargs="+").
         argparse4j: whether Kafka's tool parses with that: it shows its help on standard output.

@@ -9,7 +9,7 @@ import click
 import pkafka
 from pkafka.cli import output
 from pkafka.cli.exit_status import ExitStatus, compat_39
-from pkafka.cli.kafka_command import HELP_FLAGS, KafkaCommand
+from pkafka.cli.kafka_command import HELP_FLAGS, ErrorText, KafkaCommand
 from pkafka.cli.output import OutputFormat, View, show
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Common(NamedTuple):
 def command(
     name: str,
     *,
-    error_text: str | None = None,
+    error_text: ErrorText | None = None,
     kafka_failure: int = 1,
     greedy: tuple[str, ...] = (),
     argparse4j: bool = False,

@@ -173,6 +173,7 @@ ASKING: dict[str, Words] = {
     "pk-e2e-latency": ["--topic", "t", "--num-records", "1", "--record-size", "1"],
     "pk-features": ["OUTPUT", "describe"],
     "pk-get-offsets": [],
+    "pk-leader-election": ["--election-type", "preferred", "--all-topic-partitions"],
     "pk-log-dirs": ["--describe"],
     "pk-perf-test": ["run", "--num-records", "1"],
     "pk-producer-perf-test": [
@@ -185,6 +186,7 @@ ASKING: dict[str, Words] = {
         "--record-size",
         "1",
     ],
+    "pk-reassign-partitions": ["--list"],
     "pk-top": [],
     "pk-topics": ["--list"],
 }
@@ -371,6 +373,81 @@ def directories_are_described(at: At) -> None:
     assert broker["log_dirs"][0]["usable_bytes"] > 0
     at.every_form(["--describe", "--topic-list", at.new()])
     at.error("--describe", "--broker-list", "99")
+
+
+@of("pk-leader-election")
+def leaders_are_elected(at: At) -> None:
+    topic, missing = at.topic(), at.new()
+    rows = [{"topic": each, "partition": 0} for each in (topic, missing)]
+    words = ["--election-type", "preferred", "--path-to-json-file", at.file({"partitions": rows})]
+    for more in ([], ["--dry-run"]):
+        found = at.every_form([*words, *more], ExitStatus.FAILURE)
+        assert {row["topic"]: row["result"] for row in found["partitions"]} == {
+            topic: "not_needed",
+            missing: "failed",
+        }
+    assert at.document("--election-type", "UNCLEAN", "--all-topic-partitions")["partitions"] == []
+    at.error("--election-type", "preferred", "--path-to-json-file", at.file({}))
+
+
+def moving(at: At, *topics: str, **more: object) -> Words:
+    """A file that has partitions where they are: on one broker they can be nowhere else."""
+    rows = [{"topic": topic, "partition": 0, "replicas": [0], **more} for topic in topics]
+    return ["--reassignment-json-file", at.file({"version": 1, "partitions": rows})]
+
+
+@of("pk-reassign-partitions.generate")
+def a_reassignment_is_proposed(at: At) -> None:
+    topic = at.topic(partitions=2)
+    topics = at.file({"topics": [{"topic": topic}], "version": 1})
+    words = ["--generate", "--topics-to-move-json-file", topics, "--broker-list", "0"]
+    assert at.every_form(words)["partitions"][1] == {
+        "topic": topic,
+        "partition": 1,
+        "replicas": [0],
+        "proposed_replicas": [0],
+    }
+    at.error(*words[:-1], "7")
+
+
+@of("pk-reassign-partitions.execute")
+def a_reassignment_begins(at: At) -> None:
+    topic = at.topic()
+    for more in ([], ["--dry-run"], ["--throttle", "1000"]):
+        found = at.every_form(["--execute", *moving(at, topic), *more])
+        assert (found["dry_run"], found["log_dir_moves"]) == ("--dry-run" in more, [])
+    found = at.document("--execute", "--dry-run", *moving(at, topic, log_dirs=["/d"]))
+    assert found["log_dir_moves"] == [
+        {"topic": topic, "partition": 0, "broker": 0, "log_dir": "/d", "started": False}
+    ]
+    at.error("--execute", *moving(at, at.new()))
+
+
+@of("pk-reassign-partitions.verify")
+def a_reassignment_is_verified(at: At) -> None:
+    topic, missing = at.topic(), at.new()
+    assert at.every_form(["--verify", *moving(at, topic)])["throttles_cleared"] is True
+    found = at.every_form(["--verify", *moving(at, missing), "--preserve-throttles"], ExitStatus.FAILURE)
+    assert (found["partitions"][0]["state"], found["throttles_cleared"]) == ("other_replicas", False)
+    there, nowhere = [str(at.broker.log_dir)], ["/nowhere"]
+    for log_dirs, state in ((there, "completed"), (nowhere, "not_moving")):
+        status = ExitStatus.OK if state == "completed" else ExitStatus.FAILURE
+        found = at.document("--verify", *moving(at, topic, log_dirs=log_dirs), status=status)
+        assert [row["state"] for row in found["log_dir_moves"]] == [state]
+
+
+@of("pk-reassign-partitions.cancel")
+def a_reassignment_is_given_up(at: At) -> None:
+    words = ["--cancel", *moving(at, at.topic())]
+    assert at.document(*words) == {"partitions": [], "throttles_cleared": True, "dry_run": False}
+    assert at.document(*words, "--dry-run")["dry_run"] is True
+    at.error("--cancel", "--reassignment-json-file", at.file([]))
+
+
+@of("pk-reassign-partitions.list")
+def reassignments_are_listed(at: At) -> None:
+    assert at.document("--list") == {"partitions": []}
+    at.error("--list", "--generate", status=ExitStatus.USAGE)
 
 
 @of("pk-broker-api-versions")

@@ -12,6 +12,7 @@ from pkafka.cli.reassign_partitions import main as reassign_partitions
 from pkafka.clients.admin.results import ConfigResource, ResourceType
 from pkafka.model import TopicPartition
 from tests.cluster import Cluster
+from tests.json_schemas import check
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -150,8 +151,8 @@ def test_throttles_are_set_and_removed(cluster: Cluster, reassign: Run, tmp_path
     assert throttles(cluster, ResourceType.TOPIC, "slow")
     assert "Clearing topic-level" in reassign("--verify", "--reassignment-json-file", file)
     assert throttles(cluster, ResourceType.TOPIC, "slow") == {}
-    for broker in ("0", "1", "2"):
-        wait_for(lambda broker=broker: throttles(cluster, ResourceType.BROKER, broker) == {})
+    brokers = ("0", "1", "2")
+    wait_for(lambda: not any(throttles(cluster, ResourceType.BROKER, broker) for broker in brokers))
 
 
 def test_what_cannot_be_moved_is_said(cluster: Cluster, reassign: Run, tmp_path: Path) -> None:
@@ -217,6 +218,9 @@ def test_moves_that_wait_are_shown_and_given_up(cluster: Cluster, reassign: Run,
             "shrinks-0: replicas: 0,2,1. removing: 1.\n"
             "turns-0: replicas: 2,1,0. adding: 1. removing: 0.\n"
         )
+        listed = json.loads(reassign("--list", "--output", "json"))
+        check(listed, "pk-reassign-partitions.list")
+        assert [row["adding"] for row in listed["partitions"]] == [[1], [], [1]]
         file = plan_file(tmp_path / "moves.json", wanted)
         verified = reassign("--verify", "--reassignment-json-file", file, status=ExitStatus.FAILURE)
         assert verified == (
@@ -233,6 +237,9 @@ def test_moves_that_wait_are_shown_and_given_up(cluster: Cluster, reassign: Run,
         assert reassign(*cancelling, "--dry-run") == (
             "Would cancel partition reassignments for: grows-0,shrinks-0,turns-0\n"
         )
+        document = json.loads(reassign(*cancelling, "--dry-run", "--output", "json"))
+        check(document, "pk-reassign-partitions.cancel")
+        assert [row["topic"] for row in document["partitions"]] == sorted(wanted)
         assert reassign(*cancelling) == (
             "Successfully cancelled partition reassignments for: grows-0,shrinks-0,turns-0\n"
             "None of the specified partition moves are active.\n"

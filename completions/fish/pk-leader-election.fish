@@ -1,0 +1,18 @@
+# Completion of pk-leader-election for fish; made by scripts/regenerate.py.
+complete -c pk-leader-election -f
+complete -c pk-leader-election -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-leader-election -l debug -d 'Show the traceback of a failure.'
+complete -c pk-leader-election -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-leader-election -l profile -x -a '(pk-completions names profiles (commandline -opc) 2>/dev/null)' -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-leader-election -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
+complete -c pk-leader-election -l command-config -r -F -d 'Properties file for the client.'
+complete -c pk-leader-election -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'
+complete -c pk-leader-election -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
+complete -c pk-leader-election -l admin.config -r -F -d 'Other name of --command-config.'
+complete -c pk-leader-election -l election-type -x -a 'preferred unclean' -d 'preferred: the first replica is to lead again; unclean: any replica, where none in sync is there.'
+complete -c pk-leader-election -l all-topic-partitions -d 'Every partition that needs it.'
+complete -c pk-leader-election -l topic -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'The topic.'
+complete -c pk-leader-election -l partition -x -d 'The partition of --topic.'
+complete -c pk-leader-election -l path-to-json-file -r -F -d 'Partitions, as JSON.'
+complete -c pk-leader-election -l dry-run -d 'Say where a leader would be elected, and elect none.'
+complete -c pk-leader-election -s h -l help -d 'Show this message and exit.'
