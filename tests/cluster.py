@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,6 +34,7 @@ class Cluster:
         zookeeper: ``host:port``; the cluster has a chroot of its own there.
         size: how many.
         overrides: configuration keys of all.
+        overrides_of: those of one.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Cluster:
         zookeeper: str,
         size: int = 3,
         overrides: Mapping[str, object] | None = None,
+        overrides_of: Callable[[int], Mapping[str, object]] = lambda _number: {},
     ) -> None:
         self.zookeeper_connect = f"{zookeeper}/{uuid.uuid4().hex}"
         self.brokers = [
@@ -52,6 +54,7 @@ class Cluster:
                     "zookeeper.connect": self.zookeeper_connect,
                     "broker.id": number,
                     **(overrides or {}),
+                    **overrides_of(number),
                 },
             )
             for number in range(size)

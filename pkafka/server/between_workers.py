@@ -60,7 +60,7 @@ class LentFiles:
                 place: Any = [one.generation, records.position, records.length]
             else:
                 place = None if type(records) is FileRange else bytes(records)
-            rows.append([*one[:5], place, one.diverging, one.readable_end])
+            rows.append([*one[:5], place, one.diverging, one.readable_end, one.preferred])
         while len(lent) > LENT_MAX:
             dropped.append(lent.popitem(last=False)[0])
         return [rows, new, dropped], b"", fds
@@ -116,7 +116,7 @@ class LentFiles:
         return found
 
     def _found(self, files: Mapping[int, int], answer: Sequence[Any]) -> Found:
-        error, high_watermark, last_stable, log_start, aborted, place, diverging, readable_end = answer
+        error, high_watermark, last_stable, log_start, aborted, place, diverging, end, preferred = answer
         if isinstance(place, list):
             generation, position, length = place
             records: Any = FileRange(files[generation], position, length) if length else FileRange(-1, 0, 0)
@@ -131,7 +131,8 @@ class LentFiles:
             pairs,
             records,
             None if diverging is None else (diverging[0], diverging[1]),
-            readable_end,
+            end,
+            preferred,
         )
 
     def return_all(self, owner: int) -> None:
@@ -164,9 +165,9 @@ class _AppendWait(DelayedOperation):
         self._future = future
 
     def try_complete(self) -> bool:
-        led = self._worker.partitions.led
+        hosted = self._worker.partitions.hosted
         for topic, index, end, follows in self._seen:
-            partition = led.get((topic, index))
+            partition = hosted.get((topic, index))
             if partition is None:
                 return True
             if end != (partition.log.log_end_offset if follows else partition.log.high_watermark):

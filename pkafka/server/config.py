@@ -15,6 +15,7 @@ from pkafka.server.config_keys import broker_keys, broker_synonyms, topic_keys
 from pkafka.server.config_keys.values import Value, parse, render
 from pkafka.server.listeners import Listener, check_listeners, parse_listeners
 from pkafka.server.properties import PropertiesError, load_properties
+from pkafka.server.replication.selection import selector_of
 
 if TYPE_CHECKING:
     from pkafka.storage.config import LogConfig
@@ -549,6 +550,7 @@ def _check_logs(config: BrokerConfig) -> None:
 
 
 def _check_replication(config: BrokerConfig) -> None:
+    selector_of(config.replica_selector_class)
     wait_ms = config.replica_fetch_wait_max_ms
     if wait_ms > config.replica_socket_timeout_ms:
         problem = "should always be at least replica.fetch.wait.max.ms"

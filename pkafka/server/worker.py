@@ -55,6 +55,7 @@ from pkafka.server.metrics import Metrics
 from pkafka.server.partition import Partition, PartitionKey, end_key
 from pkafka.server.partitions import Partitions
 from pkafka.server.replication.fetcher import ReplicaFetchers
+from pkafka.server.replication.selection import ReplicaView, selector_of
 from pkafka.server.supervisor import CLEANER, CONTROL, Birth
 from pkafka.storage.log_directory import LogDirectory
 
@@ -122,6 +123,7 @@ class Worker:
         )
         self.isr_changes = IsrChanges(self)
         self.fetchers = ReplicaFetchers(self)
+        self._selector = selector_of(self.config.replica_selector_class)
         self._offsets_partitions_seen = 0
         self.groups = GroupCoordinator(
             CoordinatorSettings.of(self.config),
@@ -628,6 +630,33 @@ class Worker:
     def knows(self, topic: str | bytes) -> bool:
         """Whether there is a topic of that name or id."""
         return self.topic_name(topic) in self.metadata.topics
+
+    def preferred_replica(self, partition: Partition, offset: int, rack: str, listener: str) -> int:
+        """The broker from which a consumer had better read, -1 when that is here (KIP-392).
+
+        Args:
+            offset: from where on.
+            rack: of the client.
+            listener: by which it is connected: another broker has to have that too.
+        """
+        leadership = partition.leadership
+        if self._selector is None or not rack or leadership is None or not leadership.has_followers:
+            return -1
+        now_ms = self.clock.monotonic_ms()
+        brokers = self.metadata.brokers
+        own = self.metadata.brokers.get(self.partitions.broker_id)
+        leader = ReplicaView(
+            self.partitions.broker_id, None if own is None else own.rack, partition.log.log_end_offset, 0
+        )
+        others = [
+            ReplicaView(one.broker_id, info.rack, one.log_end_offset, now_ms - one.caught_up_ms)
+            for one in leadership.followers.values()
+            if (info := brokers.get(one.broker_id)) is not None
+            and listener in info.endpoints
+            and one.log_start_offset <= offset <= one.log_end_offset
+        ]
+        best = self._selector(rack, leader, [leader, *others])
+        return -1 if best == leader.broker_id else best
 
     def missing_partition(self, topic: str, partition: int) -> ApiError:
         """Why this worker does not lead a partition that it would own."""

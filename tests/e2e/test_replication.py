@@ -58,3 +58,65 @@ def test_what_is_acknowledged_is_read(cluster: Cluster) -> None:
 
         wait_for(has_all)
     assert values == [b"%d" % number for number in range(100)]
+
+
+@pytest.fixture(scope="module")
+def racks(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Broker 0 in rack a, brokers 1 and 2 in rack b."""
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    made = Cluster(
+        tmp_path_factory.mktemp("racks"),
+        zookeeper.connect,
+        overrides={"replica.selector.class": selector, "controlled.shutdown.enable": "false"},
+        overrides_of=lambda number: {"broker.rack": "ab"[number > 0]},
+    )
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.mark.parametrize("owner", ["whole", "split"])
+def test_consumers_read_from_the_replica_in_their_rack(racks: Cluster, owner: str) -> None:
+    partitions = 1 if owner == "whole" else 4  # of several workers
+    topic = f"near-{owner}"
+    racks.create_topic(topic, assignment=dict.fromkeys(range(partitions), (0, 1)))
+    with racks.producer() as producer:
+        for number in range(200):
+            producer.send(topic, b"%d" % number, partition=number % partitions)
+    for rack, expected in (("b", 1), ("a", 0), ("elsewhere", 0)):
+        settings = {
+            "bootstrap.servers": racks.bootstrap,
+            "auto.offset.reset": "earliest",
+            "client.rack": rack,
+        }
+        with Consumer(settings) as consumer:
+            consumer.assign([TopicPartition(topic, index) for index in range(partitions)])
+            values: set[bytes | None] = set()
+
+            def has_all(consumer: Consumer = consumer, values: set[bytes | None] = values) -> bool:
+                values.update(one.value for one in consumer.poll(100))
+                return len(values) == 200
+
+            wait_for(has_all)
+            assert consumer_node(consumer, topic) == expected
+
+
+def consumer_node(consumer: Consumer, topic: str) -> int:
+    """The broker from which the first partition is read."""
+    for metric in consumer.metrics().values():
+        tags = dict(metric.name.tags)
+        if metric.name.name == "preferred-read-replica" and tags.get("topic") == topic:
+            return int(metric.value) if metric.value >= 0 else 0
+    raise AssertionError("no such metric")
+
+
+def test_a_broker_that_is_told_so_stops_without_ceremony(racks: Cluster) -> None:
+    racks.create_topic("abrupt", assignment={0: (2, 1)})
+    racks.brokers[2].stop()
+    # Its session ends with it, so that another leads at once; but nobody was asked to take over before.
+    wait_for(lambda: racks.leadership("abrupt")[0] == (1, [1]))
+    assert "Shutting down broker 2" not in "".join(broker.log_file.read_text() for broker in racks.brokers)
+    racks.brokers[2].start()
+    wait_for(lambda: racks.leadership("abrupt")[0][1] == [1, 2])

@@ -136,6 +136,10 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "replica.high.watermark.checkpoint.interval.ms": "How often the high watermarks are written down.",
     "replica.lag.time.max.ms": "How long a follower may lag before it leaves the in-sync replicas.",
     "replica.socket.receive.buffer.bytes": "Receive buffer of a follower's connection.",
+    "replica.selector.class": (
+        "Chooses the replica from which a consumer reads: RackAwareReplicaSelector or LeaderSelector"
+        " of org.apache.kafka.common.replica."
+    ),
     "replica.socket.timeout.ms": "How long a follower waits for an answer.",
     "request.timeout.ms": "How long this broker waits for an answer to its own requests.",
     "reserved.broker.max.id": "The highest id that a person may give; generated ids begin above it.",

@@ -9,6 +9,9 @@ from typing import Final
 
 _BAD_INPUT: Final = "tests/e2e/test_bad_input.py::"
 _CLEANER: Final = "tests/unit/server/test_log_cleaner.py::"
+_CLUSTER: Final = "tests/faults/test_cluster.py::"
+_OFFICE: Final = "tests/unit/server/controller/test_office.py::"
+_REPLICATION: Final = "tests/e2e/test_replication.py::"
 _COMPACTION: Final = "tests/e2e/test_compaction.py::"
 _CONFIG: Final = "tests/unit/server/test_config.py::"
 _COORDINATOR: Final = "tests/unit/server/groups/test_coordinator.py::"
@@ -36,6 +39,12 @@ _QUEUE: Final = "Nothing queues between reading a request and serving it."
 _FORMAT: Final = "Records are kept in format 2 whatever it says, as since Kafka 3.0."
 
 BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
+    "controlled.shutdown.enable": _REPLICATION + "test_a_broker_that_is_told_so_stops_without_ceremony",
+    "leader.imbalance.per.broker.percentage": _OFFICE + "test_nobody_is_elected_while_few_are_away",
+    "leader.imbalance.check.interval.seconds": _OFFICE + "test_leaders_drift_back_by_themselves",
+    "auto.leader.rebalance.enable": _OFFICE + "test_leaders_drift_back_by_themselves",
+    "replica.selector.class": _REPLICATION + "test_consumers_read_from_the_replica_in_their_rack",
+    "replica.lag.time.max.ms": _CLUSTER + "test_a_follower_that_hangs_leaves_and_comes_back",
     "connections.max.idle.ms": _LIMITS + "test_an_idle_connection_is_closed_and_a_busy_one_is_not",
     "max.connections": _LIMITS + "test_connections_over_the_limit_of_the_broker_wait_for_their_turn",
     "max.connections.per.ip": _LIMITS + "test_an_address_gets_no_more_connections_than_its_limit",
@@ -209,12 +218,10 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
     {
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
-        "auto.leader.rebalance.enable",
         "client.quota.callback.class",
         "connection.failed.authentication.delay.ms",
         "connections.max.reauth.ms",
         "control.plane.listener.name",
-        "controlled.shutdown.enable",
         "controlled.shutdown.max.retries",
         "controlled.shutdown.retry.backoff.ms",
         "controller.quota.window.num",
@@ -254,8 +261,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "group.share.record.lock.duration.ms",
         "group.share.session.timeout.ms",
         "inter.broker.protocol.version",
-        "leader.imbalance.check.interval.seconds",
-        "leader.imbalance.per.broker.percentage",
         "log.local.retention.bytes",
         "log.local.retention.ms",
         "num.replica.alter.log.dirs.threads",
@@ -300,8 +305,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "replica.fetch.min.bytes",
         "replica.fetch.response.max.bytes",
         "replica.fetch.wait.max.ms",
-        "replica.lag.time.max.ms",
-        "replica.selector.class",
         "replica.socket.receive.buffer.bytes",
         "replica.socket.timeout.ms",
         "replication.quota.window.num",

@@ -16,6 +16,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
+from pkafka.model import NO_LEADER
 from pkafka.net.connection import Answer, Detach, FileRange, Part, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import FetchHeader, decode_fetch, encode_fetch_response
@@ -25,7 +26,7 @@ from pkafka.server.connection_state import ConnectionState
 from pkafka.server.delayed import DelayedOperation
 from pkafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
 from pkafka.server.ipc import PeerGone
-from pkafka.server.partition import end_key
+from pkafka.server.partition import Partition, end_key
 from pkafka.server.replication.truncation import divergence
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ READ_COMMITTED: Final = 1
 _FIRST_VERSION_WITH_MAX_BYTES: Final = 3
 _FIRST_VERSION_WITH_IDS: Final = 13
 _FIRST_VERSION_WITH_ZSTD: Final = 10
+_FIRST_VERSION_WITH_RACK: Final = 11
 _FIRST_VERSION_WITH_MAGIC_2: Final = 4
 _EMPTY: Final = FileRange(-1, 0, 0)
 _BATCH_START: Final = struct.Struct(">qi")
@@ -63,6 +65,8 @@ class Found(NamedTuple):
     diverging: "tuple[int, int] | None" = None
     readable_end: int = -1
     """What a reader who wants more waits for to move: for a follower the end of the log, else the high watermark."""
+    preferred: int = -1
+    """The broker from which this reader had better read."""
     generation: int = 0
     """Which open file the range lies in, for workers that keep its descriptor."""
 
@@ -81,6 +85,8 @@ class Limits(NamedTuple):
     isolation_level: int
     replica_id: int
     version: int
+    rack: str = ""
+    listener: str = ""
     is_first_look: bool = True
     """Where a follower is counts once for each of its requests, however often the logs are looked at for it."""
 
@@ -161,6 +167,8 @@ class _Fetch(DelayedOperation):
             request.isolation_level,
             request.replica_id,
             self._version,
+            request.rack_id,
+            connection.listener,
         )
         self._min_bytes = min(request.min_bytes, max(bytes_max, 0))
         self._max_wait_ms = request.max_wait_ms
@@ -263,7 +271,7 @@ class _Fetch(DelayedOperation):
             return True
         total = 0
         for found in self._found:
-            if found.error or found.diverging is not None:
+            if found.error or found.diverging is not None or found.preferred >= 0:
                 return True
             total += found.length
         return total >= self._min_bytes
@@ -370,7 +378,7 @@ class _Fetch(DelayedOperation):
                 log_start_offset=found.log_start_offset,
                 records_length=length,
             )
-            if incremental and not news:
+            if incremental and not news and found.preferred < 0:
                 continue
             if session is not None and length:
                 session.served(target)
@@ -383,7 +391,7 @@ class _Fetch(DelayedOperation):
                     found.last_stable_offset,
                     found.log_start_offset,
                     [] if found.error in _NOT_KNOWN_HERE else found.aborted,
-                    -1,
+                    found.preferred,
                     length,
                     found.diverging,
                 )
@@ -468,11 +476,7 @@ def _read_partition(
     worker: "Worker", row: Wanted, limits: Limits, bytes_left: int, at_least_one: bool
 ) -> Found:
     topic, index, current_leader_epoch, offset, last_fetched_epoch, partition_bytes_max, topic_id, start = row
-    partition = worker.partitions.led.get((topic, index))
-    if partition is None:
-        if not topic and limits.version >= _FIRST_VERSION_WITH_IDS:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        raise worker.missing_partition(topic, index)
+    partition = worker.partitions.led.get((topic, index)) or _followed(worker, topic, index, limits)
     log = partition.log
     if topic_id is not None and topic_id != log.topic_id:
         # A topic made anew under its old name: the log is led already, and the old id not yet forgotten.
@@ -486,6 +490,16 @@ def _read_partition(
     if diverging is not None:
         return Found(
             0, log.high_watermark, log.last_stable_offset, log.log_start_offset, None, b"", diverging
+        )
+    preferred = worker.preferred_replica(partition, offset, limits.rack, limits.listener)
+    if preferred >= 0:
+        return Found(
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            preferred=preferred,
+            readable_end=log.high_watermark,
         )
     committed = limits.isolation_level == READ_COMMITTED and not limits.follows
     waits_for = log.log_end_offset if limits.follows else log.high_watermark
@@ -521,8 +535,23 @@ def _read_partition(
         records,
         None,
         waits_for,
-        slice_.segment.generation,
+        generation=slice_.segment.generation,
     )
+
+
+def _followed(worker: "Worker", topic: str, index: int, limits: Limits) -> Partition:
+    """A partition that this broker only follows, from which consumers since KIP-392 may read what is committed.
+
+    Raises:
+        ApiError: this reader needs the leader, or there is no such partition.
+    """
+    if not limits.follows and limits.version >= _FIRST_VERSION_WITH_RACK:
+        found = worker.partitions.hosted.get((topic, index))
+        if found is not None and found.leader != NO_LEADER:
+            return found
+    if not topic and limits.version >= _FIRST_VERSION_WITH_IDS:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    raise worker.missing_partition(topic, index)
 
 
 def _for_old_client(records: FileRange, allowed: bool, version: int) -> Part:

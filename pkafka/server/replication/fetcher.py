@@ -266,7 +266,10 @@ class _Fetcher:
             return
         if data.records and own.log_end_offset == wish.fetch_offset:
             own.append_as_follower(data.records)
-        own.set_high_watermark(max(own.high_watermark, min(data.high_watermark, own.log_end_offset)))
+        committed = min(data.high_watermark, own.log_end_offset)
+        if committed > own.high_watermark:
+            own.set_high_watermark(committed)
+            self._worker.fetches.check(partition.key)
         if own.log_start_offset < data.log_start_offset <= own.high_watermark:
             own.raise_log_start_offset(data.log_start_offset)
 

@@ -177,7 +177,7 @@ def test_waits_at_other_workers_end_however_long_a_client_waits(
         await family.lead("t", range(4))
         idle, reader = family.workers
         quiet, busy = owned_by(family, 0, 1)[0], owned_by(family, 1, 1)[0]
-        connection = cast("Any", SimpleNamespace(closed=False, finish=lambda _answer: None))
+        connection = cast("Any", SimpleNamespace(closed=False, finish=lambda _answer: None, listener="L"))
 
         async def fetch_both(offset: int) -> None:
             request = FetchHeader(

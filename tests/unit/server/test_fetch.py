@@ -77,6 +77,7 @@ class Connection:
     """As much of a connection as the handler sees; it never moves."""
 
     peer_host = "10.0.0.1"
+    listener = "PLAINTEXT"
 
     def __init__(self) -> None:
         self.closed = False

@@ -1,0 +1,53 @@
+"""From which replica a consumer had best read (KIP-392): ``replica.selector.class`` under Kafka's own names."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from pkafka.errors import ConfigError
+from pkafka.model import BrokerId, Millis, Offset
+
+
+class ReplicaView(NamedTuple):
+    """A replica that has what a consumer asks for."""
+
+    broker_id: BrokerId
+    rack: str | None
+    log_end_offset: Offset
+    lag_ms: Millis
+    """Since it was caught up last; 0 of the leader."""
+
+
+Selector: TypeAlias = Callable[[str, ReplicaView, Sequence[ReplicaView]], BrokerId]
+"""The client's rack, the leader and all replicas that have the offset, the leader among them -> the best one."""
+
+
+def in_the_same_rack(rack: str, leader: ReplicaView, replicas: Sequence[ReplicaView]) -> BrokerId:
+    """The one in the client's rack that is furthest; the leader when it is there too, or when nobody is."""
+    near = [one for one in replicas if rack and one.rack == rack]
+    if not near or leader in near:
+        return leader.broker_id
+    return max(near, key=lambda one: (one.log_end_offset, -one.lag_ms, one.broker_id)).broker_id
+
+
+def always_the_leader(_rack: str, leader: ReplicaView, _replicas: Sequence[ReplicaView]) -> BrokerId:
+    """Nobody but the leader."""
+    return leader.broker_id
+
+
+_BY_NAME: Final[dict[str, Selector]] = {
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector": in_the_same_rack,
+    "org.apache.kafka.common.replica.LeaderSelector": always_the_leader,
+}
+
+
+def selector_of(name: str | None) -> Selector | None:
+    """The selector of that name; None where none is configured.
+
+    Raises:
+        ConfigError: there is no such class.
+    """
+    if name is None:
+        return None
+    if name not in _BY_NAME:
+        raise ConfigError("replica.selector.class", f"must be one of {', '.join(_BY_NAME)}", name)
+    return _BY_NAME[name]
