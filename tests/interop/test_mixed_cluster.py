@@ -4,12 +4,13 @@ Broker 0 is Kafka, broker 1 is pkafka. Whoever leads, and whoever is the control
 is read back in order, and the logs of both are the same byte for byte.
 """
 
+import contextlib
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+import psutil
 import pytest
 
 from pkafka.clients.admin import Admin
@@ -18,7 +19,7 @@ from pkafka.coordination.znodes import Controller, PartitionState
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.model import TopicPartition
 from pkafka.tools.local_broker import Broker
-from tests.cluster import SETTINGS, Cluster, read_all
+from tests.cluster import SETTINGS, Cluster, Load, check, read_all
 from tests.interop.kafka import KafkaBroker
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
@@ -122,9 +123,22 @@ class Mixed(Cluster):
         assert logs[KAFKA]
         assert logs[KAFKA] == logs[PKAFKA]
 
+    @contextlib.contextmanager
+    def hanging(self, broker: int) -> Iterator[None]:
+        """All processes of a broker stand still."""
+        parent = psutil.Process(self.both[broker].pid)
+        family = [parent, *parent.children(recursive=True)]
+        for process in family:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in family:
+                process.resume()
+
     def _knows_both(self) -> bool:
         for broker in self.both:
-            with closing(Admin({"bootstrap.servers": broker.bootstrap})) as admin:
+            with contextlib.closing(Admin({"bootstrap.servers": broker.bootstrap})) as admin:
                 if len(admin.describe_cluster().brokers) != len(self.both):
                     return False
         return True
@@ -144,6 +158,19 @@ def cluster(
     """Both brokers, one of them the controller, for tests that leave them running."""
     directory = tmp_path_factory.mktemp("mixed")
     made = Mixed(directory, zookeeper.connect, kafka_classpath, request.param)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(params=(KAFKA, PKAFKA), ids=lambda one: f"{NAMES[one]}-controller")
+def fresh(
+    request: pytest.FixtureRequest, zookeeper: ZooKeeper, kafka_classpath: str, tmp_path: Path
+) -> Iterator[Mixed]:
+    """The same for one test that stops or kills them."""
+    made = Mixed(tmp_path, zookeeper.connect, kafka_classpath, request.param)
     try:
         made.start()
         yield made
@@ -185,3 +212,84 @@ def test_replicas_are_the_same_and_stay_in_sync(cluster: Mixed, leader: int) -> 
     # Who follows a leader without news stays in its ISR.
     time.sleep(2 * LAG_MS / 1000)
     assert [cluster.state(topic, partition) for partition in range(3)] == before
+
+
+def test_a_follower_restarts(fresh: Mixed, leader: int) -> None:
+    follower = 1 - leader
+    fresh.create_topic("t", assignment={0: (leader, follower)})
+    with Load(fresh, "t") as load:
+        fresh.both[follower].stop()
+        fresh.wait_for_isr("t", leader)
+        assert fresh.controller() == leader
+        load.goes_on()
+        fresh.both[follower].start()
+        fresh.wait_for_isr("t", KAFKA, PKAFKA)
+        load.goes_on()
+    assert fresh.state("t")[0].leader == leader
+    assert fresh.state("t")[0].leader_epoch == 1, "a replica that stops leaves the ISR in a new epoch"
+    check(fresh, load, "t")
+    fresh.assert_same_logs("t")
+
+
+def test_a_leader_stops_and_follows(fresh: Mixed, leader: int) -> None:
+    follower = 1 - leader
+    fresh.create_topic("t", assignment={0: (leader, follower)})
+    with Load(fresh, "t") as load:
+        fresh.both[leader].stop()
+        assert fresh.state("t")[0].leader == follower, "controlled shutdown has moved the leader"
+        load.goes_on()
+        fresh.both[leader].start()
+        fresh.wait_for_isr("t", KAFKA, PKAFKA)
+        load.goes_on()
+    assert fresh.controller() == follower
+    check(fresh, load, "t")
+    fresh.assert_same_logs("t")
+
+
+def test_leaders_are_killed_in_turn(fresh: Mixed, leader: int) -> None:
+    fresh.create_topic("t", assignment={0: (leader, 1 - leader)})
+    with Load(fresh, "t") as load:
+        for victim in (leader, 1 - leader):
+            fresh.wait_for_leader("t", victim)
+            fresh.both[victim].kill()
+            fresh.wait_for_leader("t", 1 - victim)
+            load.goes_on()
+            fresh.both[victim].start()
+            fresh.wait_for_isr("t", KAFKA, PKAFKA)
+    check(fresh, load, "t")
+    fresh.assert_same_logs("t")
+
+
+def test_what_only_a_dead_leader_had_is_cut_off(fresh: Mixed, leader: int) -> None:
+    follower = 1 - leader
+    fresh.create_topic("t", assignment={0: (leader, follower)})
+    send(fresh, range(10))
+    only_leader = {
+        "bootstrap.servers": fresh.both[leader].bootstrap,
+        "acks": "1",
+        "enable.idempotence": "false",
+    }
+    with fresh.producer(**only_leader) as producer:
+        producer.send("t", b"99", partition=0).result(
+            20
+        )  # which finds the leader, while the other one answers
+        with fresh.hanging(follower):
+            for number in range(100, 120):
+                producer.send("t", b"%d" % number, partition=0).result(20)
+            fresh.both[leader].kill()
+    fresh.wait_for_leader("t", follower)
+    send(fresh, range(10, 20))
+    fresh.both[leader].start()
+    fresh.wait_for_isr("t", KAFKA, PKAFKA)
+    send(fresh, range(20, 30))
+    values = read_all(fresh, "t")
+    assert [value for value in values if value < 99] == list(range(30))
+    # The fetch that waited may have been answered with the first of the twenty.
+    assert len(values) <= 32
+    fresh.assert_same_logs("t")
+
+
+def send(cluster: Mixed, values: range) -> None:
+    with cluster.producer() as producer:
+        for value in values:
+            producer.send("t", b"%d" % value, partition=0).result(20)
