@@ -51,6 +51,16 @@ def family(cluster: Cluster, number: int) -> list[psutil.Process]:
     return [parent, *parent.children(recursive=True)]
 
 
+def kill_all(cluster: Cluster, number: int) -> None:
+    """kill -9 of every process before any of them notices the end of another."""
+    parent, *children = family(cluster, number)
+    for member in (parent, *children):
+        member.suspend()
+    for member in (*children, parent):
+        member.kill()
+    cluster.brokers[number].kill()  # waits for the last of them
+
+
 def is_registered(store: ZooKeeperStore, number: int) -> bool:
     return store.exists(f"/brokers/ids/{number}") is not None
 
@@ -59,7 +69,7 @@ def test_all_processes_of_the_leader_die_at_once(cluster: Cluster, store: ZooKee
     victim = (controller(store) + 1) % 3
     cluster.create_topic("t", assignment={0: (victim, *({0, 1, 2} - {victim}))})
     with Load(cluster, "t") as load:
-        cluster.brokers[victim].kill()
+        kill_all(cluster, victim)
         load.goes_on(timeout_s=NOTICED_S)
         cluster.brokers[victim].start()
         wait_for(lambda: in_sync(cluster, "t") == [0, 1, 2], timeout_s=60)
@@ -70,7 +80,7 @@ def test_all_processes_of_the_controller_die_at_once(cluster: Cluster, store: Zo
     victim = controller(store)
     cluster.create_topic("t", assignment={0: (victim, *({0, 1, 2} - {victim}))})
     with Load(cluster, "t") as load:
-        cluster.brokers[victim].kill()
+        kill_all(cluster, victim)
         load.goes_on(timeout_s=NOTICED_S)
         assert controller(store) != victim
         # And back at once, without waiting for what it left behind.
@@ -126,7 +136,7 @@ def test_a_lone_broker_starts_at_once_after_a_crash(tmp_path: Path) -> None:
         try:
             made.start()
             made.create_topic("t", replicas=1)
-            made.brokers[0].kill()
+            kill_all(made, 0)
             began_s = time.monotonic()
             made.brokers[0].start()
             assert made.leadership("t") == {0: (0, [0])}
