@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from pkafka.net.listener import Acceptor, AddressInUseError, Admission, bind_for_workers
+from tests.open_files import count_open_files
 
 
 def close(sockets: list[socket.socket]) -> None:
@@ -152,7 +153,7 @@ def test_connections_leave_some_descriptors_to_others() -> None:
         assert await asyncio.get_running_loop().sock_recv(refused, 1) == b""
         assert not full.taken
         full.end()
-        roomy = Arrivals(spare_descriptors=limit - 500)
+        roomy = Arrivals(spare_descriptors=limit - count_open_files() - 100)
         roomy.connect()
         await roomy.until(lambda: len(roomy.taken) == 1)
         roomy.end()
