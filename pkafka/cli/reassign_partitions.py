@@ -8,7 +8,7 @@ import click
 
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import BadValueError, CommandError, explain, failure
-from pkafka.cli.options import Common, command, connection_options, require
+from pkafka.cli.options import Common, command, connection_options
 from pkafka.cli.output import OutputFormat, View, line
 from pkafka.errors import ApiError
 from pkafka.model import TopicPartition, TopicPartitionReplica
@@ -65,6 +65,7 @@ class Flags(NamedTuple):
 
 def _kafka_text(error: Exception) -> str | None:
     """What Kafka's tool prints of a failure to standard output, without the stack of Java below it."""
+    from pkafka.tools.json_input import JsonInputError
     from pkafka.tools.reassignment.plan import ReassignmentError
 
     if isinstance(error, BadValueError):
@@ -75,8 +76,10 @@ def _kafka_text(error: Exception) -> str | None:
         return None
     if isinstance(error, ApiError):
         return f"Error: {java_exception(error)}"
-    if isinstance(error, FileNotFoundError):
-        return f"Error: {error.filename}"
+    if isinstance(error, OSError) and error.filename:
+        return f"Error: Unable to read file {error.filename}"
+    if isinstance(error, JsonInputError):
+        return f"Error: {error.words}"
     return f"Error: {explain(error)[0]}"
 
 
@@ -130,7 +133,9 @@ def _check(flags: Flags) -> None:
         names = ", ".join(f"--{name}" for name in ("generate", "execute", "verify", "cancel", "list"))
         raise click.UsageError(f"Command must include exactly one action: {names}")
     action = chosen[0]
-    require(values, *_NEEDED[action])
+    for name in _NEEDED[action]:
+        if values[name.replace("-", "_")] is None:
+            raise click.UsageError(f'Missing required argument "[{name}]"')
     for name, actions in _BELONGS.items():
         if action not in actions and values[name.replace("-", "_")] not in (None, False):
             raise click.UsageError(f'Option "--{name}" can\'t be used with action "--{action}"')

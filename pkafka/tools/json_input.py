@@ -8,14 +8,24 @@ from pkafka.errors import PkafkaError
 
 T = TypeVar("T", int, str)
 
+_NO_JSON: Final = "The input string is not a valid JSON"
 _NAMES: Final = {int: "Integer", str: "String"}
 
 
 class JsonInputError(PkafkaError):
-    """A file does not say what it has to."""
+    """A file does not say what it has to.
+
+    Args:
+        words: in a sentence.
+        where: more of it, which Kafka's tools do not say.
+    """
+
+    def __init__(self, words: str, where: str = "") -> None:
+        super().__init__(f"{words}: {where}" if where else words)
+        self.words = words
 
 
-def parse_object(data: bytes, *, empty: str = "The input string is not a valid JSON") -> dict[str, Any]:
+def parse_object(data: bytes, *, empty: str = _NO_JSON) -> dict[str, Any]:
     """The object that a file holds.
 
     Args:
@@ -29,7 +39,7 @@ def parse_object(data: bytes, *, empty: str = "The input string is not a valid J
     try:
         document = json.loads(data)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise JsonInputError(f"The input string is not a valid JSON: {error}") from error
+        raise JsonInputError(_NO_JSON, str(error)) from error
     return json_object(document)
 
 

@@ -45,6 +45,11 @@ TOOLS: Final = {
     "consumer-groups": ("consumer_groups", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"),
     "get-offsets": ("get_offsets", "org.apache.kafka.tools.GetOffsetShell"),
     "delete-records": ("delete_records", "org.apache.kafka.tools.DeleteRecordsCommand"),
+    "leader-election": ("leader_election", "org.apache.kafka.tools.LeaderElectionCommand"),
+    "reassign-partitions": (
+        "reassign_partitions",
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    ),
     "log-dirs": ("log_dirs", "org.apache.kafka.tools.LogDirsCommand"),
     "broker-api-versions": ("broker_api_versions", "kafka.admin.BrokerApiVersionsCommand"),
     "cluster": ("cluster", "org.apache.kafka.tools.ClusterTool"),

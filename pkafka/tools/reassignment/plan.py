@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from pkafka.clients.admin.results import Reassignment
-from pkafka.errors import PkafkaError
+from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartition, TopicPartitionReplica
 from pkafka.server.controller.placement import place_replicas
 from pkafka.tools.json_input import JsonInputError, field, json_list, list_field, parse_object, scalar
@@ -29,7 +29,7 @@ class ReassignmentError(PkafkaError):
 
     Args:
         message: one sentence.
-        lines: what Kafka's tool prints in its place, without ``Error: `` before it; None where it prints just that.
+        lines: what Kafka's tool prints; None where that is ``Error: `` and the message.
     """
 
     def __init__(self, message: str, lines: Sequence[str] | None = None) -> None:
@@ -115,13 +115,13 @@ def parse_topics(data: bytes) -> list[str]:
 
 
 def parse_brokers(text: str) -> list[int]:
-    """Read ``0,1,2``.
+    """Read ``0,1,2``; commas at the end say nothing.
 
     Raises:
         ReassignmentError: it is not that, or a broker is there twice.
     """
     brokers = []
-    for part in text.split(","):
+    for part in text.rstrip(",").split(","):
         try:
             brokers.append(int(part))
         except ValueError:
@@ -211,8 +211,7 @@ def propose(current: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int,
         racks: the brokers that take part, with their racks.
 
     Raises:
-        ReassignmentError: some of them have a rack and some have none.
-        ApiError: they are fewer than a topic has replicas.
+        ReassignmentError: some of them have a rack and some have none, or they are fewer than a topic has replicas.
     """
     known = [rack for rack in racks.values() if rack is not None]
     if known and len(known) < len(racks):
@@ -225,12 +224,15 @@ def propose(current: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int,
         topics.setdefault(partition.topic, []).append(partition)
     proposed: Assignments = {}
     for topic, partitions in topics.items():
-        placed = place_replicas(
-            racks,
-            partitions=len(partitions),
-            replication_factor=len(current[partitions[0]]),
-            rng=random.Random(topic),  # noqa: S311 - spreads load, guards nothing
-        )
+        try:
+            placed = place_replicas(
+                racks,
+                partitions=len(partitions),
+                replication_factor=len(current[partitions[0]]),
+                rng=random.Random(topic),  # noqa: S311 - spreads load, guards nothing
+            )
+        except ApiError as error:
+            raise ReassignmentError(error.message) from error
         proposed.update({TopicPartition(topic, number): brokers for number, brokers in placed.items()})
     return proposed
 

@@ -14,6 +14,7 @@ from pkafka.clients.admin.results import (
     ResourceType,
     raise_first,
 )
+from pkafka.clients.errors import UnsupportedApiError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition, TopicPartitionReplica
 from pkafka.tools.reassignment import plan
@@ -83,7 +84,7 @@ def generate(admin: Admin, topics: Collection[str], brokers: Collection[int], *,
     """Where topics are, and where they could be on the given brokers.
 
     Raises:
-        ApiError: there is no such topic, or it has more replicas than there are brokers.
+        ApiError: there is no such topic.
         ReassignmentError: see :func:`plan.propose`.
     """
     current = _assignments(admin, topics)
@@ -181,13 +182,17 @@ def move_log_dirs(
     deadline = time.monotonic() + timeout_ms / 1_000
     left = dict(targets)
     while left:
-        outcomes = admin.alter_replica_log_dirs(left, timeout_ms=timeout_ms)
+        first = min(left, key=_by_broker)
+        try:
+            outcomes = admin.alter_replica_log_dirs(left, timeout_ms=timeout_ms)
+        except UnsupportedApiError as error:
+            raise _not_begun(first, error.message) from error
         for replica in sorted(left, key=_by_broker):
             outcome = outcomes.get(replica, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
             if not isinstance(outcome, ApiError):
                 begun(replica, left.pop(replica))
             elif outcome.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
-                raise ReassignmentError(f"Failed to alter dir for {replica}: {outcome.message}")
+                raise _not_begun(replica, outcome.message)
         if left and time.monotonic() >= deadline:
             late = ",".join(str(each) for each in sorted(left, key=_by_broker))
             text = f"Timed out before log directory move{'s' if len(left) > 1 else ''} could be started for: {late}"
@@ -272,6 +277,11 @@ def clear_topic_throttles(admin: Admin, topics: Iterable[str]) -> None:
 
 
 # -- inside -----------------------------------------------------------------------------------------------
+
+
+def _not_begun(replica: TopicPartitionReplica, why: str) -> ReassignmentError:
+    text = f"Failed to alter dir for {replica}"
+    return ReassignmentError(f"{text}: {why}", [f"Error: {text}"])
 
 
 def _by_broker(replica: TopicPartitionReplica) -> tuple[int, str, int]:

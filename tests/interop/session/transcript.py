@@ -42,8 +42,11 @@ _ALWAYS: Final = (
 )
 # What a broker serves is the broker's affair: how it is shown is compared here, what it is elsewhere.
 _VERSIONS: Final = re.compile(r"(?<=\): )(UNSUPPORTED|\d+( to \d+)? \[usable: \d+\])(?=,?$)", re.MULTILINE)
+# Where a tool prints the stack of an exception: all from the line that begins with its class.
+_STACK: Final = re.compile(r"^\w+(\.[\w$]+)+(: .*)?\n(.*\n)*", re.MULTILINE)
 MASKS: Final[Mapping[str, tuple[tuple[re.Pattern[str], str], ...]]] = {
     "versions": ((_VERSIONS, "#"),),
+    "stack": ((_STACK, "STACK\n"),),
     # Digits behind a point are counted, whole numbers of milliseconds are not; a date keeps its form.
     "rates": (
         (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}"), "DATE"),
@@ -57,6 +60,7 @@ MASKS: Final[Mapping[str, tuple[tuple[re.Pattern[str], str], ...]]] = {
 }
 DERIVED: Final[Mapping[str, Callable[[str], str]]] = {
     "no-last-line-end": lambda text: f"{text}\n",
+    "stacks": lambda text: text.removesuffix("STACK\n"),
 }
 
 ONLY_WITHOUT_COMPAT: Final = (
