@@ -59,12 +59,20 @@ def _settings(workers: int | None, overrides: tuple[str, ...]) -> Mapping[str, o
 
 @main.command("up")
 @_name_option
+@click.option(
+    "--brokers",
+    "count",
+    type=click.IntRange(1, 99),
+    default=1,
+    metavar="N",
+    help="How many; more than one share a ZooKeeper that is started with them, and copy what they store.",
+)
 @_broker_options
 @text_output_option
-def up(name: str, workers: int | None, overrides: tuple[str, ...], output: str | None) -> None:
-    """Start a broker in the background and print BOOTSTRAP=host:port."""
+def up(name: str, count: int, workers: int | None, overrides: tuple[str, ...], output: str | None) -> None:
+    """Start a broker, or a cluster, in the background and print BOOTSTRAP=host:port."""
     brokers = DevBrokers(state_directory())
-    started = brokers.start(name, _settings(workers, overrides))
+    started = brokers.start(name, _settings(workers, overrides), brokers=count)
     _show([started], [f"BOOTSTRAP={started.bootstrap}"], output, default=OutputFormat.TEXT)
 
 
@@ -199,10 +207,17 @@ def _show(
     state: str | None = None,
 ) -> None:
     rows = [
-        {**each._asdict(), "directory": str(each.directory), "state": state or _state(each)}
+        {
+            "name": each.name,
+            "pid": each.pid,
+            "bootstrap": each.bootstrap,
+            "directory": str(each.directory),
+            "brokers": each.brokers,
+            "state": state or _state(each),
+        }
         for each in brokers
     ]
-    columns = ("name", "bootstrap", "state", "pid", "directory")
+    columns = ("name", "brokers", "bootstrap", "state", "pid", "directory")
     show(View("brokers", lines, rows, columns=columns), OutputFormat(asked) if asked else default)
 
 

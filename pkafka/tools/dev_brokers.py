@@ -14,13 +14,15 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from pkafka.errors import PkafkaError
 from pkafka.tools.local_broker import STOP_TIMEOUT_S, Broker, BrokerStartError
 from pkafka.tools.processes import is_running
+from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, start_throw_away
 
 DEFAULT_NAME: Final = "default"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -32,17 +34,25 @@ class DevBrokerError(PkafkaError):
 
 
 class DevBroker(NamedTuple):
-    """A broker in the background."""
+    """A broker in the background, or several on a ZooKeeper of their own."""
 
     name: str
     pid: int
+    """Of the broker, or of the first of them."""
     bootstrap: str
     directory: Path
+    brokers: int = 1
+    others: tuple[int, ...] = ()
+    """The processes of the other brokers and, last, of the ZooKeeper."""
 
     @property
     def is_running(self) -> bool:
-        """Whether it still runs (and is not another process that got its id)."""
-        return is_running(self.pid, str(self.directory))
+        """Whether all of it still runs (and is not another process that got an id)."""
+        return all(self.runs(pid) for pid in (self.pid, *self.others))
+
+    def runs(self, pid: int) -> bool:
+        """Whether one of its processes still runs."""
+        return is_running(pid, str(self.directory))
 
 
 def state_directory(environment: Mapping[str, str] = os.environ) -> Path:
@@ -61,15 +71,17 @@ class DevBrokers:
     def __init__(self, state: Path) -> None:
         self._state = state
 
-    def start(self, name: str, overrides: Mapping[str, object]) -> DevBroker:
-        """Start a broker on a free port and leave it running.
+    def start(self, name: str, overrides: Mapping[str, object], *, brokers: int = 1) -> DevBroker:
+        """Start a broker, or several, on free ports and leave them running.
 
         Args:
-            name: to find it again.
+            name: to find them again.
             overrides: configuration keys of server.properties.
+            brokers: how many; more than one share a ZooKeeper that is started for them.
 
         Raises:
-            DevBrokerError: one of this name runs already, the name is not legal, or the broker does not start.
+            DevBrokerError: one of this name runs already, the name is not legal, or a broker or ZooKeeper does not
+                start.
             OSError: the state or the temporary directory cannot be written.
         """
         with self._locked(name):
@@ -77,21 +89,30 @@ class DevBrokers:
             if old is not None and old.is_running:
                 raise DevBrokerError(f"a broker named {name} runs already on {old.bootstrap}")
             if old is not None:
+                _end(old)  # what is left of it
                 self._forget(old)
             directory = Path(tempfile.mkdtemp(prefix=f"pkafka-dev-{name}-"))
-            broker = Broker(directory, overrides, own_session=True)
             try:
-                broker.start()
-                started = DevBroker(name, broker.pid, broker.bootstrap, directory)
-                self._write(started)
+                with _starting(directory, overrides, brokers) as (started, zookeeper):
+                    dev = DevBroker(
+                        name,
+                        started[0].pid,
+                        ",".join(each.bootstrap for each in started),
+                        directory,
+                        brokers,
+                        (*(each.pid for each in started[1:]), *zookeeper),
+                    )
+                    self._write(dev)
             except BaseException as error:
-                broker.kill()
                 shutil.rmtree(directory, ignore_errors=True)
                 if isinstance(error, BrokerStartError):
                     raise DevBrokerError(error.reason) from None
+                if isinstance(error, ZooKeeperUnavailableError):
+                    raise DevBrokerError(str(error)) from None
                 raise
-            broker.leave_running()
-            return started
+            for each in started:
+                each.leave_running()
+            return dev
 
     def find(self, name: str) -> DevBroker | None:
         """The broker of this name, whether it still runs or not."""
@@ -130,7 +151,14 @@ class DevBrokers:
     def _read(self, name: str) -> DevBroker | None:
         try:
             values = json.loads((self._state / f"{name}.json").read_text(encoding="utf-8"))
-            return DevBroker(name, int(values["pid"]), str(values["bootstrap"]), Path(values["directory"]))
+            return DevBroker(
+                name,
+                int(values["pid"]),
+                str(values["bootstrap"]),
+                Path(values["directory"]),
+                int(values.get("brokers", 1)),
+                tuple(map(int, values.get("others", ()))),
+            )
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None  # none, or a file that is not ours
 
@@ -146,20 +174,61 @@ class DevBrokers:
         (self._state / f"{broker.name}.json").unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def _starting(
+    directory: Path, overrides: Mapping[str, object], count: int
+) -> Iterator[tuple[list[Broker], list[int]]]:
+    """Brokers that run, and the process of their ZooKeeper; when the block fails they are ended again."""
+    brokers: list[Broker] = []
+    with contextlib.ExitStack() as undo:
+        zookeeper: list[int] = []
+        shared: dict[str, object] = {}
+        if count > 1:
+            (directory / "zookeeper").mkdir()
+            process, port = start_throw_away(directory / "zookeeper", tick_time_ms=2000, own_session=True)
+            undo.callback(process.wait)
+            undo.callback(process.kill)
+            zookeeper.append(process.pid)
+            replicas = min(count, 3)
+            shared = {
+                "zookeeper.connect": f"127.0.0.1:{port}",
+                "default.replication.factor": replicas,
+                "offsets.topic.replication.factor": replicas,
+                "min.insync.replicas": max(replicas - 1, 1),
+                # At the end all stop at once, and nobody is there to take over.
+                "controlled.shutdown.retry.backoff.ms": 100,
+            }
+        for number in range(count):
+            own = {"broker.id": number, **shared} if count > 1 else {}
+            place = directory / f"broker-{number}" if count > 1 else directory
+            brokers.append(Broker(place, {**own, **overrides}, own_session=True))
+            undo.callback(brokers[-1].kill)
+        with ThreadPoolExecutor(count) as threads:
+            list(threads.map(lambda broker: broker.start(), brokers))
+        yield brokers, zookeeper
+        undo.pop_all()
+        if zookeeper:
+            process.returncode = 0  # it goes on without us, which Popen would warn about
+
+
 def _end(broker: DevBroker) -> bool:
-    """Stop the broker's processes; False when they had to be killed."""
-    if _signal_and_wait(broker, signal.SIGTERM, STOP_TIMEOUT_S):
-        return True
-    _signal_and_wait(broker, signal.SIGKILL, STOP_TIMEOUT_S)
-    return False
+    """Stop all processes, the ZooKeeper last; False when one had to be killed."""
+    zookeeper = broker.others[-1:]
+    brokers = (broker.pid, *broker.others[:-1])
+    in_time = _signal_and_wait(broker, brokers, signal.SIGTERM)
+    if not in_time:
+        _signal_and_wait(broker, brokers, signal.SIGKILL)
+    _signal_and_wait(broker, zookeeper, signal.SIGKILL)  # nothing of it is to last
+    return in_time
 
 
-def _signal_and_wait(broker: DevBroker, number: int, timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    if broker.is_running:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(broker.pid, number)
-    while broker.is_running:
+def _signal_and_wait(broker: DevBroker, pids: Sequence[int], number: int) -> bool:
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    for pid in pids:
+        if broker.runs(pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+    while any(broker.runs(pid) for pid in pids):
         if time.monotonic() > deadline:
             return False
         time.sleep(_POLL_S)

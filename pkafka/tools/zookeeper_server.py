@@ -144,7 +144,7 @@ def running_server(
     Raises:
         ZooKeeperUnavailableError: it cannot be run here or did not start; its log stays in ``directory``.
     """
-    process, port = _start_throw_away(directory, jars, tick_time_ms, timeout_s)
+    process, port = start_throw_away(directory, jars=jars, tick_time_ms=tick_time_ms, timeout_s=timeout_s)
     try:
         yield process, port
     finally:
@@ -152,9 +152,19 @@ def running_server(
         process.wait(_STOP_TIMEOUT_S)
 
 
-def _start_throw_away(
-    directory: Path, jars: Path | None, tick_time_ms: int, timeout_s: float
+def start_throw_away(
+    directory: Path,
+    *,
+    jars: Path | None = None,
+    tick_time_ms: int = 500,
+    timeout_s: float = 30.0,
+    own_session: bool = False,
 ) -> tuple[subprocess.Popen[bytes], int]:
+    """As :func:`running_server`, for whoever ends the process themselves.
+
+    Args:
+        own_session: keep it out of the terminal's process group, so that Ctrl-C does not reach it.
+    """
     # ZooKeeper takes port 0 for "no port", so a free one is chosen here; somebody else may be faster, hence
     # again.
     for attempt in range(START_ATTEMPTS):
@@ -169,7 +179,9 @@ def _start_throw_away(
         small = {"KAFKA_HEAP_OPTS": "-Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"}
         command = server_command(properties, jars=jars, environment={**os.environ, **small})
         with (directory / "zookeeper.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=own_session
+            )
         try:
             wait_until_serving(process, port, timeout_s=timeout_s)
             return process, port

@@ -112,6 +112,23 @@ def test_dev_up_gives_a_broker_that_down_finds_and_removes(pk: Shell) -> None:
     assert not list((pk.folder / "tmp").iterdir())
 
 
+def test_dev_up_gives_a_cluster_that_copies_what_it_stores(pk: Shell) -> None:
+    up = pk("dev", "up", "--brokers", 3, "--workers", 1)
+    assert (up.returncode, up.stderr) == (0, "")
+    bootstrap = up.stdout.strip().partition("=")[2]
+    made = pk("topics:main", "--bootstrap-server", bootstrap, "--create", "--topic", "t", "--output", "json")
+    assert json.loads(made.stdout)["topics"][0]["replication_factor"] == 3
+    (cluster,) = json.loads(pk("dev", "status", "--output", "json").stdout)["brokers"]
+    assert (cluster["brokers"], cluster["state"]) == (3, "running")
+    folder = cluster["directory"]
+    assert pk("dev", "down").returncode == 0
+    left = [
+        each for each in psutil.process_iter(["cmdline"]) if folder in " ".join(each.info["cmdline"] or ())
+    ]
+    assert left == []
+    assert not Path(folder).exists()
+
+
 def test_dev_run_gives_the_command_its_broker_and_ends_with_its_status(pk: Shell) -> None:
     topics = " ".join(f"'{word}'" for word in pk.command("topics:main", "--list"))
     done = pk("dev", "run", "--workers", 1, "sh", "-c", f'{topics} && echo "$BOOTSTRAP" && exit 7')

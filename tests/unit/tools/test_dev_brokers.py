@@ -1,9 +1,11 @@
 """The book-keeping of throw-away brokers, without a broker: names, what crashes leave, one command at a time."""
 
+import itertools
 import signal
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +18,7 @@ class Machine:
     """Stands for the operating system and for the class that starts brokers."""
 
     def __init__(self) -> None:
+        self.pids = itertools.count(100)
         self.running: dict[int, str] = {}
         self.signals: list[int] = []
         self.deaf = False
@@ -24,7 +27,7 @@ class Machine:
         self.before_start.set()
 
     def is_running(self, pid: int, argument: str) -> bool:
-        return self.running.get(pid) == argument
+        return self.running.get(pid, "").startswith(argument)
 
     def kill(self, pid: int, number: int) -> None:
         self.signals.append(number)
@@ -42,7 +45,7 @@ class Broker:
     def __init__(self, machine: Machine, directory: Path) -> None:
         self._machine = machine
         self._directory = directory
-        self.pid = len(machine.running) + 100
+        self.pid = next(machine.pids)
         self.bootstrap = f"127.0.0.1:{self.pid}"
 
     def start(self) -> None:
@@ -159,3 +162,42 @@ def test_a_damaged_file_is_no_broker(
 def test_the_state_is_the_users(tmp_path: Path) -> None:
     assert dev_brokers.state_directory({"XDG_STATE_HOME": "/s"}) == Path("/s/pkafka/dev")
     assert dev_brokers.state_directory({}) == Path.home() / ".local/state/pkafka/dev"
+
+
+def test_a_cluster_ends_as_one_with_its_zookeeper_last(
+    machine: Machine, brokers: DevBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zookeepers: list[Path] = []
+
+    def start_zookeeper(directory: Path, **_: object) -> tuple[SimpleNamespace, int]:
+        zookeepers.append(directory)
+        machine.running[7] = str(directory.parent)
+        return SimpleNamespace(pid=7, returncode=None, kill=lambda: machine.running.pop(7), wait=int), 2181
+
+    monkeypatch.setattr(dev_brokers, "start_throw_away", start_zookeeper)
+    cluster = brokers.start("c", {}, brokers=3)
+    assert (cluster.brokers, len(cluster.others), cluster.others[-1]) == (3, 3, 7)
+    assert len(cluster.bootstrap.split(",")) == 3
+    assert brokers.find("c") == cluster
+    assert cluster.is_running
+    assert brokers.stop("c") == cluster
+    assert machine.signals == [signal.SIGTERM] * 3 + [signal.SIGKILL]
+    assert machine.running == {}
+    assert not cluster.directory.exists()
+
+
+def test_a_cluster_that_does_not_start_whole_leaves_nothing(
+    machine: Machine, brokers: DevBrokers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    def start_zookeeper(_directory: Path, **_: object) -> tuple[SimpleNamespace, int]:
+        return SimpleNamespace(pid=7, kill=lambda: ended.append("zookeeper"), wait=int), 2181
+
+    monkeypatch.setattr(dev_brokers, "start_throw_away", start_zookeeper)
+    machine.refuses = "\npk-server-start: port 1 is in use"
+    with pytest.raises(DevBrokerError, match=r"^port 1 is in use$"):
+        brokers.start("c", {}, brokers=2)
+    assert ended == ["zookeeper"]
+    assert brokers.all() == []
+    assert [each.name for each in tmp_path.iterdir()] == ["state"]
