@@ -8,20 +8,26 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import psutil
 import pytest
 
 from pkafka.clients.admin import Admin
+from pkafka.clients.admin.results import AlterOp, ConfigChange, ConfigResource, NewTopic, ResourceType
+from pkafka.clients.consumer import Consumer
+from pkafka.clients.producer import Producer
 from pkafka.coordination.store import NoNodeError
 from pkafka.coordination.znodes import Controller, PartitionState
 from pkafka.coordination.zookeeper import ZooKeeperStore
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
+from pkafka.server.groups.records import partition_of
 from pkafka.tools.local_broker import Broker
 from tests.cluster import SETTINGS, Cluster, Load, check, read_all
+from tests.interop.conftest import JavaTool
 from tests.interop.kafka import KafkaBroker
-from tests.talk import wait_for
+from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
@@ -38,6 +44,7 @@ COMMON: Mapping[str, object] = {
     "zookeeper.session.timeout.ms": 2500,
     "replica.lag.time.max.ms": LAG_MS,
     "replica.fetch.backoff.ms": 200,
+    "log.segment.delete.delay.ms": 500,
 }
 
 
@@ -119,9 +126,11 @@ class Mixed(Cluster):
 
     def assert_same_logs(self, topic: str, partition: int = 0) -> None:
         """Every byte of the topic's records is the same on both, and there are some."""
+        assert self.same_logs(topic, partition)
+
+    def same_logs(self, topic: str, partition: int = 0) -> bool:
         logs = [log_bytes(broker.log_dir / f"{topic}-{partition}") for broker in self.both]
-        assert logs[KAFKA]
-        assert logs[KAFKA] == logs[PKAFKA]
+        return bool(logs[KAFKA]) and logs[KAFKA] == logs[PKAFKA]
 
     @contextlib.contextmanager
     def hanging(self, broker: int) -> Iterator[None]:
@@ -184,6 +193,8 @@ def leader(request: pytest.FixtureRequest) -> int:
     return found
 
 
+TOPICS: Final = "org.apache.kafka.tools.TopicCommand"
+CONFIGS: Final = "kafka.admin.ConfigCommand"
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -293,3 +304,206 @@ def send(cluster: Mixed, values: range) -> None:
     with cluster.producer() as producer:
         for value in values:
             producer.send("t", b"%d" % value, partition=0).result(20)
+
+
+class Tools(Protocol):
+    """What an administrator does to a topic, by one side's programs."""
+
+    def create(self, topic: str, assignment: Mapping[int, tuple[int, ...]], **configs: str) -> None: ...
+
+    def configure(self, topic: str, **configs: str) -> None: ...
+
+    def grow(self, topic: str, count: int, assignment: Mapping[int, tuple[int, ...]]) -> None: ...
+
+    def delete(self, topic: str) -> None: ...
+
+
+class OfKafka:
+    """TopicCommand and ConfigCommand."""
+
+    def __init__(self, java_tool: JavaTool, bootstrap: str) -> None:
+        self._java_tool = java_tool
+        self._to = ("--bootstrap-server", bootstrap)
+
+    def create(self, topic: str, assignment: Mapping[int, tuple[int, ...]], **configs: str) -> None:
+        settings = [word for pair in _pairs(configs) for word in ("--config", pair)]
+        self._topics("--create", "--topic", topic, "--replica-assignment", _listed(assignment), *settings)
+
+    def configure(self, topic: str, **configs: str) -> None:
+        entity = ("--entity-type", "topics", "--entity-name", topic)
+        self._run(CONFIGS, "--alter", *entity, "--add-config", ",".join(_pairs(configs)))
+
+    def grow(self, topic: str, count: int, assignment: Mapping[int, tuple[int, ...]]) -> None:
+        added = ("--replica-assignment", _listed(assignment))
+        self._topics("--alter", "--topic", topic, "--partitions", count, *added)
+
+    def delete(self, topic: str) -> None:
+        self._topics("--delete", "--topic", topic)
+
+    def _topics(self, *arguments: object) -> None:
+        self._run(TOPICS, *arguments)
+
+    def _run(self, tool: str, *arguments: object) -> None:
+        done = self._java_tool(tool, *self._to, *arguments)
+        assert done.returncode == 0, done
+
+
+class OfPkafka:
+    """The admin client, which its commands are made of."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    def create(self, topic: str, assignment: Mapping[int, tuple[int, ...]], **configs: str) -> None:
+        settings = dict(_split(configs))
+        with self._admin() as admin:
+            good(admin.create_topics([NewTopic(topic, assignments=assignment, configs=settings)])[topic])
+
+    def configure(self, topic: str, **configs: str) -> None:
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        changes = [
+            ConfigChange(*pair.split("=")[:1], AlterOp.SET, pair.split("=")[1]) for pair in _pairs(configs)
+        ]
+        with self._admin() as admin:
+            good(admin.alter_configs({resource: changes})[resource])
+
+    def grow(self, topic: str, count: int, assignment: Mapping[int, tuple[int, ...]]) -> None:
+        added = [brokers for index, brokers in assignment.items() if index >= count - 1]
+        with self._admin() as admin:
+            good(admin.create_partitions({topic: count}, assignments={topic: added})[topic])
+
+    def delete(self, topic: str) -> None:
+        with self._admin() as admin:
+            good(admin.delete_topics([topic])[topic])
+
+    def _admin(self) -> Admin:
+        return Admin({"bootstrap.servers": self._bootstrap})
+
+
+def _split(configs: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name.replace("_", "."), value) for name, value in configs.items()]
+
+
+def _pairs(configs: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in _split(configs)]
+
+
+def _listed(assignment: Mapping[int, tuple[int, ...]]) -> str:
+    return ",".join(":".join(map(str, brokers)) for brokers in assignment.values())
+
+
+@pytest.mark.parametrize("side", [KAFKA, PKAFKA], ids=lambda one: f"{NAMES[one]}-creates")
+def test_topics_are_made_changed_and_removed(cluster: Mixed, java_tool: JavaTool, side: int) -> None:
+    both = [OfKafka(java_tool, cluster.kafka.bootstrap), OfPkafka(cluster.pkafka.bootstrap)]
+    ours, theirs = both[side], both[1 - side]
+    topic = f"tools-{side}"
+    assignment: dict[int, tuple[int, ...]] = {0: (KAFKA, PKAFKA), 1: (PKAFKA, KAFKA)}
+    ours.create(topic, assignment, segment_bytes="1500")
+    cluster.wait_for_isr(topic, KAFKA, PKAFKA)
+    cluster.wait_for_isr(topic, KAFKA, PKAFKA, partition=1)
+    with cluster.producer(**{"linger.ms": 0}) as producer:
+        for number in range(20):
+            producer.send(topic, b"%d" % number + b"x" * 300, partition=number % 2).result(20)
+        for index in assignment:
+            names = [segments(broker.log_dir / f"{topic}-{index}") for broker in cluster.both]
+            assert len(names[0]) > 1
+            assert names[0] == names[1]
+            cluster.assert_same_logs(topic, index)
+
+        theirs.configure(topic, max_message_bytes="200")
+        for index in assignment:
+            wait_for(lambda: refuses(producer, topic, index), what="the new limit")  # noqa: B023 - called at once
+        ours.configure(topic, max_message_bytes="2000", segment_bytes="1000000")
+        for index in assignment:
+            wait_for(lambda: not refuses(producer, topic, index), what="the newer limit")  # noqa: B023
+
+        assignment[2] = (side, 1 - side)
+        theirs.grow(topic, 3, assignment)
+        cluster.wait_for_isr(topic, KAFKA, PKAFKA, partition=2)
+        wait_for(lambda: not refuses(producer, topic, 2), what="the new partition")
+    cluster.assert_same_logs(topic, 2)
+
+    theirs.delete(topic)
+    for broker in cluster.both:
+        wait_for(lambda: not list(broker.log_dir.glob(f"{topic}-*")), what="the end of the logs")  # noqa: B023
+
+
+def segments(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.glob("*.log"))
+
+
+def refuses(producer: Producer, topic: str, index: int) -> bool:
+    """Whether records of 300 bytes are too large."""
+    try:
+        producer.send(topic, b"x" * 300, partition=index).result(20)
+    except ApiError as error:
+        if error.code is not ErrorCode.MESSAGE_TOO_LARGE:
+            raise
+        return True
+    return False
+
+
+def test_a_partition_moves_under_load(cluster: Mixed, leader: int) -> None:
+    topic, other = f"moves-{leader}", 1 - leader
+    cluster.create_topic(topic, assignment={0: (leader,)})
+    partition = TopicPartition(topic, 0)
+    with cluster.admin() as admin, Load(cluster, topic) as load:
+        for target in ([other], [leader], [other, leader]):
+            good(admin.alter_partition_reassignments({partition: target})[partition])
+            wait_for(lambda: not admin.list_partition_reassignments(), what="the end of the move")
+            state = cluster.state(topic)[0]
+            assert state.leader in target
+            assert sorted(state.isr) == sorted(target)
+            if len(target) == 1:
+                gone = cluster.both[1 - target[0]].log_dir / f"{topic}-0"
+                wait_for(lambda: not gone.exists(), what="the end of the replica that is no more")  # noqa: B023
+            load.goes_on()
+    check(cluster, load, topic)
+    cluster.assert_same_logs(topic)
+
+
+def test_a_group_goes_on_at_another_coordinator(fresh: Mixed, leader: int) -> None:
+    # As many as offsets.topic.num.partitions says, which Kafka reckons with.
+    everywhere = dict.fromkeys(range(3), (leader, 1 - leader))
+    fresh.create_topic("__consumer_offsets", assignment=everywhere, configs={"cleanup.policy": "compact"})
+    of_group = partition_of("g", len(everywhere))
+    fresh.create_topic("t", assignment={0: (1 - leader, leader)})
+    settings = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": "false"}
+    partition = TopicPartition("t", 0)
+    seen: list[int] = []
+    with (
+        fresh.producer() as producer,
+        Consumer({"bootstrap.servers": fresh.bootstrap, **settings}) as consumer,
+    ):
+        consumer.subscribe(["t"])
+
+        def ten_more() -> None:
+            wanted = len(seen) + 10
+            for number in range(len(seen), wanted):
+                producer.send("t", b"%d" % number, partition=0).result(30)
+
+            def has_them() -> bool:
+                seen.extend(int(one.value or b"-1") for one in consumer.poll(100))
+                return len(seen) >= wanted
+
+            wait_for(has_them, what="ten records")
+            consumer.commit_sync(timeout_ms=30_000)
+
+        ten_more()
+        for victim in (leader, 1 - leader):
+            fresh.both[victim].kill()
+            fresh.wait_for_leader("__consumer_offsets", 1 - victim, of_group)
+            ten_more()
+            fresh.both[victim].start()
+            fresh.wait_for_isr("__consumer_offsets", KAFKA, PKAFKA, partition=of_group)
+            ten_more()
+            fresh.wait_for_isr("t", KAFKA, PKAFKA)
+        fresh.both[leader].stop()
+        ten_more()
+        assert seen == list(range(60))
+        stored = consumer.committed([partition])[partition]
+        assert stored is not None
+        assert stored.offset == 60
+    fresh.both[leader].start()
+    fresh.wait_for_isr("__consumer_offsets", KAFKA, PKAFKA, partition=of_group)
+    wait_for(lambda: fresh.same_logs("__consumer_offsets", of_group), what="the same bytes")
