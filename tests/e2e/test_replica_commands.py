@@ -23,7 +23,9 @@ Run = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect)
+    # Leaders change when a test says so.
+    settings = {"auto.leader.rebalance.enable": "false"}
+    made = Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect, overrides=settings)
     try:
         made.start()
         yield made
