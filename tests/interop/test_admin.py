@@ -6,10 +6,13 @@ from pkafka.clients.admin.results import (
     ConfigResource,
     ConfigSource,
     ConfigType,
+    ElectionType,
     ResourceType,
 )
-from pkafka.clients.errors import ClientError
+from pkafka.clients.errors import ClientError, UnsupportedApiError
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import TopicPartition, TopicPartitionReplica
+from tests.interop.conftest import System
 from tests.talk import Talk, code_of, good, wait_for
 
 
@@ -45,6 +48,43 @@ def test_configurations_of_many_are_outcomes_of_each(talk: Talk, topic: str) -> 
     assert altered[mine] is None
     assert code_of(altered[missing]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code_of(altered[away]) is ErrorCode.BROKER_NOT_AVAILABLE
+
+
+def test_elections_and_moves_of_single_partitions(talk: Talk, topic: str) -> None:
+    talk.create(topic, 2)
+    here, beyond = TopicPartition(topic, 1), TopicPartition(topic, 7)
+    for kind in ElectionType:
+        elected = talk.admin.elect_leaders(kind, [here, beyond])
+        assert code_of(elected[here]) is ErrorCode.ELECTION_NOT_NEEDED
+        assert code_of(elected[beyond]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert talk.admin.elect_leaders(kind) == {}
+    begun = talk.admin.alter_partition_reassignments({here: [0], beyond: [0], TopicPartition(topic, 0): [77]})
+    assert begun[here] is None
+    assert code_of(begun[beyond]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    refused = begun[TopicPartition(topic, 0)]
+    assert code_of(refused) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert "brokers that are not alive" in str(refused)
+    wait_for(lambda: talk.admin.list_partition_reassignments([here, beyond]) == {})
+    given_up = talk.admin.alter_partition_reassignments({here: None})
+    assert code_of(given_up[here]) is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_replicas_go_to_directories(talk: Talk, topic: str, system: System) -> None:
+    """On Apache Kafka: pkafka does not serve that yet, and says so."""
+    talk.create(topic)
+    here, away = TopicPartitionReplica(topic, 0, 0), TopicPartitionReplica(topic, 0, 77)
+    missing = TopicPartitionReplica(f"{topic}-nowhere", 0, 0)
+    targets = {here: str(system.log_dir), away: "/d", missing: str(system.log_dir)}
+    try:
+        found = talk.admin.alter_replica_log_dirs(targets)
+    except UnsupportedApiError:
+        assert system.log_dir.parent.name.startswith("pkafka")
+        return
+    assert found[here] is None
+    assert code_of(found[away]) is ErrorCode.BROKER_NOT_AVAILABLE
+    assert code_of(found[missing]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    nowhere = talk.admin.alter_replica_log_dirs({here: "/nowhere"})
+    assert code_of(nowhere[here]) is ErrorCode.LOG_DIR_NOT_FOUND
 
 
 def test_directories_of_brokers_that_are_away(talk: Talk, topic: str) -> None:
