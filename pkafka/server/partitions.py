@@ -355,10 +355,11 @@ class Partitions:
         if partition_log is None:
             return ErrorCode.NONE
         try:
+            if partition is not None:
+                partition.stop()  # before it is gone: producers that wait for its replicas hear that it is not led here
             if delete is not None:
                 delete(partition_log)
             elif partition is not None:
-                partition.stop()
                 self.hosted[key] = partition
         except (StorageError, OSError) as error:
             log.error("Cannot delete the log of %s-%d: %s", *key, error)

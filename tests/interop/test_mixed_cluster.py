@@ -460,6 +460,7 @@ def test_a_partition_moves_under_load(cluster: Mixed, leader: int) -> None:
             load.goes_on()
     check(cluster, load, topic)
     cluster.assert_same_logs(topic)
+    assert load.longest_gap_s() < 10, "nobody waits for a leader that is no more"
 
 
 def test_a_group_goes_on_at_another_coordinator(fresh: Mixed, leader: int) -> None:

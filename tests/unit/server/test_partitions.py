@@ -129,6 +129,19 @@ def test_a_decision_waits_for_the_one_before_it(tmp_path: Path, monkeypatch: pyt
     asyncio.run(run())
 
 
+def test_producers_that_wait_hear_that_a_deleted_partition_is_not_led_here(tmp_path: Path) -> None:
+    async def run() -> None:
+        logs = OpenedLogs(tmp_path)
+        partitions = make_partitions(logs)
+        await partitions.leader_and_isr(lead(1))
+        partition = partitions.led["t", 0]
+        assert partition.acknowledges(1, 0) is None
+        await partitions.stop_replica(delete(1), logs.delete)
+        assert partition.acknowledges(1, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    asyncio.run(run())
+
+
 def test_old_controllers_and_old_epochs_change_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
