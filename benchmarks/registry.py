@@ -3,6 +3,7 @@
 from benchmarks.model import Scenario
 from benchmarks.scenarios import (
     clients,
+    cluster,
     consume,
     consumers,
     dump_log,
@@ -29,6 +30,7 @@ SCENARIOS: dict[str, Scenario] = {
         consumers,
         dump_log,
         perf_test,
+        cluster,
     )
     for scenario in module.SCENARIOS
 }

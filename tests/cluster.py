@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pkafka.clients.admin import Admin
-from pkafka.clients.admin.results import NewTopic
+from pkafka.clients.admin.results import NewTopic, TopicDescription
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.tools.local_broker import Broker
-from tests.talk import good, wait_for
+from tests.talk import code_of, good, wait_for
 
 SETTINGS: Mapping[str, object] = {
     "offsets.topic.num.partitions": 3,
@@ -102,20 +102,22 @@ class Cluster:
             else:
                 wanted = NewTopic(name, partitions, replicas, configs=configs)
             good(admin.create_topics([wanted])[name])
-        wait_for(lambda: self._is_led(name), what=f"leaders of {name}")
-
-    def _is_led(self, topic: str) -> bool:
-        try:
-            return all(leader >= 0 for leader, _ in self.leadership(topic).values())
-        except ApiError as error:
-            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # not yet known to whoever was asked
-                raise
-            return False
+        wait_for(
+            lambda: all(leader >= 0 for leader, _ in self.leadership(name).values()),
+            what=f"leaders of {name}",
+        )
 
     def leadership(self, topic: str) -> dict[int, tuple[int, list[int]]]:
-        """Leader and ISR of each partition, as one of the brokers says."""
+        """Leader and ISR of each partition, as one of the brokers says; waits until that one knows the topic."""
         with self.admin() as admin:
-            found = good(admin.describe_topics([topic])[topic])
+            outcomes: list[TopicDescription | ApiError] = []
+
+            def is_known() -> bool:
+                outcomes.append(admin.describe_topics([topic])[topic])
+                return code_of(outcomes[-1]) is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+            wait_for(is_known, what=topic)
+        found = good(outcomes[-1])
         return {
             one.partition: (-1 if one.leader is None else one.leader, sorted(one.isr))
             for one in found.partitions

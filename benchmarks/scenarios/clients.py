@@ -14,7 +14,7 @@ from benchmarks.systems import Target
 from tests.interop import kafka as oracle
 
 _PERF_LINE = re.compile(r"([\d.]+) records/sec \(([\d.]+) MB/sec\)")
-_CONFLUENT = """\
+CONFLUENT = """\
 import sys, time
 from confluent_kafka import Producer
 bootstrap, topic, size, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
@@ -41,7 +41,7 @@ def _confluent(target: Target, settings: Settings, record_bytes: int) -> dict[st
     command = [
         sys.executable,
         "-c",
-        _CONFLUENT,
+        CONFLUENT,
         target.broker.bootstrap,
         topic,
         str(record_bytes),

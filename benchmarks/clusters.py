@@ -1,0 +1,108 @@
+"""Three brokers of one system on a ZooKeeper of their own."""
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from benchmarks.systems import KAFKA_HEAP, KAFKA_JVM_FLAGS, Process
+from pkafka.clients.admin import Admin
+from pkafka.clients.admin.results import NewTopic
+from pkafka.errors import ApiError
+from pkafka.testing import Broker
+from pkafka.tools.zookeeper_server import running_server
+from tests.interop import kafka as oracle
+from tests.talk import good, wait_for
+
+SIZE: Final = 3
+_TICK_MS: Final = 3000
+"""ZooKeeper's own default; sessions of 18 s, the default of both systems, are then possible."""
+
+
+class Cluster:
+    """The brokers by id, all running at first."""
+
+    def __init__(self, brokers: list[Process]) -> None:
+        self.brokers = brokers
+
+    @property
+    def bootstrap(self) -> str:
+        """All of them."""
+        return ",".join(broker.bootstrap for broker in self.brokers)
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """A topic of three replicas; returns when all its partitions have a leader."""
+        with Admin({"bootstrap.servers": self.bootstrap}) as admin:
+            good(admin.create_topics([NewTopic(name, partitions, SIZE)])[name])
+        wait_for(lambda: self._is_led_everywhere(name, partitions))
+
+    def _is_led_everywhere(self, topic: str, partitions: int) -> bool:
+        """Whether every broker knows all leaders: clients ask any of them."""
+        for broker in self.brokers:
+            with Admin({"bootstrap.servers": broker.bootstrap}) as admin:
+                found = admin.describe_topics([topic])[topic]
+            if isinstance(found, ApiError) or [one.leader for one in found.partitions].count(None):
+                return False
+            if len(found.partitions) < partitions:
+                return False
+        return True
+
+    def leader(self, topic: str) -> int:
+        """The broker that leads the first partition."""
+        with Admin({"bootstrap.servers": self.bootstrap}) as admin:
+            return self._leaders(admin, topic)[0]
+
+    def in_sync(self, topic: str) -> bool:
+        """Whether all replicas of all partitions are in sync."""
+        with Admin({"bootstrap.servers": self.bootstrap}) as admin:
+            found = good(admin.describe_topics([topic])[topic])
+        return all(len(one.isr) == SIZE for one in found.partitions)
+
+    def _leaders(self, admin: Admin, topic: str) -> list[int]:
+        found = good(admin.describe_topics([topic])[topic])
+        return [-1 if one.leader is None else one.leader for one in found.partitions]
+
+    def kill(self, number: int) -> None:
+        """kill -9 of all processes of a broker, before one of them notices the end of another."""
+        parent = psutil.Process(self.brokers[number].pid)
+        family = [*parent.children(recursive=True), parent]
+        for member in reversed(family):
+            member.suspend()
+        for member in family:
+            member.kill()
+
+
+@contextlib.contextmanager
+def running_cluster(system: str, directory: Path) -> Iterator[Cluster]:
+    """Three brokers with default settings."""
+    directory.mkdir(parents=True)
+    jars = Path(oracle.jars("kafka")).parent
+    with running_server(directory, jars=jars, tick_time_ms=_TICK_MS) as (_, port):
+        made = [_broker(system, directory / str(number), number, port) for number in range(SIZE)]
+        try:
+            with ThreadPoolExecutor(SIZE) as threads:
+                list(threads.map(lambda broker: broker.start(), made))
+            yield Cluster(made)
+        finally:
+            for broker in made:
+                with contextlib.suppress(RuntimeError, ProcessLookupError):
+                    broker.kill()  # type: ignore[attr-defined]
+
+
+def _broker(system: str, directory: Path, number: int, zookeeper_port: int) -> Process:
+    settings = {"broker.id": number, "offsets.topic.replication.factor": SIZE}
+    zookeeper = f"127.0.0.1:{zookeeper_port}"
+    if system == "kafka":
+        directory.mkdir()
+        return oracle.KafkaBroker(
+            oracle.jars("kafka"),
+            zookeeper,
+            directory,
+            heap=KAFKA_HEAP,
+            jvm_flags=KAFKA_JVM_FLAGS,
+            overrides={**settings, "zookeeper.session.timeout.ms": 18000},
+        )
+    return Broker(directory, {**settings, "zookeeper.connect": zookeeper})

@@ -1,0 +1,132 @@
+"""Three brokers on one machine: what replication costs, and for how long nobody can write when a broker goes."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from benchmarks.clusters import Cluster, running_cluster
+from benchmarks.model import Figure, Scenario, Settings
+from benchmarks.scenarios.clients import CONFLUENT
+from benchmarks.systems import Target
+from pkafka.clients.producer import Producer
+from tests.talk import wait_for
+
+_PARTITIONS = 6
+_TOPIC = "load"
+
+
+def _throughput(target: Target, settings: Settings, record_bytes: int) -> dict[str, float]:
+    with _cluster(target) as cluster:
+        cluster.create_topic(_TOPIC, _PARTITIONS)
+        rates = []
+        # The first run warms the systems up.
+        for seconds in (min(settings.seconds, 10.0), settings.seconds):
+            command = [
+                sys.executable,
+                "-c",
+                CONFLUENT,
+                cluster.bootstrap,
+                _TOPIC,
+                str(record_bytes),
+                str(seconds),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=seconds + 180)
+            count, took = done.stdout.split()
+            rates.append(int(count) * record_bytes / 1e6 / float(took))
+    return {"throughput": rates[-1]}
+
+
+class _Writer:
+    """Writes one record after the other, acknowledged by all in sync, and keeps when each was."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._ended = threading.Event()
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self.times: list[float] = []
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "_Writer":
+        self._thread.start()
+        wait_for(lambda: len(self.times) > 50)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def goes_on(self) -> None:
+        """Well after whatever has just happened."""
+        before = len(self.times)
+        wait_for(lambda: len(self.times) > before + 50, timeout_s=60)
+
+    def longest_gap_s(self) -> float:
+        """Between two acknowledgements."""
+        return max(later - earlier for earlier, later in zip(self.times, self.times[1:], strict=False))
+
+    def _run(self) -> None:
+        with Producer({"bootstrap.servers": self._bootstrap}) as producer:
+            while not self._ended.is_set():
+                producer.send(self._topic, b"x" * 100, partition=0).result(120)
+                self.times.append(time.perf_counter())
+
+
+def _gap(target: Target, _settings: Settings, harm: Callable[[Cluster, int], None]) -> dict[str, float]:
+    with _cluster(target) as cluster:
+        cluster.create_topic(_TOPIC, 1)
+        wait_for(lambda: cluster.in_sync(_TOPIC))
+        with _Writer(cluster.bootstrap, _TOPIC) as writer:
+            harm(cluster, cluster.leader(_TOPIC))
+            writer.goes_on()
+        return {"longest gap": writer.longest_gap_s()}
+
+
+def _restart(cluster: Cluster, number: int) -> None:
+    cluster.brokers[number].stop()
+    cluster.brokers[number].start()
+    wait_for(lambda: cluster.in_sync(_TOPIC), timeout_s=60)
+
+
+def _cluster(target: Target) -> AbstractContextManager[Cluster]:
+    directory = target.broker.log_dir.parent / f"cluster-{time.monotonic_ns():x}"
+    return running_cluster(target.name.removesuffix("-n1"), directory)
+
+
+def _produce(record_bytes: int) -> Scenario:
+    size = "1k" if record_bytes == 1000 else f"{record_bytes}b"
+    return Scenario(
+        name=f"cluster_produce_{size}",
+        about=(
+            f"three brokers, RF 3, acks=all: produce {record_bytes} B records with confluent-kafka (linger 5 ms), "
+            f"no codec, {_PARTITIONS} partitions"
+        ),
+        figures=(Figure("throughput", "MB/s", more_is_better=True, bar=2.0),),
+        measure=lambda target, settings: _throughput(target, settings, record_bytes),
+        started=False,
+        warm_up=False,
+    )
+
+
+SCENARIOS = (
+    _produce(100),
+    _produce(1000),
+    Scenario(
+        name="cluster_kill",
+        about="three brokers, RF 3, acks=all, default settings: kill -9 of all processes of a partition's leader",
+        figures=(Figure("longest gap", "s", more_is_better=False, bar=0.1),),
+        measure=lambda target, settings: _gap(target, settings, Cluster.kill),
+        started=False,
+        warm_up=False,
+    ),
+    Scenario(
+        name="cluster_restart",
+        about="three brokers, RF 3, acks=all, default settings: stop and start of a partition's leader",
+        figures=(Figure("longest gap", "s", more_is_better=False, bar=1.0),),
+        measure=lambda target, settings: _gap(target, settings, _restart),
+        started=False,
+        warm_up=False,
+    ),
+)
