@@ -30,7 +30,7 @@ from tests.interop.kafka import KafkaBroker
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(150)]
 
 KAFKA, PKAFKA = 0, 1
 NAMES: Final = ("kafka", "pkafka")
@@ -41,9 +41,10 @@ COMMON: Mapping[str, object] = {
     "default.replication.factor": 2,
     "offsets.topic.replication.factor": 2,
     "auto.leader.rebalance.enable": "false",
-    "zookeeper.session.timeout.ms": 2500,
+    "zookeeper.session.timeout.ms": 4000,
     "replica.lag.time.max.ms": LAG_MS,
     "replica.fetch.backoff.ms": 200,
+    "log.initial.task.delay.ms": 0,
     "log.segment.delete.delay.ms": 500,
 }
 
@@ -361,9 +362,7 @@ class OfPkafka:
 
     def configure(self, topic: str, **configs: str) -> None:
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        changes = [
-            ConfigChange(*pair.split("=")[:1], AlterOp.SET, pair.split("=")[1]) for pair in _pairs(configs)
-        ]
+        changes = [ConfigChange(name, AlterOp.SET, value) for name, value in _split(configs)]
         with self._admin() as admin:
             good(admin.alter_configs({resource: changes})[resource])
 
@@ -394,7 +393,7 @@ def _listed(assignment: Mapping[int, tuple[int, ...]]) -> str:
 
 @pytest.mark.parametrize("side", [KAFKA, PKAFKA], ids=lambda one: f"{NAMES[one]}-creates")
 def test_topics_are_made_changed_and_removed(cluster: Mixed, java_tool: JavaTool, side: int) -> None:
-    both = [OfKafka(java_tool, cluster.kafka.bootstrap), OfPkafka(cluster.pkafka.bootstrap)]
+    both: list[Tools] = [OfKafka(java_tool, cluster.kafka.bootstrap), OfPkafka(cluster.pkafka.bootstrap)]
     ours, theirs = both[side], both[1 - side]
     topic = f"tools-{side}"
     assignment: dict[int, tuple[int, ...]] = {0: (KAFKA, PKAFKA), 1: (PKAFKA, KAFKA)}
