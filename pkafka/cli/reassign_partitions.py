@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import BadValueError, CommandError, explain, failure
-from pkafka.cli.options import Common, command, connection_options
+from pkafka.cli.options import Common, command, connection_options, parse_duration_ms
 from pkafka.cli.output import OutputFormat, View, line
 from pkafka.errors import ApiError
 from pkafka.model import TopicPartition, TopicPartitionReplica
@@ -37,6 +38,7 @@ _BELONGS = {
     "additional": {"execute"},
     "preserve-throttles": {"verify", "cancel"},
     "dry-run": {"execute", "cancel"},
+    "wait": {"verify"},
 }
 _VERIFY_LATER = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is"
@@ -61,6 +63,7 @@ class Flags(NamedTuple):
     additional: bool
     preserve_throttles: bool
     dry_run: bool
+    wait: str | None
 
 
 def _kafka_text(error: Exception) -> str | None:
@@ -106,6 +109,7 @@ def _kafka_text(error: Exception) -> str | None:
 @click.option("--additional", is_flag=True, help="Begin although others move; or change their throttle.")
 @click.option("--preserve-throttles", is_flag=True, help="Leave the throttles as they are.")
 @click.option("--dry-run", is_flag=True, help="Say what --execute or --cancel would do, and do nothing.")
+@click.option("--wait", metavar="DURATION", help="With --verify: wait until all is where it is to be.")
 def main(common: Common, **flags: object) -> None:
     """Move partitions to other brokers, or replicas to other directories."""
     given = Flags(**flags)  # type: ignore[arg-type]
@@ -283,10 +287,10 @@ def _log_dir_row(replica: TopicPartitionReplica, path: str, is_started: bool) ->
 
 def _verify(admin: "Admin", common: Common, flags: Flags) -> None:
     from pkafka.tools.reassignment import run
-    from pkafka.tools.reassignment.plan import LogDirState, State
 
+    seconds = parse_duration_ms(flags.wait, option="wait") / 1_000 if flags.wait else 0.0
     wanted = _wanted(flags)
-    found = run.verify(admin, wanted, timeout_ms=common.timeout_ms)
+    found = run.wait_until_complete(lambda: run.verify(admin, wanted, timeout_ms=common.timeout_ms), seconds)
     say = line if common.output in _TEXT_FORMS else _nothing
     say("Status of partition reassignment:")
     for each in found.partitions:
@@ -319,11 +323,11 @@ def _verify(admin: "Admin", common: Common, flags: Flags) -> None:
             for each in found.replicas
         ]
         common.show(View("partitions", [], rows, {"log_dir_moves": moves, "throttles_cleared": is_cleared}))
-    left = sum(each.state is not State.COMPLETED for each in found.partitions)
-    left += sum(each.state is not LogDirState.COMPLETED for each in found.replicas)
-    if left:
-        of = len(found.partitions) + len(found.replicas)
-        raise CommandError(f"{left} of {of} are not where they are to be", kafka_status=0)
+    if found.left:
+        text = f"{found.left} of {len(found.partitions) + len(found.replicas)} are not where they are to be"
+        if flags.wait:
+            raise CommandError(f"{text}, after {flags.wait}", status=ExitStatus.UNREACHABLE, kafka_status=0)
+        raise CommandError(text, kafka_status=0)
 
 
 def _partition_text(each: "PartitionState") -> str:

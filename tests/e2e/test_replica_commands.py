@@ -112,9 +112,9 @@ def test_a_topic_moves_as_proposed_and_back(cluster: Cluster, reassign: Run, tmp
         "Save this to use as the --reassignment-json-file option during rollback\n"
         "Successfully started partition reassignments for wanders-0,wanders-1,wanders-2\n"
     )
-    wait_for(lambda: replicas(cluster, "wanders") == wanted)
-    wait_for(lambda: reassign("--list") == "No partition reassignments found.\n")
-    verified = reassign("--verify", "--reassignment-json-file", str(there))
+    verified = reassign("--verify", "--reassignment-json-file", str(there), "--wait", "60s")
+    assert replicas(cluster, "wanders") == wanted
+    assert reassign("--list") == "No partition reassignments found.\n"
     assert verified == (
         "Status of partition reassignment:\n"
         "Reassignment of partition wanders-0 is completed.\n"
@@ -231,6 +231,8 @@ def test_moves_that_wait_are_shown_and_given_up(cluster: Cluster, reassign: Run,
             "Reassignment of partition shrinks-0 is still in progress.\n"
             "Reassignment of partition turns-0 is still in progress.\n\n"
         )
+        waiting = ("--verify", "--reassignment-json-file", file, "--wait", "300ms")
+        assert reassign(*waiting, status=ExitStatus.UNREACHABLE) == verified
         # Beside others nothing begins unasked.
         other = plan_file(tmp_path / "other.json", {"grows": [0, 1]})
         existing = reassign("--execute", "--reassignment-json-file", other, status=ExitStatus.FAILURE)

@@ -72,6 +72,13 @@ class Verified(NamedTuple):
         done = (plan.LogDirState.COMPLETED, plan.LogDirState.NOT_MOVING)
         return self.others or any(each.state not in done for each in self.replicas)
 
+    @property
+    def left(self) -> int:
+        """How many partitions and replicas are not where they are to be."""
+        return sum(each.state is not plan.State.COMPLETED for each in self.partitions) + sum(
+            each.state is not plan.LogDirState.COMPLETED for each in self.replicas
+        )
+
 
 class Throttled(NamedTuple):
     """Whose throttles are removed."""
@@ -215,6 +222,22 @@ def verify(admin: Admin, wanted: Wanted, *, timeout_ms: int) -> Verified:
         plan.state_of(each, targets[each], current.get(each, ()), moving) for each in sorted(targets)
     ]
     return Verified(partitions, log_dir_states(admin, wanted.log_dirs, timeout_ms=timeout_ms), bool(moving))
+
+
+def wait_until_complete(look: Callable[[], Verified], seconds: float) -> Verified:
+    """The last look at a reassignment: when all is where it is to be, or when the time is over.
+
+    What the controller knows as done, brokers may not have heard yet: a partition that is elsewhere is waited for too.
+
+    Args:
+        look: asks the cluster.
+    """
+    deadline = time.monotonic() + seconds
+    found = look()
+    while found.left and time.monotonic() < deadline:
+        time.sleep(_AGAIN_S)
+        found = look()
+    return found
 
 
 def log_dir_states(
