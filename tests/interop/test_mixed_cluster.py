@@ -14,7 +14,14 @@ import psutil
 import pytest
 
 from pkafka.clients.admin import Admin
-from pkafka.clients.admin.results import AlterOp, ConfigChange, ConfigResource, NewTopic, ResourceType
+from pkafka.clients.admin.results import (
+    AlterOp,
+    ConfigChange,
+    ConfigResource,
+    ElectionType,
+    NewTopic,
+    ResourceType,
+)
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
 from pkafka.coordination.store import NoNodeError
@@ -252,8 +259,13 @@ def test_a_leader_stops_and_follows(fresh: Mixed, leader: int) -> None:
         load.goes_on()
         fresh.both[leader].start()
         fresh.wait_for_isr("t", KAFKA, PKAFKA)
+        assert fresh.controller() == follower
         load.goes_on()
-    assert fresh.controller() == follower
+        partition = TopicPartition("t", 0)
+        with fresh.admin() as admin:
+            good(admin.elect_leaders(ElectionType.PREFERRED, [partition])[partition])
+        assert fresh.state("t")[0].leader == leader
+        load.goes_on()
     check(fresh, load, "t")
     fresh.assert_same_logs("t")
 
