@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from pkafka.clients.admin import Admin
+from pkafka.clients.admin.partitions import EARLIEST
 from pkafka.clients.admin.results import (
     AlterOp,
     ConfigChange,
@@ -311,6 +312,26 @@ def test_what_only_a_dead_leader_had_is_cut_off(fresh: Mixed, leader: int) -> No
     # The fetch that waited may have been answered with the first of the twenty.
     assert len(values) <= 32
     fresh.assert_same_logs("t")
+
+
+def test_a_follower_begins_anew_where_its_leader_begins(fresh: Mixed, leader: int) -> None:
+    follower = 1 - leader
+    fresh.create_topic("t", assignment={0: (leader, follower)})
+    send(fresh, range(10))
+    fresh.both[follower].stop()
+    fresh.wait_for_isr("t", leader)
+    send(fresh, range(10, 40))
+    partition = TopicPartition("t", 0)
+    with fresh.admin() as admin:
+        assert good(admin.delete_records({partition: 30})[partition]) == 30
+    fresh.both[follower].start()
+    fresh.wait_for_isr("t", KAFKA, PKAFKA)
+    send(fresh, range(40, 50))
+    fresh.both[leader].stop()
+    fresh.wait_for_leader("t", follower)
+    assert read_all(fresh, "t") == list(range(30, 50))
+    with fresh.admin() as admin:
+        assert good(admin.list_offsets({partition: EARLIEST})[partition]).offset == 30
 
 
 def send(cluster: Mixed, values: range) -> None:
