@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
+
 from pkafka.clients.admin import Admin
 from pkafka.clients.admin.results import NewTopic, TopicDescription
 from pkafka.clients.consumer import Consumer
@@ -122,6 +124,17 @@ class Cluster:
             one.partition: (-1 if one.leader is None else one.leader, sorted(one.isr))
             for one in found.partitions
         }
+
+
+def kill_all_processes(broker: Broker) -> None:
+    """kill -9 of every process of a broker before any of them notices the end of another."""
+    parent = psutil.Process(broker.pid)
+    children = parent.children(recursive=True)
+    for member in (parent, *children):
+        member.suspend()
+    for member in (*children, parent):
+        member.kill()
+    broker.kill()  # waits for the last of them
 
 
 class Load:

@@ -360,6 +360,8 @@ class Control:
     def _take_session_file(self) -> int | None:
         """The session of this broker's life before, which is over: its process held the lock of the directory that
         this one holds now. What it left in the store need not wait for the end of that session."""
+        if self.setup.config.zookeeper_connect is None:
+            return None  # the embedded store has nothing that outlives its process
         if self._birth.session is not None:
             previous: int | None = self._birth.session[0]
         else:

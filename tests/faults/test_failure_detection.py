@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from pkafka.coordination.zookeeper import ZooKeeperStore
-from tests.cluster import Cluster, Load, check
+from tests.cluster import Cluster, Load, check, kill_all_processes
 from tests.faults.test_cluster import in_sync, leader
 from tests.talk import wait_for
 from tests.zookeeper import running_zookeeper
@@ -51,16 +51,6 @@ def family(cluster: Cluster, number: int) -> list[psutil.Process]:
     return [parent, *parent.children(recursive=True)]
 
 
-def kill_all(cluster: Cluster, number: int) -> None:
-    """kill -9 of every process before any of them notices the end of another."""
-    parent, *children = family(cluster, number)
-    for member in (parent, *children):
-        member.suspend()
-    for member in (*children, parent):
-        member.kill()
-    cluster.brokers[number].kill()  # waits for the last of them
-
-
 def is_registered(store: ZooKeeperStore, number: int) -> bool:
     return store.exists(f"/brokers/ids/{number}") is not None
 
@@ -69,7 +59,7 @@ def test_all_processes_of_the_leader_die_at_once(cluster: Cluster, store: ZooKee
     victim = (controller(store) + 1) % 3
     cluster.create_topic("t", assignment={0: (victim, *({0, 1, 2} - {victim}))})
     with Load(cluster, "t") as load:
-        kill_all(cluster, victim)
+        kill_all_processes(cluster.brokers[victim])
         load.goes_on(timeout_s=NOTICED_S)
         cluster.brokers[victim].start()
         wait_for(lambda: in_sync(cluster, "t") == [0, 1, 2], timeout_s=60)
@@ -80,7 +70,7 @@ def test_all_processes_of_the_controller_die_at_once(cluster: Cluster, store: Zo
     victim = controller(store)
     cluster.create_topic("t", assignment={0: (victim, *({0, 1, 2} - {victim}))})
     with Load(cluster, "t") as load:
-        kill_all(cluster, victim)
+        kill_all_processes(cluster.brokers[victim])
         load.goes_on(timeout_s=NOTICED_S)
         assert controller(store) != victim
         # And back at once, without waiting for what it left behind.
@@ -136,7 +126,7 @@ def test_a_lone_broker_starts_at_once_after_a_crash(tmp_path: Path) -> None:
         try:
             made.start()
             made.create_topic("t", replicas=1)
-            kill_all(made, 0)
+            kill_all_processes(made.brokers[0])
             began_s = time.monotonic()
             made.brokers[0].start()
             assert made.leadership("t") == {0: (0, [0])}

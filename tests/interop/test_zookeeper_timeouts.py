@@ -9,6 +9,7 @@ import pytest
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.testing import Broker
 from pkafka.tools.local_broker import BrokerStartError
+from tests.cluster import kill_all_processes
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -40,7 +41,7 @@ def test_the_node_of_a_killed_broker_goes_when_its_session_is_over(
                 return [name for name in ("short", "long") if store.exists(f"/{name}/brokers/ids/0")]
 
             for broker in brokers:
-                broker.kill()
+                kill_all_processes(broker)  # a process that is left would end the session at once
             wait_for(lambda: "short" not in alive())
             assert alive() == ["long"]
             wait_for(lambda: alive() == [])

@@ -349,7 +349,7 @@ def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callabl
 
 def _note_failures(rows: list[Row], codes: "Mapping[PartitionKey, ErrorCode]") -> None:
     for number, row in enumerate(rows):
-        code = codes.get(row[:2], ErrorCode.NONE)
+        code = codes.get((row[0], row[1]), ErrorCode.NONE)
         if code and not row[2]:
             rows[number] = _failed(row[0], row[1], ApiError(code))
 

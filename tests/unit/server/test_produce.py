@@ -361,3 +361,9 @@ def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
         await asyncio.wait_for(waiting, 5)
 
     with_family(tmp_path, body)
+
+
+def test_rows_that_came_from_another_worker_become_errors_too() -> None:
+    rows: list[Any] = [["t", 0, 0, 5, -1, 0, [], None], ("t", 1, 0, 6, -1, 0, [], None)]
+    produce._note_failures(rows, {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR})
+    assert [row[2] for row in rows] == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
