@@ -234,6 +234,7 @@ def test_replicas_are_the_same_and_stay_in_sync(cluster: Mixed, leader: int) -> 
     assert [cluster.state(topic, partition) for partition in range(3)] == before
 
 
+@pytest.mark.nightly
 def test_a_follower_restarts(fresh: Mixed, leader: int) -> None:
     follower = 1 - leader
     fresh.create_topic("t", assignment={0: (leader, follower)})
@@ -271,6 +272,7 @@ def test_a_leader_stops_and_follows(fresh: Mixed, leader: int) -> None:
     fresh.assert_same_logs("t")
 
 
+@pytest.mark.nightly
 def test_leaders_are_killed_in_turn(fresh: Mixed, leader: int) -> None:
     fresh.create_topic("t", assignment={0: (leader, 1 - leader)})
     with Load(fresh, "t") as load:
@@ -285,6 +287,7 @@ def test_leaders_are_killed_in_turn(fresh: Mixed, leader: int) -> None:
     fresh.assert_same_logs("t")
 
 
+@pytest.mark.nightly
 def test_what_only_a_dead_leader_had_is_cut_off(fresh: Mixed, leader: int) -> None:
     follower = 1 - leader
     fresh.create_topic("t", assignment={0: (leader, follower)})
@@ -314,6 +317,7 @@ def test_what_only_a_dead_leader_had_is_cut_off(fresh: Mixed, leader: int) -> No
     fresh.assert_same_logs("t")
 
 
+@pytest.mark.nightly
 def test_a_follower_begins_anew_where_its_leader_begins(fresh: Mixed, leader: int) -> None:
     follower = 1 - leader
     fresh.create_topic("t", assignment={0: (leader, follower)})
@@ -495,6 +499,7 @@ def test_a_partition_moves_under_load(cluster: Mixed, leader: int) -> None:
     assert load.longest_gap_s() < 10, "nobody waits for a leader that is no more"
 
 
+@pytest.mark.nightly
 def test_a_group_goes_on_at_another_coordinator(fresh: Mixed, leader: int) -> None:
     # As many as offsets.topic.num.partitions says, which Kafka reckons with.
     everywhere = dict.fromkeys(range(3), (leader, 1 - leader))
