@@ -151,8 +151,10 @@ class Cleaner:
 
     def _begin_unlinking(self, paths: Sequence[str]) -> None:
         """In a thread: a directory of terabytes takes longer than a process may be silent."""
-        unlinking = self._loop.run_in_executor(self._thread, _unlink, paths)
-        unlinking.add_done_callback(lambda _done: self._pending.difference_update(paths))
+        # From here on a path may be given again: a file of the same name that comes now may have come too late for
+        # this time.
+        self._pending.difference_update(paths)
+        self._loop.run_in_executor(self._thread, _unlink, paths)
 
 
 def _unlink(paths: Sequence[str]) -> None:

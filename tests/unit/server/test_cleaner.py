@@ -195,3 +195,35 @@ def test_a_deletion_that_takes_long_keeps_nobody_waiting(
             await asyncio.sleep(0.005)
 
     on_stage([tmp_path], play)
+
+
+def test_a_file_that_comes_by_the_name_of_one_that_is_being_deleted_goes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment that is compacted over and over leaves files of one name."""
+    old, tree = tmp_path / "00000000000000000000.log.deleted", tmp_path / "t-0.0-delete"
+    old.write_text("old")
+    tree.mkdir()
+    disk = threading.Event()
+    begun = threading.Event()
+
+    def remove(path: Path) -> None:
+        begun.set()
+        assert disk.wait(30)
+        path.rmdir()
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+
+    async def play(stage: Stage) -> None:
+        worker = stage.workers[0]
+        worker.note("unlink", [[str(old), str(tree)], 0])
+        assert await asyncio.to_thread(begun.wait, 20)
+        assert not old.exists()
+        old.write_text("new")
+        worker.note("unlink", [[str(old)], 0])
+        await asyncio.wait_for(worker.call("checkpoint", rows(tmp_path, t=1)), 20)
+        disk.set()
+        while old.exists():  # noqa: ASYNC110 - files cannot be waited for
+            await asyncio.sleep(0.005)
+
+    on_stage([tmp_path], play)
