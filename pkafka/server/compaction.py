@@ -5,7 +5,7 @@ when it is asked, which Kafka leaves to the cleaner as well: so without the clea
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,7 +56,7 @@ class Compaction:
 
     # -- what the cleaner asks --
 
-    async def _cleanable(self, busy: Sequence[Sequence[Any]]) -> list[Any]:
+    def _cleanable(self, busy: Sequence[Sequence[Any]]) -> Awaitable[list[Any]]:
         """The dirtiest log that is due.
 
         Args:
@@ -66,9 +66,13 @@ class Compaction:
             [[topic, partition, dirty ratio] or None, the largest dirty ratio, how many are due, how many are late, by
             how many ms the latest is].
         """
+        # At once: a round that begins before a task has its turn is not among those that the cleaner spoke of.
         at_work = {(topic, index) for topic, index in busy}
         for key in self._rounds.keys() - at_work:
             del self._rounds[key]
+        return self._dirtiest()
+
+    async def _dirtiest(self) -> list[Any]:
         now_ms = self._worker.clock.now_ms()
         best: list[Any] | None = None
         dirtiest, due, late, delay_ms = 0.0, 0, 0, 0

@@ -152,6 +152,20 @@ def test_a_dirty_log_is_cleaned_and_its_checkpoint_told(tmp_path: Path) -> None:
     with_stage(tmp_path, body)
 
 
+def test_a_round_that_begins_right_after_another_thread_asked_stays(tmp_path: Path) -> None:
+    """One thread of the cleaner asks what is due while another begins: their words arrive together."""
+
+    async def body(stage: Stage) -> None:
+        fill(await compacted_log(stage.family, "t"))
+        (worker,) = stage.peers
+        asked, begun = worker.call("cleanable", []), worker.call("begin_cleaning", ["t", 0])
+        assert (await begun)[0] is not None
+        await asked
+        assert (await worker.call("begin_cleaning", ["t", 0]))[0] is None  # somebody is at it
+
+    with_stage(tmp_path, body)
+
+
 def test_the_dirtiest_log_of_all_workers_comes_first(tmp_path: Path) -> None:
     async def body(stage: Stage) -> None:
         done: list[list[Any]] = []
