@@ -243,7 +243,9 @@ def test_directories_move_both_ways_on_one_zookeeper(
         stop(broker)
         if broker is cluster.pkafka:
             dump_without_complaint(java_tool, cluster.log_dir)
-    assert not list(cluster.log_dir.glob("*-stray")) + list(cluster.log_dir.glob("*.tmp"))
+    assert not list(cluster.log_dir.glob("*-stray"))
+    # A kill may come between the writing of a checkpoint and its renaming; the next writing begins anew.
+    assert stop is unclean or not list(cluster.log_dir.glob("*.tmp"))
 
 
 def test_to_the_embedded_store_and_back(cluster: Cluster, java_tool: JavaTool) -> None:
