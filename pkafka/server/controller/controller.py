@@ -41,6 +41,7 @@ from pkafka.server.controller.channels import BrokerChannels
 from pkafka.server.controller.context import ControllerContext, PartitionState, Replica
 from pkafka.server.controller.deletion import TopicDeletion
 from pkafka.server.controller.election import Strategy
+from pkafka.server.controller.machines import Machines
 from pkafka.server.controller.office import Office
 from pkafka.server.controller.partition_state import PartitionStates
 from pkafka.server.controller.queue import EventQueue
@@ -417,27 +418,13 @@ class Controller:
         )
         self._partitions = PartitionStates(self.context, self._states, self._batch, self._unclean_allowed)
         self._replicas = ReplicaStates(self.context, self._states, self._batch)
+        machines = Machines(self.context, self._states, self._batch, self._partitions, self._replicas)
         self._deletion = TopicDeletion(
-            self.context,
-            self._states,
-            self._partitions,
-            self._replicas,
-            self._batch,
+            machines,
             send=self._send,
             on_deleted=lambda topic: self._unwatch(nodes.topic(topic)),
         )
-        reassignments = Reassignments(
-            self.context, self._states, self._batch, self._partitions, self._replicas, self._deletion
-        )
-        self._office = Office(
-            self.context,
-            self._states,
-            self._batch,
-            self._partitions,
-            self._replicas,
-            reassignments,
-            self._config,
-        )
+        self._office = Office(machines, Reassignments(machines, self._deletion), self._config)
 
     def _load(self) -> None:
         context = self.context

@@ -9,11 +9,8 @@ repeated.
 import logging
 from collections.abc import Callable, Iterable
 
-from pkafka.server.controller.batch import RequestBatch
-from pkafka.server.controller.context import ControllerContext, Replica, ReplicaState
-from pkafka.server.controller.partition_state import PartitionStates
-from pkafka.server.controller.replica_state import ReplicaStates
-from pkafka.server.controller.state_store import StateStore
+from pkafka.server.controller.context import Replica, ReplicaState
+from pkafka.server.controller.machines import Machines
 
 log = logging.getLogger("kafka.controller.TopicDeletionManager")
 
@@ -22,31 +19,19 @@ class TopicDeletion:
     """The deletions under way. Owned by the controller thread.
 
     Args:
-        context: holds which topics are queued, begun and ineligible.
-        states: the store's side.
-        partitions: the partition state machine.
-        replicas: the replica state machine.
-        batch: collects what brokers are told.
+        machines: what it works on; the context holds which topics are queued, begun and ineligible.
         send: sends the batch; called between steps whose order brokers must see.
         on_deleted: told each topic that is gone.
     """
 
     def __init__(
         self,
-        context: ControllerContext,
-        states: StateStore,
-        partitions: PartitionStates,
-        replicas: ReplicaStates,
-        batch: RequestBatch,
+        machines: Machines,
         *,
         send: Callable[[], None],
         on_deleted: Callable[[str], None],
     ) -> None:
-        self._context = context
-        self._states = states
-        self._partitions = partitions
-        self._replicas = replicas
-        self._batch = batch
+        self._context, self._states, self._batch, self._partitions, self._replicas = machines
         self._send = send
         self._on_deleted = on_deleted
 

@@ -10,14 +10,11 @@ from typing import Final, TypeAlias
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from pkafka.server.config import BrokerConfig
-from pkafka.server.controller.batch import RequestBatch
-from pkafka.server.controller.context import ControllerContext, Leadership, PartitionState
+from pkafka.server.controller.context import Leadership, PartitionState
 from pkafka.server.controller.election import Strategy
 from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
-from pkafka.server.controller.partition_state import PartitionStates
+from pkafka.server.controller.machines import Machines
 from pkafka.server.controller.reassignment import Reassignments, moves
-from pkafka.server.controller.replica_state import ReplicaStates
-from pkafka.server.controller.state_store import StateStore
 
 log = logging.getLogger("kafka.controller.KafkaController")
 
@@ -42,29 +39,18 @@ class Office:
     """See the module.
 
     Args:
-        context: what the controller knows.
-        states: the coordination store.
-        batch: requests to brokers.
-        partitions, replicas: the state machines.
+        machines: what it works on.
         reassignments: partitions that move.
         config: gives the settings of the moment.
     """
 
     def __init__(
         self,
-        context: ControllerContext,
-        states: StateStore,
-        batch: RequestBatch,
-        partitions: PartitionStates,
-        replicas: ReplicaStates,
+        machines: Machines,
         reassignments: Reassignments,
         config: Callable[[], BrokerConfig],
     ) -> None:
-        self._context = context
-        self._states = states
-        self._batch = batch
-        self._partitions = partitions
-        self._replicas = replicas
+        self._context, self._states, self._batch, self._partitions, self._replicas = machines
         self.reassignments = reassignments
         self._config = config
 

@@ -11,13 +11,12 @@ from typing import Final
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_TOPIC_ID, BrokerId, TopicPartition
-from pkafka.server.controller.batch import RequestBatch
-from pkafka.server.controller.context import Assignment, ControllerContext, Leadership, Replica
+from pkafka.server.controller.context import Assignment, Leadership, Replica
 from pkafka.server.controller.deletion import TopicDeletion
 from pkafka.server.controller.election import Strategy
-from pkafka.server.controller.partition_state import CONFLICT_ROUNDS_MAX, PartitionStates
-from pkafka.server.controller.replica_state import ReplicaStates
-from pkafka.server.controller.state_store import StateStore, Topic
+from pkafka.server.controller.machines import Machines
+from pkafka.server.controller.partition_state import CONFLICT_ROUNDS_MAX
+from pkafka.server.controller.state_store import Topic
 
 log = logging.getLogger("kafka.controller.KafkaController")
 
@@ -58,27 +57,12 @@ class Reassignments:
     """See the module. For the controller thread.
 
     Args:
-        context: what the controller knows.
-        states: the coordination store.
-        batch: requests to brokers.
-        partitions, replicas: the state machines.
+        machines: what it works on.
         deletion: waits for partitions that move.
     """
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        states: StateStore,
-        batch: RequestBatch,
-        partitions: PartitionStates,
-        replicas: ReplicaStates,
-        deletion: TopicDeletion,
-    ) -> None:
-        self._context = context
-        self._states = states
-        self._batch = batch
-        self._partitions = partitions
-        self._replicas = replicas
+    def __init__(self, machines: Machines, deletion: TopicDeletion) -> None:
+        self._context, self._states, self._batch, self._partitions, self._replicas = machines
         self._deletion = deletion
 
     def ongoing(self) -> dict[TopicPartition, Assignment]:
