@@ -55,7 +55,7 @@ from pkafka.server.metrics import Metrics
 from pkafka.server.partition import Partition, PartitionKey, end_key
 from pkafka.server.partitions import Partitions
 from pkafka.server.replication.fetcher import ReplicaFetchers
-from pkafka.server.replication.selection import ReplicaView, selector_of
+from pkafka.server.replication.selection import replica_views, selector_of
 from pkafka.server.supervisor import CLEANER, CONTROL, Birth
 from pkafka.storage.log_directory import LogDirectory
 
@@ -635,6 +635,7 @@ class Worker:
         """The broker from which a consumer had better read, -1 when that is here (KIP-392).
 
         Args:
+            partition: that this worker leads.
             offset: from where on.
             rack: of the client.
             listener: by which it is connected: another broker has to have that too.
@@ -643,20 +644,12 @@ class Worker:
         if self._selector is None or not rack or leadership is None or not leadership.has_followers:
             return -1
         now_ms = self.clock.monotonic_ms()
-        brokers = self.metadata.brokers
-        own = self.metadata.brokers.get(self.partitions.broker_id)
-        leader = ReplicaView(
-            self.partitions.broker_id, None if own is None else own.rack, partition.log.log_end_offset, 0
-        )
-        others = [
-            ReplicaView(one.broker_id, info.rack, one.log_end_offset, now_ms - one.caught_up_ms)
-            for one in leadership.followers.values()
-            if (info := brokers.get(one.broker_id)) is not None
-            and listener in info.endpoints
-            and one.log_start_offset <= offset <= one.log_end_offset
-        ]
-        best = self._selector(rack, leader, [leader, *others])
-        return -1 if best == leader.broker_id else best
+        brokers = {
+            broker: info for broker, info in self.metadata.brokers.items() if listener in info.endpoints
+        }
+        views = replica_views(leadership, partition.log.log_end_offset, brokers, offset, now_ms)
+        best = self._selector(rack, views[0], views)
+        return -1 if best == leadership.broker_id else best
 
     def missing_partition(self, topic: str, partition: int) -> ApiError:
         """Why this worker does not lead a partition that it would own."""

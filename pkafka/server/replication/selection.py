@@ -1,10 +1,14 @@
 """From which replica a consumer had best read (KIP-392): ``replica.selector.class`` under Kafka's own names."""
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pkafka.errors import ConfigError
 from pkafka.model import BrokerId, Millis, Offset
+
+if TYPE_CHECKING:
+    from pkafka.server.metadata import BrokerInfo
+    from pkafka.server.replication.leadership import Leadership
 
 
 class ReplicaView(NamedTuple):
@@ -15,6 +19,36 @@ class ReplicaView(NamedTuple):
     log_end_offset: Offset
     lag_ms: Millis
     """Since it was caught up last; 0 of the leader."""
+
+
+def replica_views(
+    leadership: "Leadership",
+    log_end_offset: Offset,
+    brokers: Mapping[BrokerId, "BrokerInfo"],
+    offset: Offset,
+    now_ms: Millis,
+) -> list[ReplicaView]:
+    """The leader, and after it those of its followers that have an offset.
+
+    Args:
+        leadership: of the partition.
+        log_end_offset: of the leader.
+        brokers: those that the consumer can reach.
+        offset: from where on it reads.
+        now_ms: of the monotonic clock.
+    """
+    own = brokers.get(leadership.broker_id)
+    leader = ReplicaView(leadership.broker_id, None if own is None else own.rack, log_end_offset, 0)
+    return [
+        leader,
+        *(
+            ReplicaView(
+                one.broker_id, brokers[one.broker_id].rack, one.log_end_offset, now_ms - one.caught_up_ms
+            )
+            for one in leadership.followers.values()
+            if one.broker_id in brokers and one.log_start_offset <= offset <= one.log_end_offset
+        ),
+    ]
 
 
 Selector: TypeAlias = Callable[[str, ReplicaView, Sequence[ReplicaView]], BrokerId]
