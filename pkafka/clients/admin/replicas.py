@@ -1,6 +1,7 @@
 """Replicas: who leads, which brokers they are on, and in which directory of a broker they lie."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from pkafka.clients.admin.partitions import by_topic
 from pkafka.clients.admin.results import ElectionType, Outcome, Reassignment, error_outcome, outcome_of
@@ -8,6 +9,17 @@ from pkafka.clients.cluster import Cluster, To, controller_moved
 from pkafka.clients.errors import ClientError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition, TopicPartitionReplica
+
+
+class _Row(Protocol):
+    """What answers say of a partition."""
+
+    error_code: int
+    error_message: str | None
+
+
+def _outcome(row: _Row) -> Outcome[None]:
+    return outcome_of(row.error_code, row.error_message, None)
 
 
 class ReplicasAdmin:
@@ -40,9 +52,9 @@ class ReplicasAdmin:
         request = wire.ElectLeadersRequest(election_type=kind.value, timeout_ms=self._wait_ms(timeout_ms))
         request.topic_partitions = None
         if partitions is not None:
+            rows = by_topic(partitions).items()
             request.topic_partitions = [
-                wire.TopicPartitions(topic=topic, partitions=indexes)
-                for topic, indexes in by_topic(partitions).items()
+                wire.TopicPartitions(topic=name, partitions=each) for name, each in rows
             ]
         response = self.cluster.request(
             request,
@@ -63,9 +75,7 @@ class ReplicasAdmin:
         if response.error_code:
             raise ApiError(ErrorCode(response.error_code))
         return {
-            TopicPartition(topic.topic, each.partition_id): outcome_of(
-                each.error_code, each.error_message, None
-            )
+            TopicPartition(topic.topic, each.partition_id): _outcome(each)
             for topic in response.replica_election_results
             for each in topic.partition_result
         }
@@ -113,9 +123,7 @@ class ReplicasAdmin:
         if response.error_code:
             raise ApiError(ErrorCode(response.error_code), response.error_message)
         return {
-            TopicPartition(topic.name, each.partition_index): outcome_of(
-                each.error_code, each.error_message, None
-            )
+            TopicPartition(topic.name, each.partition_index): _outcome(each)
             for topic in response.responses
             for each in topic.partitions
         }
@@ -136,9 +144,9 @@ class ReplicasAdmin:
 
         request = wire.ListPartitionReassignmentsRequest(timeout_ms=self._wait_ms(timeout_ms))
         if partitions is not None:
+            row = wire.ListPartitionReassignmentsTopics
             request.topics = [
-                wire.ListPartitionReassignmentsTopics(name=topic, partition_indexes=indexes)
-                for topic, indexes in by_topic(partitions).items()
+                row(name=name, partition_indexes=each) for name, each in by_topic(partitions).items()
             ]
         response = self.cluster.request(
             request,
