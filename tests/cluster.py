@@ -73,6 +73,17 @@ class Cluster:
             with contextlib.suppress(RuntimeError):
                 broker.kill()
 
+    def __enter__(self) -> "Cluster":
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
     @property
     def bootstrap(self) -> str:
         """All of them."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kafka_command import KafkaCommand
 from pkafka.cli.leader_election import main as leader_election
 from pkafka.cli.reassign_partitions import main as reassign_partitions
 from pkafka.clients.admin.results import ConfigResource, ResourceType
@@ -25,40 +26,31 @@ Run = Callable[..., str]
 def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     # Leaders change when a test says so.
     settings = {"auto.leader.rebalance.enable": "false"}
-    made = Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect, overrides=settings)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    with Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect, overrides=settings) as started:
+        yield started
+
+
+def runner(main: KafkaCommand, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*words: str, status: int = ExitStatus.OK) -> str:
+        capsys.readouterr()
+        found = main.run(["--bootstrap-server", cluster.bootstrap, *words])
+        printed = capsys.readouterr()
+        assert found == status, printed
+        return printed.out
+
+    return run
 
 
 @pytest.fixture
 def reassign(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Run:
     """``reassign(*words, status=0)``: standard output of the command."""
-
-    def run(*words: str, status: int = ExitStatus.OK) -> str:
-        capsys.readouterr()
-        found = reassign_partitions.run(["--bootstrap-server", cluster.bootstrap, *words])
-        printed = capsys.readouterr()
-        assert found == status, printed
-        return printed.out
-
-    return run
+    return runner(reassign_partitions, cluster, capsys)
 
 
 @pytest.fixture
 def elect(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Run:
     """``elect(*words, status=0)``: standard output of the command."""
-
-    def run(*words: str, status: int = ExitStatus.OK) -> str:
-        capsys.readouterr()
-        found = leader_election.run(["--bootstrap-server", cluster.bootstrap, *words])
-        printed = capsys.readouterr()
-        assert found == status, printed
-        return printed.out
-
-    return run
+    return runner(leader_election, cluster, capsys)
 
 
 def plan_file(path: Path, assignments: dict[str, list[int]]) -> str:

@@ -15,12 +15,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 @pytest.fixture(scope="module")
 def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    with Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect) as started:
+        yield started
 
 
 def log_bytes(cluster: Cluster, broker: int, topic: str, partition: int) -> bytes:
@@ -64,17 +60,13 @@ def test_what_is_acknowledged_is_read(cluster: Cluster) -> None:
 def racks(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Broker 0 in rack a, brokers 1 and 2 in rack b."""
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-    made = Cluster(
+    with Cluster(
         tmp_path_factory.mktemp("racks"),
         zookeeper.connect,
         overrides={"replica.selector.class": selector, "controlled.shutdown.enable": "false"},
         overrides_of=lambda number: {"broker.rack": "ab"[number > 0]},
-    )
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    ) as started:
+        yield started
 
 
 @pytest.mark.parametrize("owner", ["whole", "split"])

@@ -22,12 +22,8 @@ def overrides() -> dict[str, object]:
 
 @pytest.fixture
 def cluster(zookeeper: ZooKeeper, tmp_path: Path, overrides: dict[str, object]) -> Iterator[Cluster]:
-    made = Cluster(tmp_path, zookeeper.connect, overrides=overrides)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    with Cluster(tmp_path, zookeeper.connect, overrides=overrides) as started:
+        yield started
 
 
 def leader(cluster: Cluster, topic: str) -> int:

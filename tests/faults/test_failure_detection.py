@@ -24,13 +24,12 @@ NOTICED_S = 6.0
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with running_zookeeper(tick_time_ms=2000) as zookeeper:
-        made = Cluster(tmp_path, zookeeper.connect, overrides={"zookeeper.session.timeout.ms": SESSION_MS})
-        try:
-            made.start()
-            yield made
-        finally:
-            made.stop()
+    overrides = {"zookeeper.session.timeout.ms": SESSION_MS}
+    with (
+        running_zookeeper(tick_time_ms=2000) as zookeeper,
+        Cluster(tmp_path, zookeeper.connect, overrides=overrides) as started,
+    ):
+        yield started
 
 
 @pytest.fixture
@@ -122,14 +121,11 @@ def test_a_broker_that_was_buried_alive_registers_anew(cluster: Cluster, store: 
 
 def test_a_lone_broker_starts_at_once_after_a_crash(tmp_path: Path) -> None:
     with running_zookeeper(tick_time_ms=2000) as zookeeper:
-        made = Cluster(tmp_path, zookeeper.connect, 1, overrides={"zookeeper.session.timeout.ms": SESSION_MS})
-        try:
-            made.start()
+        overrides = {"zookeeper.session.timeout.ms": SESSION_MS}
+        with Cluster(tmp_path, zookeeper.connect, 1, overrides=overrides) as made:
             made.create_topic("t", replicas=1)
             kill_all_processes(made.brokers[0])
             began_s = time.monotonic()
             made.brokers[0].start()
             assert made.leadership("t") == {0: (0, [0])}
             assert time.monotonic() - began_s < NOTICED_S
-        finally:
-            made.stop()

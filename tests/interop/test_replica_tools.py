@@ -29,12 +29,8 @@ Same = Callable[..., str]
 def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     # Leaders change when a test says so.
     settings = {"auto.leader.rebalance.enable": "false"}
-    made = Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect, overrides=settings)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
+    with Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect, overrides=settings) as started:
+        yield started
 
 
 @pytest.fixture
