@@ -457,8 +457,10 @@ class Reassignments:
     @decoder
     def decode(cls, data: bytes) -> "Reassignments":
         rows = from_json(data, "reassignment")["partitions"]
+        if not all(isinstance(row["replicas"], list) for row in rows):
+            raise TypeError("replicas are no list")
         return cls(
-            {TopicPartition(row["topic"], int(row["partition"])): _ids(row["replicas"]) for row in rows}
+            {TopicPartition(str(row["topic"]), int(row["partition"])): _ids(row["replicas"]) for row in rows}
         )
 
 

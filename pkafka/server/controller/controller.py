@@ -120,6 +120,8 @@ class Controller:
             events.TopicChange: lambda _: self._on_topic_change(),
             events.PartitionChange: self._on_partition_change,
             events.TopicDeletionWish: lambda _: self._on_deletion_wish(),
+            events.ReassignmentWish: lambda _: self._on_reassignment_wish(),
+            events.ElectionWish: lambda _: self._on_election_wish(),
             events.IsrChange: lambda _: self._on_isr_change(),
             events.LogDirChange: lambda _: self._on_log_dir_change(),
             events.UncleanElectionAllowed: self._on_unclean_election_allowed,
@@ -365,6 +367,8 @@ class Controller:
         self._watch_children(nodes.DELETE_TOPICS, events.TopicDeletionWish())
         self._watch_children(nodes.ISR_NOTIFICATIONS, events.IsrChange())
         self._watch_children(nodes.LOG_DIR_NOTIFICATIONS, events.LogDirChange())
+        self._watch_data(nodes.REASSIGN_PARTITIONS, events.ReassignmentWish())
+        self._watch_data(nodes.PREFERRED_REPLICA_ELECTION, events.ElectionWish())
         # What they announce is read in any case.
         for parent, (names, _) in (
             (nodes.ISR_NOTIFICATIONS, self._states.read_isr_notifications()),
@@ -386,6 +390,7 @@ class Controller:
         self._send()
         self._office.reassignments.resume()
         self._deletion.resume()
+        self._office.elect_written()
         if self._config().auto_leader_rebalance_enable:
             self._balance_due_ms = self._clock.monotonic_ms() + FIRST_BALANCE_MS
 
@@ -498,7 +503,7 @@ class Controller:
         )
         self._partitions.become_online_where_possible()
         self._send()
-        self._office.reassignments.resume(brokers)
+        self._office.reassignments.brokers_joined(brokers)
         self._deletion.retry({one.partition.topic for one in replicas})
         self._send()
 
@@ -589,6 +594,15 @@ class Controller:
             self._deletion.enqueue(accepted, ineligible=self._topics_that_move(accepted))
             self._deletion.resume()
             self._send()
+
+    def _on_reassignment_wish(self) -> None:
+        # The wish may have overtaken the news that the topic exists.
+        self._on_topic_change()
+        self._office.reassignments.begin_written()
+
+    def _on_election_wish(self) -> None:
+        self._on_topic_change()
+        self._office.elect_written()
 
     def _may_be_deleted(self, topic: str) -> bool:
         return topic in self.context.assignments and self._config().delete_topic_enable

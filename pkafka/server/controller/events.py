@@ -56,6 +56,16 @@ class TopicDeletionWish:
 
 
 @dataclass(frozen=True, slots=True)
+class ReassignmentWish:
+    """/admin/reassign_partitions was made or changed: tools from before Kafka 2.4 ask for moves so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionWish:
+    """/admin/preferred_replica_election was made or changed, by tools from before Kafka 2.2."""
+
+
+@dataclass(frozen=True, slots=True)
 class IsrChange:
     """A leader changed an ISR by itself, as leaders of Kafka before 2.7 do."""
 
@@ -122,6 +132,8 @@ Event: TypeAlias = (
     | TopicChange
     | PartitionChange
     | TopicDeletionWish
+    | ReassignmentWish
+    | ElectionWish
     | IsrChange
     | LogDirChange
     | UncleanElectionAllowed

@@ -1,6 +1,6 @@
 """Between the znodes and the controller's own values: paths, and what is in the nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pkafka.coordination import znodes
@@ -13,6 +13,8 @@ CONTROLLER_EPOCH: Final = znodes.CONTROLLER_EPOCH
 BROKER_IDS: Final = znodes.BROKER_IDS
 TOPICS: Final = znodes.TOPICS
 DELETE_TOPICS: Final = znodes.DELETE_TOPICS
+REASSIGN_PARTITIONS: Final = znodes.REASSIGN_PARTITIONS
+PREFERRED_REPLICA_ELECTION: Final = znodes.PREFERRED_REPLICA_ELECTION
 ISR_NOTIFICATIONS: Final = znodes.ISR_CHANGES
 LOG_DIR_NOTIFICATIONS: Final = znodes.LOG_DIR_EVENTS
 
@@ -100,6 +102,21 @@ def decode_config(data: bytes) -> Mapping[str, str]:
 def decode_partitions(data: bytes) -> tuple[TopicPartition, ...]:
     """The partitions in a notification of changed ISRs."""
     return znodes.IsrChange.decode(data).partitions
+
+
+def encode_moves(moves: Mapping[TopicPartition, Sequence[BrokerId]]) -> bytes:
+    """/admin/reassign_partitions: where partitions are to go."""
+    return znodes.Reassignments({one: tuple(brokers) for one, brokers in moves.items()}).encode()
+
+
+def decode_moves(data: bytes) -> Mapping[TopicPartition, tuple[BrokerId, ...]]:
+    """Where /admin/reassign_partitions wants partitions to go."""
+    return znodes.Reassignments.decode(data).targets
+
+
+def decode_elections(data: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions that /admin/preferred_replica_election names."""
+    return znodes.PreferredReplicaElection.decode(data).partitions
 
 
 def decode_log_dir_event(data: bytes) -> BrokerId:

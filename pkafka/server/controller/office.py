@@ -7,9 +7,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
+from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from pkafka.server.config import BrokerConfig
+from pkafka.server.controller import nodes
 from pkafka.server.controller.context import Leadership, PartitionState
 from pkafka.server.controller.election import Strategy
 from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
@@ -220,6 +222,34 @@ class Office:
                 else ApiError(code, f"Failed to elect leader for partition {partition} under strategy {name}")
             )
         return answers
+
+    def elect_written(self) -> None:
+        """Elect the preferred leaders that /admin/preferred_replica_election asks for, and remove it (ZK-11).
+
+        Raises:
+            StoreError: the store failed.
+        """
+        found = self._states.read_wish(nodes.PREFERRED_REPLICA_ELECTION)
+        if found is None:
+            return
+        data, version = found
+        try:
+            partitions = nodes.decode_elections(data)
+        except ZnodeFormatError as error:
+            log.warning("what %s asks for cannot be read: %s", nodes.PREFERRED_REPLICA_ELECTION, error)
+            partitions = ()
+        for partition, outcome in self.elect_leaders(partitions, unclean=False).items():
+            if not isinstance(outcome, ApiError):
+                log.info(
+                    "Partition %s completed preferred replica leader election. New leader is %d",
+                    partition,
+                    outcome,
+                )
+            elif outcome.code is not ErrorCode.ELECTION_NOT_NEEDED:
+                log.warning(
+                    "Partition %s: no preferred replica leader election: %s", partition, outcome.message
+                )
+        self._states.answer_wish(nodes.PREFERRED_REPLICA_ELECTION, None, version)
 
     def all_partitions(self) -> list[TopicPartition]:
         """Every partition that there is."""

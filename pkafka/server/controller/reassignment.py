@@ -15,8 +15,10 @@ from pkafka.server.controller.context import Assignment, Leadership, Replica
 from pkafka.server.controller.deletion import TopicDeletion
 from pkafka.server.controller.election import Strategy
 from pkafka.server.controller.machines import Machines
+from pkafka.server.controller.nodes import REASSIGN_PARTITIONS
 from pkafka.server.controller.partition_state import CONFLICT_ROUNDS_MAX
 from pkafka.server.controller.state_store import Topic
+from pkafka.server.controller.written_moves import WrittenMoves
 
 log = logging.getLogger("kafka.controller.KafkaController")
 
@@ -49,6 +51,17 @@ def on_the_way(assignment: Assignment, wanted: Sequence[BrokerId]) -> Assignment
     )
 
 
+def _problem(wanted: Sequence[BrokerId]) -> str | None:
+    """What Kafka says of a list that cannot be, down to the names of the collections of Scala."""
+    if not wanted:
+        return "Empty replica list specified in partition reassignment."
+    if len(set(wanted)) < len(wanted):
+        return f"Duplicate replica ids in partition reassignment replica list: {_listed(wanted)}"
+    if min(wanted) < 0:
+        return f"Invalid broker id in replica list: {_listed(wanted)}"
+    return None
+
+
 def _listed(brokers: Iterable[BrokerId]) -> str:
     return f"ArrayBuffer({', '.join(map(str, brokers))})"
 
@@ -64,6 +77,7 @@ class Reassignments:
     def __init__(self, machines: Machines, deletion: TopicDeletion) -> None:
         self._context, self._states, self._batch, self._partitions, self._replicas = machines
         self._deletion = deletion
+        self._written = WrittenMoves(self._states)
 
     def ongoing(self) -> dict[TopicPartition, Assignment]:
         """All partitions that move."""
@@ -82,36 +96,60 @@ class Reassignments:
         Raises:
             StoreError: the store failed.
         """
-        context = self._context
-        if partition not in context.partition_states or partition.topic in context.being_deleted:
+        if not self._exists(partition):
             return ApiError(*_UNKNOWN)
-        now = context.assignment(partition)
+        now = self._context.assignment(partition)
         if wanted is None:
             if not moves(now):
                 return ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
             wanted = origin(now)
-        elif problem := self._problem(now, wanted):
+        elif problem := _problem(wanted) or self._death(now, wanted):
             return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+        # What is asked for last counts.
+        self._written.drop(lambda one, _: one == partition)
         self._go_on(partition, on_the_way(now, wanted))
         return None
 
-    def _problem(self, now: Assignment, wanted: Sequence[BrokerId]) -> str | None:
-        """What Kafka says of a list that cannot be, down to the names of the collections of Scala."""
-        replicas = _listed(wanted)
-        if not wanted:
-            return "Empty replica list specified in partition reassignment."
-        if len(set(wanted)) < len(wanted):
-            return f"Duplicate replica ids in partition reassignment replica list: {replicas}"
-        if min(wanted) < 0:
-            return f"Invalid broker id in replica list: {replicas}"
+    def begin_written(self) -> set[TopicPartition]:
+        """Begin the moves that /admin/reassign_partitions asks for and that are not on their way (ZK-10).
+
+        A broker that is not there is waited for: so it was when there was only this way to ask.
+
+        Returns:
+            The partitions that moved a step.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        begun: set[TopicPartition] = set()
+        refused: dict[TopicPartition, str] = {}
+        for partition, wanted in self._written.read().items():
+            now = self._context.assignment(partition)
+            if not self._exists(partition):
+                refused[partition] = _UNKNOWN[1]
+            elif problem := _problem(wanted):
+                refused[partition] = problem
+            elif not (moves(now) and target(now) == wanted):
+                self._go_on(partition, on_the_way(now, wanted))
+                begun.add(partition)
+        if refused:
+            log.warning("moves that %s asks for are refused: %s", REASSIGN_PARTITIONS, refused)
+            self._written.drop(lambda one, _: one in refused)
+        return begun
+
+    def _exists(self, partition: TopicPartition) -> bool:
+        context = self._context
+        return partition in context.partition_states and partition.topic not in context.being_deleted
+
+    def _death(self, now: Assignment, wanted: Sequence[BrokerId]) -> str | None:
         added = [one for one in wanted if one not in origin(now)]
-        if any(one not in self._context.live_brokers for one in added):
-            live = ", ".join(map(str, sorted(self._context.live_brokers)))
-            return (
-                "Replica assignment has brokers that are not alive. Replica list:"
-                f" {_listed(added)}, live broker list: Set({live})"
-            )
-        return None
+        if all(one in self._context.live_brokers for one in added):
+            return None
+        live = ", ".join(map(str, sorted(self._context.live_brokers)))
+        return (
+            "Replica assignment has brokers that are not alive. Replica list:"
+            f" {_listed(added)}, live broker list: Set({live})"
+        )
 
     def isr_changed(self, partitions: Iterable[TopicPartition]) -> None:
         """The ISR of partitions grew, perhaps by what a move waits for."""
@@ -120,13 +158,18 @@ class Reassignments:
             if moves(assignment) and self._is_complete(partition, assignment):
                 self._go_on(partition, assignment)
 
-    def resume(self, brokers: Iterable[BrokerId] | None = None) -> None:
-        """Go on with all moves, after an election of the controller, or with those to brokers that came back."""
-        wanted = None if brokers is None else set(brokers)
+    def resume(self) -> None:
+        """Go on with all moves, and begin those that were written down, after an election of the controller."""
+        begun = self.begin_written()
         for partition, assignment in self.ongoing().items():
-            if partition.topic not in self._context.being_deleted and (
-                wanted is None or not wanted.isdisjoint(target(assignment))
-            ):
+            if partition not in begun and partition.topic not in self._context.being_deleted:
+                self._go_on(partition, assignment)
+
+    def brokers_joined(self, brokers: Iterable[BrokerId]) -> None:
+        """Go on with the moves to brokers that came back."""
+        back = set(brokers)
+        for partition, assignment in self.ongoing().items():
+            if partition.topic not in self._context.being_deleted and not back.isdisjoint(target(assignment)):
                 self._go_on(partition, assignment)
 
     # -- inside --
@@ -176,6 +219,7 @@ class Reassignments:
         self._batch.send()
         self._remove(partition, wanted.removing)
         self._write(partition, arrived)
+        self._written.drop(lambda one, brokers: one == partition and brokers == arrived.replicas)
         self._batch.add_update_metadata(self._context.live_brokers, (partition,))
         self._batch.send()
         log.info("partition %s has moved to %s", partition, arrived.replicas)

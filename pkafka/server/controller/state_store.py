@@ -137,6 +137,14 @@ class StateStore:
         brokers = [nodes.decode_log_dir_event(node[0]) for node in found if node is not None]
         return names, sorted(set(brokers))
 
+    def read_wish(self, path: str) -> tuple[bytes, int] | None:
+        """What somebody wrote for the controller into a node, and the node's version; None when there is none."""
+        try:
+            data, stat = self._store.get(path)
+        except NoNodeError:
+            return None
+        return data, stat.version
+
     def children(self, path: str) -> list[str]:
         """Names of the children, sorted; none when there is no such node."""
         try:
@@ -202,6 +210,18 @@ class StateStore:
     def write_topic(self, name: str, topic: Topic) -> None:
         """Replace a topic's node."""
         self._one([SetOp(nodes.topic(name), nodes.encode_topic(topic.topic_id, topic.assignments))])
+
+    def answer_wish(self, path: str, left: bytes | None, version: int) -> None:
+        """Leave of a wish what is still to do, with None nothing; one that was changed meanwhile stays as it is.
+
+        Args:
+            left: what the node says from now on.
+            version: at which the wish was read.
+        """
+        op = DeleteOp(path, version) if left is None else SetOp(path, left, version)
+        (outcome,) = self._fenced([[op]])
+        if isinstance(outcome, StoreError) and not isinstance(outcome, NoNodeError | BadVersionError):
+            raise outcome
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic, its settings and, last, the wish to delete it. May be repeated after a failure."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.coordination.store import ConnectionLossError
+from pkafka.coordination.znodes import PREFERRED_REPLICA_ELECTION, PreferredReplicaElection
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.alter_partition import (
@@ -254,3 +255,56 @@ def test_an_isr_that_was_written_while_the_connection_broke_is_so(
     assert alter(world, 1, WantedIsr((1, 2), 0, 0)) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert alter(world, 1, WantedIsr((1, 2), 0, 0)) == ([1, 2], 1)
     assert alter(world, 1, WantedIsr((1, 2, 3), 0, 1)) == ([1, 2, 3], 2)
+
+
+def write_elections(world: World, data: bytes) -> None:
+    """As a tool from before Kafka 2.2."""
+    world.store.create(PREFERRED_REPLICA_ELECTION, data)
+    world.settle()
+
+
+def lead_elsewhere(world: World) -> None:
+    """The first replica of t-0 is in sync and does not lead."""
+    world.stop_broker(1)
+    world.start_broker(1)
+    now = controller(world).context.leadership[T0]
+    alter(world, 2, WantedIsr((2, 3, 1), now.leader_epoch, now.partition_epoch))
+    assert world.state("t").startswith("t-0 leader=2 ")
+
+
+def test_elections_that_are_written_down(world: World) -> None:
+    wanted = [T0, TopicPartition("t", 1), TopicPartition("t", 9), TopicPartition("no", 0)]
+    for _ in range(2):  # the second is noticed too
+        lead_elsewhere(world)
+        write_elections(world, PreferredReplicaElection(tuple(wanted)).encode())
+        assert world.state("t").startswith("t-0 leader=1 ")
+        assert world.store.exists(PREFERRED_REPLICA_ELECTION) is None
+
+
+def test_the_next_controller_elects_what_was_written_meanwhile(world: World) -> None:
+    lead_elsewhere(world)
+    world.crash_controller(1)
+    write_elections(world, PreferredReplicaElection((T0,)).encode())
+    assert world.store.exists(PREFERRED_REPLICA_ELECTION) is not None
+    world.start_controller(2)
+    assert world.state("t").startswith("t-0 leader=1 ")
+    assert world.store.exists(PREFERRED_REPLICA_ELECTION) is None
+
+
+def test_a_leader_that_is_not_there_is_not_elected_by_a_node_either(world: World) -> None:
+    world.stop_broker(1)
+    before = world.state("t")
+    write_elections(world, PreferredReplicaElection((T0,)).encode())
+    assert world.state("t") == before
+    assert world.store.exists(PREFERRED_REPLICA_ELECTION) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"no json", b"[]", b"{}", b'{"partitions":[{"topic":"t"}]}'])
+def test_written_elections_that_cannot_be_read_are_removed(world: World, data: bytes) -> None:
+    write_elections(world, data)
+    assert world.store.exists(PREFERRED_REPLICA_ELECTION) is None
+    world.crash_controller(1)
+    write_elections(world, data)
+    world.start_controller(2)
+    assert world.controllers[2].is_active
+    assert world.store.exists(PREFERRED_REPLICA_ELECTION) is None

@@ -1,10 +1,17 @@
 """Moving partitions (KIP-455) as traces: who is told what, what stands in the nodes, and what may interrupt it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from pkafka.coordination.store import CreateOp
+from pkafka.coordination.znodes import (
+    REASSIGN_PARTITIONS,
+    PartitionAssignment,
+    Reassignments,
+    TopicAssignment,
+)
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.server.controller import nodes
@@ -14,6 +21,7 @@ from pkafka.server.controller.reassignment import on_the_way, origin, target
 from tests.unit.server.controller.world import World
 
 T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
 
 
 @pytest.fixture
@@ -34,13 +42,14 @@ def move(world: World, wanted: Sequence[int] | None) -> ApiError | None:
     return error
 
 
-def catch_up(world: World, *isr: int) -> None:
+def catch_up(world: World, *isr: int, partition: int = 0) -> None:
     """The leader asks for this ISR."""
+    which = TopicPartition("t", partition)
     controller = next(iter(world.controllers.values()))
-    now = controller.context.leadership[T0]
+    now = controller.context.leadership[which]
     wanted = WantedIsr(isr, now.leader_epoch, now.partition_epoch)
     epoch = controller.context.broker_epochs[now.leader]
-    controller.office().alter_isrs(now.leader, epoch, {T0: wanted}, version=3)
+    controller.office().alter_isrs(now.leader, epoch, {which: wanted}, version=3)
     world.settle()
 
 
@@ -111,6 +120,117 @@ def test_another_goal_on_the_way(world: World) -> None:
     assert assignment(world) == Assignment((4, 2, 1), adding=(4,), removing=(1,))
     catch_up(world, 1, 2, 4)
     assert assignment(world) == Assignment((4, 2))
+
+
+def write_moves(world: World, data: bytes | Mapping[int, tuple[int, ...]]) -> None:
+    """As a tool from before Kafka 2.4; a mapping is of partitions of the topic."""
+    if not isinstance(data, bytes):
+        data = Reassignments({TopicPartition("t", number): one for number, one in data.items()}).encode()
+    world.store.create(REASSIGN_PARTITIONS, data)
+    world.settle()
+
+
+def written(world: World) -> Mapping[TopicPartition, tuple[int, ...]] | None:
+    """What the node asks for; None without it."""
+    if world.store.exists(REASSIGN_PARTITIONS) is None:
+        return None
+    return Reassignments.decode(world.store.get(REASSIGN_PARTITIONS)[0]).targets
+
+
+def test_moves_that_are_written_down(world: World) -> None:
+    world.create_topic("t", {0: (1, 2), 1: (2, 1)})
+    write_moves(world, {0: (3, 2), 1: (2, 3)})
+    assert assignment(world) == Assignment((3, 2, 1), adding=(3,), removing=(1,))
+    assert written(world) == {T0: (3, 2), T1: (2, 3)}
+    epochs = [world.state("t", number).split()[2] for number in (0, 1)]
+    catch_up(world, 1, 2, 3)
+    assert assignment(world) == Assignment((3, 2))
+    assert written(world) == {T1: (2, 3)}
+    # What the controller writes into the node itself does not make anybody move again.
+    assert [world.state("t", 1).split()[2]] == epochs[1:]
+    catch_up(world, 2, 1, 3, partition=1)
+    assert written(world) is None
+    # And the next one is noticed.
+    write_moves(world, {0: (1, 2)})
+    catch_up(world, 3, 2, 1)
+    assert assignment(world) == Assignment((1, 2))
+    assert written(world) is None
+
+
+def test_what_is_asked_for_last_counts(world: World) -> None:
+    write_moves(world, {0: (3, 2)})
+    assert move(world, (4, 2)) is None
+    assert written(world) is None
+    assert assignment(world) == Assignment((4, 2, 1), adding=(4,), removing=(1,))
+    write_moves(world, {0: (3, 2)})
+    assert assignment(world) == Assignment((3, 2, 1), adding=(3,), removing=(1,))
+    assert move(world, None) is None
+    assert written(world) is None
+    assert assignment(world) == Assignment((2, 1))
+
+
+def test_another_goal_that_is_written_over_the_first(world: World) -> None:
+    write_moves(world, {0: (3, 2)})
+    world.store.set(REASSIGN_PARTITIONS, Reassignments({T0: (4, 2)}).encode())
+    world.settle()
+    assert assignment(world) == Assignment((4, 2, 1), adding=(4,), removing=(1,))
+
+
+def test_a_written_move_waits_for_a_broker_that_is_not_there(world: World) -> None:
+    write_moves(world, {0: (9, 2)})
+    assert assignment(world) == Assignment((9, 2, 1), adding=(9,), removing=(1,))
+    world.start_broker(9)
+    catch_up(world, 1, 2, 9)
+    assert assignment(world) == Assignment((9, 2))
+    assert written(world) is None
+
+
+def test_the_next_controller_begins_what_was_written_meanwhile(world: World) -> None:
+    move(world, (4, 2))
+    world.crash_controller(1)
+    write_moves(world, {0: (3, 2)})
+    world.take_lines()
+    world.start_controller(2)
+    assert assignment(world) == Assignment((3, 2, 1), adding=(3,), removing=(1,))
+    # Who is to go nowhere is not told to become a replica first.
+    assert not any(" 4 LeaderAndIsr" in line and "new" in line for line in world.take_lines())
+    catch_up(world, 1, 2, 3)
+    assert written(world) is None
+
+
+@pytest.mark.parametrize("wanted", [(), (3, 3), (-1, 2)])
+def test_written_moves_that_cannot_be_are_taken_out(world: World, wanted: tuple[int, ...]) -> None:
+    world.create_topic("t", {0: (1, 2), 1: (2, 1)})
+    write_moves(world, {0: wanted, 1: (2, 3), 7: (1, 2)})
+    assert assignment(world) == Assignment((1, 2))
+    assert written(world) == {T1: (2, 3)}
+
+
+def test_a_topic_and_a_move_written_at_once(world: World) -> None:
+    path = nodes.topic("u")
+    world.store.multi(
+        [
+            CreateOp(REASSIGN_PARTITIONS, Reassignments({TopicPartition("u", 0): (3,)}).encode()),
+            CreateOp(path, TopicAssignment({0: PartitionAssignment((1,))}, b"u" * 16).encode()),
+        ]
+    )
+    world.settle()
+    assert nodes.decode_topic(world.store.get(path)[0])[1][0] == Assignment(
+        (3, 1), adding=(3,), removing=(1,)
+    )
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no json", b"[]", b"{}", b'{"version":1,"partitions":[{"topic":"t","partition":0}]}']
+)
+def test_a_node_that_cannot_be_read_stays_until_something_moves(world: World, data: bytes) -> None:
+    write_moves(world, data)
+    assert world.store.get(REASSIGN_PARTITIONS)[0] == data
+    world.crash_controller(1)
+    world.start_controller(2)
+    assert world.store.get(REASSIGN_PARTITIONS)[0] == data
+    move(world, (3, 2))
+    assert written(world) is None
 
 
 def test_another_order_needs_no_move(world: World) -> None:
