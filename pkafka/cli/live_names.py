@@ -4,12 +4,12 @@ Somebody waits for every one of them: what was found is kept for a moment, a clu
 answered before stands in when it does not. Nothing here prints an error: a shell would show it in the middle of a line.
 """
 
+import contextlib
 import json
 import os
-import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
 from typing import Any, Final
 
 from pkafka.cli.client_settings import SERVERS, client_settings
@@ -22,10 +22,6 @@ _FILE_FLAGS: Final = frozenset(
     {"--command-config", "--producer.config", "--consumer.config", "--producer-config", "--consumer-config"}
 )
 _SERVER_FLAGS: Final = frozenset({"--bootstrap-server", "--broker-list", "-b"})
-
-
-class _LateError(Exception):
-    """The cluster has had its time."""
 
 
 def names(kind: str, words: Sequence[str]) -> list[str]:
@@ -72,27 +68,35 @@ def _of_cluster(kind: str, servers: str, settings: Mapping[str, object]) -> list
     entry = kept.get(servers, {}).get(kind)
     if entry is not None and 0 <= time.time() - entry["at"] < _FRESH_S:
         return list(entry["names"])
-    try:
-        found = _ask(kind, settings)
-    except (PkafkaError, OSError, _LateError):
+    found = _ask(kind, settings)
+    if found is None:
         return list(entry["names"]) if entry is not None else []
     _keep(kept, servers, kind, found)
     return found
 
 
-def _ask(kind: str, settings: Mapping[str, object]) -> list[str]:
-    def late(_number: int, _frame: FrameType | None) -> None:
-        raise _LateError
+def _ask(kind: str, settings: Mapping[str, object]) -> list[str] | None:
+    """What the cluster says; None when it says nothing in time.
 
+    In a thread that is left to itself then: looking a name up knows no time-out, and a signal that interrupts whatever
+    goes on could come where a socket has been opened and nobody knows of it yet.
+    """
     from pkafka.clients.admin import Admin
 
-    signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, _DEADLINE_S)
-    try:
-        with Admin({**settings, "client.id": "pk-completions"}, fail_fast=True) as admin:
-            return sorted(_LIVE[kind](admin))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    answers: list[list[str]] = []
+    bounds = dict.fromkeys(("default.api.timeout.ms", "request.timeout.ms"), int(_DEADLINE_S * 1000))
+
+    def ask() -> None:
+        with (
+            contextlib.suppress(PkafkaError, OSError, ValueError),
+            Admin({**settings, **bounds, "client.id": "pk-completions"}, fail_fast=True) as admin,
+        ):
+            answers.append(sorted(_LIVE[kind](admin)))
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_DEADLINE_S)
+    return answers[0] if answers else None
 
 
 def _cache_file() -> str:

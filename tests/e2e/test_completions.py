@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,16 @@ def test_nobody_waits_for_a_broker_that_says_nothing() -> None:
         began = time.monotonic()
         assert live_names.names("topics", ["pk-topics", "--bootstrap-server", f"{host}:{port}"]) == []
         assert time.monotonic() - began < 5
+
+
+def test_names_can_be_asked_for_in_any_thread(
+    pkafka_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No signal ends the question: it would leave open what nobody holds yet."""
+    monkeypatch.setattr(live_names, "_DEADLINE_S", 20.0)
+    line = ["pk-topics", "--bootstrap-server", pkafka_broker.bootstrap, "--topic", ""]
+    with ThreadPoolExecutor(1) as thread:
+        assert topic in thread.submit(live_names.names, "topics", line).result(60)
 
 
 def test_bash_completes_topics_and_keys(pkafka_broker: Broker, topic: str, home: Path) -> None:
