@@ -319,7 +319,6 @@ class Connection:
                 return
             self._socket.close()
             if not self._candidates:
-                self.state = ConnectionState.CLOSED
                 raise _refused(self.address, status)
 
     def _finish_connecting(self) -> None:

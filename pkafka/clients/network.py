@@ -5,6 +5,7 @@ the reconnect back-off (exponential with jitter, as KIP-144), and the time for w
 wants to hear nothing (KIP-219). Not thread-safe except :meth:`wakeup`.
 """
 
+import contextlib
 import selectors
 import socket
 import time
@@ -203,14 +204,15 @@ class Network:
     def close(self) -> None:
         """Close every connection; requests under way fail."""
         self._closed = True
-        for connection in list(self._connections.values()):
-            connection.close()
-            self._watch(connection)
-        self._selector.close()
-        if self._wakeup_pair is not None:
-            for end in self._wakeup_pair:
-                end.close()
+        with contextlib.ExitStack() as stack:
+            # Whatever the callbacks of requests under way raise, no socket stays open.
+            stack.callback(self._selector.close)
+            for end in self._wakeup_pair or ():
+                stack.callback(end.close)
             self._wakeup_pair = None
+            for connection in list(self._connections.values()):
+                stack.callback(self._watch, connection)
+                stack.callback(connection.close)
 
     # -- inside -------------------------------------------------------------------------------------------
 

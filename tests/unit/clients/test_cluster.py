@@ -231,3 +231,33 @@ def test_a_topic_that_was_not_asked_for_does_not_wait_for_the_back_off() -> None
 
         assert [ask(), ask("a"), ask("a", "b"), ask("a", "b"), ask("b")] == [1, 2, 3, 3, 3]
         assert set(cluster.view.topics) == {"a", "b"}
+
+
+def test_requests_fail_when_the_last_address_of_a_name_refuses_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        # Nobody can connect to the second: the system says so at once.
+        targets = (first.getsockname(), ("255.255.255.255", 9))
+        rows = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", target) for target in targets]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_named: rows)
+        with cluster_of("two.example:1") as cluster:
+            pending = cluster.network.send(parse_address("two.example:1"), MetadataRequest())
+            first.close()  # which resets whom it has not taken
+            cluster.network.poll(1_000)
+            assert isinstance(pending.error, ConnectError)
+
+
+def test_no_socket_stays_open_when_a_callback_fails_while_the_client_is_closed() -> None:
+    def fail(_pending: object) -> None:
+        raise ZeroDivisionError
+
+    with FakeBroker() as first, FakeBroker() as second:
+        cluster = cluster_of(first.bootstrap)
+        connections = []
+        for broker in (first, second):
+            broker.handlers[ApiKey.METADATA] = lambda *_: NO_ANSWER
+            address = parse_address(broker.bootstrap)
+            cluster.network.send(address, MetadataRequest(), on_done=fail)
+            connections.append(cluster.network.connection(address))
+        with pytest.raises(ZeroDivisionError):
+            cluster.close()
+        assert [each is not None and each.fileno() for each in connections] == [-1, -1]
