@@ -284,8 +284,8 @@ def _rows(step: Step, error: Failure | None) -> list[dict[str, object]]:
     if step.action is Action.CREATE:
         pairs.append(("replication-factor", None, step.replication_factor))
     for change in step.changes:
-        hidden = isinstance(change.before, Secret)
-        pairs.append((change.key, None if hidden else change.before, None if hidden else change.after))
+        before, after = (None, None) if change.is_secret else (change.before, change.after)
+        pairs.append((change.key, before, after))
     return [
         {**row, "key": key, "before": before, "after": after, "error": error}
         for key, before, after in pairs or [(None, None, None)]

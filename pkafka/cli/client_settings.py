@@ -9,21 +9,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pkafka.cli.output import OutputFormat, View, show
+from pkafka.tools.secret_keys import HIDDEN, is_secret
 
 if TYPE_CHECKING:
     from pkafka.clients.config import ClientConfig
 
 SERVERS: Final = "bootstrap.servers"
-_SECRET: Final = (
-    "password",
-    "secret",
-    "jaas",
-    "token",
-    "credential",
-    "ssl.keystore.key",
-    "ssl.truststore.cert",
-)
-_HIDDEN: Final = "[hidden]"
 
 
 class Settings(dict[str, object]):
@@ -111,8 +102,8 @@ def show_settings(
 def _shown(key: str, value: object) -> str | None:
     if value is None or value == ():
         return None
-    if any(word in key.lower() for word in _SECRET):
-        return _HIDDEN
+    if is_secret(key):
+        return HIDDEN
     if isinstance(value, tuple | list):
         return ",".join(str(each) for each in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,6 +14,7 @@ from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.options import Common, command, connection_options, exclude
 from pkafka.cli.output import OutputFormat, View, line
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.tools.secret_keys import is_secret
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
@@ -247,7 +248,10 @@ def _alter(admin: "Admin", common: Common, entity: Entity, flags: Mapping[str, o
     if common.output in (None, OutputFormat.TEXT, OutputFormat.TABLE):
         line(text)
         return
-    rows = [{"name": each.name, "op": each.op.name, "value": each.value} for each in changes]
+    rows = [
+        {"name": each.name, "op": each.op.name, "value": None if is_secret(each.name) else each.value}
+        for each in changes
+    ]
     extra = {"entity_type": entity.kind, "entity_name": name or None, "dry_run": dry_run}
     common.show(View("changes", [], rows, extra))
 

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from pkafka.errors import PkafkaError
+from pkafka.tools.secret_keys import is_secret
 
 EVERY_BROKER: Final = "default"
 _TOPIC_FIELDS: Final = frozenset({"partitions", "replication-factor", "configs"})
@@ -88,6 +89,11 @@ class KeyChange(NamedTuple):
     before: str | Secret | None
     after: str | None
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether nobody is to see either value; the cluster does not say so of a key that has none yet."""
+        return isinstance(self.before, Secret) or is_secret(self.key)
+
 
 class Step(NamedTuple):
     """One thing to do to one topic, or to one broker's settings.
@@ -117,12 +123,12 @@ class Step(NamedTuple):
         elif self.action is Action.CREATE:
             parts.append(_counted(self.partitions, "partition"))
             parts.append(f"replication factor {self.replication_factor or 'by default'}")
-            parts += [f"{change.key}={change.after}" for change in self.changes]
+            parts += [f"{change.key}={_shown(change, change.after)}" for change in self.changes]
         elif self.partitions is not None:
             parts.append(f"partitions {self.partitions_before} -> {self.partitions}")
         else:
             parts += [
-                f"{change.key} {_shown(change.before)} -> {_shown(change.after, masked=change.before)}"
+                f"{change.key} {_shown(change, change.before)} -> {_shown(change, change.after)}"
                 for change in self.changes
             ]
         subject = f"{self.kind} {self.name}"
@@ -242,10 +248,10 @@ def _open(configs: Mapping[str, str | Secret]) -> dict[str, str]:
     return {key: value for key, value in sorted(configs.items()) if isinstance(value, str)}
 
 
-def _shown(value: str | Secret | None, *, masked: object = None) -> str:
+def _shown(change: KeyChange, value: str | Secret | None) -> str:
     if value is None:
         return "(unset)"
-    return "(hidden)" if isinstance(value, Secret) or isinstance(masked, Secret) else value
+    return "(hidden)" if isinstance(value, Secret) or change.is_secret else value
 
 
 def _counted(count: int | None, what: str) -> str:

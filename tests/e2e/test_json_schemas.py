@@ -329,6 +329,8 @@ def configurations_are_changed(at: At) -> None:
     assert at.every_form([*words, "--dry-run"])["dry_run"] is True
     at.document("--alter", "--topic", topic, "--delete-config", "retention.ms")
     at.document("--alter", "--broker-defaults", "--add-config", "log.cleaner.threads=1", "--dry-run")
+    secret = ["--alter", "--broker", "0", "--add-config", "my.reporter.password=hush", "--dry-run"]
+    assert at.document(*secret)["changes"] == [{"name": "my.reporter.password", "op": "SET", "value": None}]
     assert at.error("--alter", "--topic", topic, "--add-config", "retention.ms=x")["name"] == "INVALID_CONFIG"
 
 
@@ -720,6 +722,10 @@ def a_declaration_is_compared_and_applied(at: At) -> None:
     assert [row["action"] for row in rows if row["name"] == there] == ["impossible"]
     assert all(row["error"] for row in rows if row["name"] == there or verb == "apply")
     at.error(verb, at.file({"no": 1}), status=ExitStatus.USAGE)
+    if verb == "diff":
+        secret = at.file({"brokers": {"0": {"my.reporter.password": "hush"}}})
+        [row] = at.document(verb, secret, status=ExitStatus.FAILURE)["changes"]
+        assert (row["key"], row["after"]) == ("my.reporter.password", None)
 
 
 @of("pk-apply.export")

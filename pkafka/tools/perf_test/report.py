@@ -3,7 +3,6 @@
 import math
 import os
 import platform
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
@@ -14,6 +13,7 @@ from pkafka.tools.perf_test.measuring import Window
 from pkafka.tools.perf_test.payload import has_room_for_stamps
 from pkafka.tools.perf_test.plan import Plan
 from pkafka.tools.perf_test.run import SERIES_PERCENTS, Clients, Outcome, Progress, Side
+from pkafka.tools.secret_keys import HIDDEN, is_secret
 
 FORMAT: Final = 1
 """Grows when a report can no longer be read as those before."""
@@ -22,10 +22,6 @@ MIB: Final = 1024 * 1024
 PERCENTS: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 _LATE_MS: Final = 10
 """What a busy machine may be late by; more of it, and half of all latency, is worth a remark."""
-
-_SECRET: Final = re.compile(
-    r"password|secret|jaas|token|credential|ssl\.keystore\.key|ssl\.truststore\.cert", re.IGNORECASE
-)
 
 Document = dict[str, Any]
 
@@ -217,9 +213,7 @@ def _ms(histogram: Histogram, percent: float) -> float | None:
 
 
 def _without_secrets(properties: Mapping[str, object]) -> dict[str, str]:
-    return {
-        name: "[hidden]" if _SECRET.search(name) else str(value) for name, value in sorted(properties.items())
-    }
+    return {name: HIDDEN if is_secret(name) else str(value) for name, value in sorted(properties.items())}
 
 
 def _host() -> Document:

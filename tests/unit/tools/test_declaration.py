@@ -53,6 +53,14 @@ def test_what_is_missing_is_made_and_what_differs_is_changed() -> None:
     ]
 
 
+def test_a_secret_is_not_shown_where_the_cluster_has_none_yet() -> None:
+    key = "listener.name.internal.ssl.key.password"
+    [step] = plan(parse({"brokers": {"default": {key: "hush"}}}), Actual({}))
+    assert step.text == f"~ all brokers: {key} (unset) -> (hidden)"
+    [change] = step.changes
+    assert (change.is_secret, change.after) == (True, "hush")
+
+
 def test_pruning_makes_a_declaration_the_whole_truth() -> None:
     added = [step for step in plan(WANTED, THERE, prune=True) if step not in plan(WANTED, THERE)]
     assert [step.text for step in added] == [

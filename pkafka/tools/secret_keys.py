@@ -1,0 +1,17 @@
+"""Which settings are secrets, by their keys: no screen and no file shows their values again."""
+
+from typing import Final
+
+HIDDEN: Final = "[hidden]"
+"""In place of the value."""
+
+_WORDS: Final = (
+    *("password", "secret", "jaas", "token", "credential"),
+    *("ssl.keystore.key", "ssl.truststore.cert"),
+)
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a key is for nobody's eyes; rather once too often than once too seldom."""
+    lower = key.lower()
+    return any(word in lower for word in _WORDS)
