@@ -10,14 +10,11 @@ counted in a count-min sketch: four counters each, chosen by a keyed hash; the s
 is shared with another connected address (for a thousand addresses, 1 in 100,000), and then it is too high.
 """
 
-import fcntl
 import mmap
 import os
 import socket
 import struct
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address
 from types import MappingProxyType
@@ -28,6 +25,7 @@ from pkafka.errors import ConfigError
 from pkafka.net.listener import Admission
 from pkafka.server.config import BrokerConfig
 from pkafka.server.rates import SampledRate
+from pkafka.server.shared_lock import SharedLock
 
 UNLIMITED: Final = 2**31 - 1
 _HASHES: Final = 4
@@ -133,16 +131,7 @@ class SharedCounts:
         self.paused_until_ms = memoryview(mmap.mmap(-1, 8 * len(listeners))).cast("q")
         """For each listener in turn."""
         self._key = os.urandom(16)
-        self._lock_fd = _lock_file()
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep the other processes out; for microseconds only."""
-        fcntl.lockf(self._lock_fd, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.lockf(self._lock_fd, fcntl.LOCK_UN)
+        self.lock = SharedLock("pkafka-connections")
 
     def places(self, listener: str, address: bytes) -> tuple[int, tuple[int, ...]]:
         """Where a connection is counted: the listener's counter and those of its address."""
@@ -170,13 +159,6 @@ class SharedCounts:
         for place in range(self._part):
             if part[place]:
                 part[place] = 0
-
-
-def _lock_file() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("pkafka-connections")
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
 
 
 class ConnectionLimits:
@@ -214,7 +196,7 @@ class ConnectionLimits:
         address = _packed(host)
         place, hashes = counts.places(listener, address)
         limit = settings.by_address.get(address, settings.per_address)
-        with counts.locked():
+        with counts.lock:
             if not self._is_due(listener, place):
                 return Admission.WAIT
             if counts.sum(place) >= settings.by_listener.get(listener, UNLIMITED):
@@ -257,7 +239,7 @@ class ConnectionLimits:
 
     def _change(self, listener: str, host: str, amount: int) -> None:
         place, hashes = self._counts.places(listener, _packed(host))
-        with self._counts.locked():
+        with self._counts.lock:
             self._counts.add(self._worker, (place, *hashes), amount)
 
     @property

@@ -1,11 +1,14 @@
-"""How often something happens, measured and limited as Kafka's metrics do it (Rate over WindowedSum).
+"""How often something happens, measured and limited as Kafka's metrics do it (Rate and SimpleRate over WindowedSum).
 
 Events are counted in samples of a window each. The rate is what the last samples hold over the time since the oldest of
 them began, at least ``samples - 1`` windows: so a burst of that many windows' worth passes before anybody is slowed
 down. The counts lie in memory that processes may share; whoever shares it keeps the others out while it calls.
 """
 
+import mmap
 from typing import Final
+
+from pkafka.server.shared_lock import SharedLock
 
 _HEAD: Final = 2  # place of the present sample | number of samples that were begun
 _SAMPLE: Final = 3  # begin in ms | last event in ms | amount
@@ -59,6 +62,19 @@ class SampledRate:
         excess = amount * 1000 / elapsed_ms - limit
         return min(int(excess / limit * elapsed_ms + 0.5), self._window_ms)
 
+    def per_second(self, now_ms: int) -> float:
+        """The amount a second since the oldest sample began, one window at least (SimpleRate)."""
+        if not self._memory[1]:
+            self._begin(0, now_ms)  # who looks at a rate first begins to measure it
+        begun = self._forget_old(now_ms)
+        elapsed_ms = now_ms - min(self._memory[cell] for cell in begun)
+        return sum(self._memory[cell + 2] for cell in begun) * 1000 / max(elapsed_ms, self._window_ms)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anybody has recorded, or looked at the rate."""
+        return self._memory[1] > 0
+
     def _forget_old(self, now_ms: int) -> list[int]:
         """Empty the samples without an event in the time that is looked at; returns the cells of all."""
         memory = self._memory
@@ -77,3 +93,32 @@ class SampledRate:
     @staticmethod
     def _cell(place: int) -> int:
         return _HEAD + _SAMPLE * place
+
+
+class SharedRate:
+    """A rate that the processes of a broker measure together. Made before they are forked.
+
+    Args:
+        name: of its lock.
+        samples, window_ms: as for :class:`SampledRate`.
+    """
+
+    def __init__(self, name: str, *, samples: int, window_ms: int) -> None:
+        memory = memoryview(mmap.mmap(-1, 8 * SampledRate.cells(samples))).cast("q")
+        self._rate = SampledRate(memory, samples=samples, window_ms=window_ms)
+        self._lock = SharedLock(name)
+
+    def record(self, now_ms: int, amount: int) -> None:
+        """Something happened in this process."""
+        with self._lock:
+            self._rate.record(now_ms, amount)
+
+    def per_second(self, now_ms: int) -> float:
+        """The rate of all processes together."""
+        with self._lock:
+            return self._rate.per_second(now_ms)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anybody has recorded, or looked at the rate."""
+        return self._rate.has_begun

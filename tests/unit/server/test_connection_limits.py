@@ -176,7 +176,7 @@ def test_a_worker_that_dies_holding_the_lock_blocks_nobody() -> None:
     counts = SharedCounts(workers=2, listeners=["CLIENT"])
     pid = os.fork()
     if pid == 0:
-        with counts.locked():
+        with counts.lock:
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
     assert ConnectionLimits(counts, 0, LimitSettings()).admit("CLIENT", HERE) is ADMIT
