@@ -1,4 +1,7 @@
-"""Several brokers on one ZooKeeper, for tests: real processes, on ports that the kernel chooses."""
+"""Several brokers on one ZooKeeper, for tests: real processes, on ports that the kernel chooses.
+
+They are of pkafka, of Apache Kafka 3.9.1, or some of either kind.
+"""
 
 import contextlib
 import threading
@@ -7,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Protocol, Self, TypeVar
 
 import psutil
 
@@ -14,11 +18,16 @@ from pkafka.clients.admin import Admin
 from pkafka.clients.admin.results import NewTopic, TopicDescription
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
+from pkafka.coordination.store import ConnectionLossError, NoNodeError, SessionExpiredError
+from pkafka.coordination.znodes import Controller, PartitionState
+from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.tools.local_broker import Broker
+from tests.interop.kafka import KafkaBroker, jars
 from tests.talk import code_of, good, wait_for
 
+T = TypeVar("T")
 SETTINGS: Mapping[str, object] = {
     "offsets.topic.num.partitions": 3,
     "offsets.topic.replication.factor": 3,
@@ -26,6 +35,27 @@ SETTINGS: Mapping[str, object] = {
     "zookeeper.session.timeout.ms": 2000,
     "controlled.shutdown.retry.backoff.ms": 200,
 }
+
+
+KINDS: Mapping[str, str] = {"p": "pkafka", "k": "kafka"}
+_KAFKA_HEAP = "256m"
+_KAFKA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class ClusterBroker(Protocol):
+    """A broker of either kind."""
+
+    @property
+    def bootstrap(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def log_dir(self) -> Path: ...
+    @property
+    def log_file(self) -> Path: ...
+    def start(self) -> None: ...
+    def stop(self) -> object: ...
+    def kill(self) -> None: ...
 
 
 class Cluster:
@@ -37,6 +67,7 @@ class Cluster:
         size: how many.
         overrides: configuration keys of all.
         overrides_of: those of one.
+        kinds: a letter of :data:`KINDS` for each; all of pkafka when empty.
     """
 
     def __init__(
@@ -46,10 +77,13 @@ class Cluster:
         size: int = 3,
         overrides: Mapping[str, object] | None = None,
         overrides_of: Callable[[int], Mapping[str, object]] = lambda _number: {},
+        kinds: str = "",
     ) -> None:
         self.zookeeper_connect = f"{zookeeper}/{uuid.uuid4().hex}"
-        self.brokers = [
-            Broker(
+        self._store: ZooKeeperStore | None = None
+        self.brokers: list[ClusterBroker] = [
+            self.make_broker(
+                KINDS[kind],
                 directory / f"broker-{number}",
                 {
                     **SETTINGS,
@@ -59,8 +93,21 @@ class Cluster:
                     **overrides_of(number),
                 },
             )
-            for number in range(size)
+            for number, kind in enumerate(kinds or "p" * size)
         ]
+
+    def make_broker(self, kind: str, directory: Path, settings: Mapping[str, object]) -> ClusterBroker:
+        """One broker, not started."""
+        if kind == "kafka":
+            return KafkaBroker(
+                jars("kafka"),
+                self.zookeeper_connect,
+                directory,
+                overrides={key: value for key, value in settings.items() if not key.startswith("pkafka.")},
+                heap=_KAFKA_HEAP,
+                jvm_flags=_KAFKA_FLAGS,
+            )
+        return Broker(directory, settings)
 
     def start(self) -> None:
         """Start all at once."""
@@ -69,11 +116,12 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop whoever runs, at once and without ceremony."""
+        self._forget_store()
         for broker in self.brokers:
             with contextlib.suppress(RuntimeError):
                 broker.kill()
 
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> Self:
         try:
             self.start()
         except BaseException:
@@ -83,6 +131,38 @@ class Cluster:
 
     def __exit__(self, *_error: object) -> None:
         self.stop()
+
+    def ask_store(self, question: Callable[[ZooKeeperStore], T]) -> T:
+        """What the cluster's part of ZooKeeper answers, by one session for all questions while it lasts."""
+        if self._store is None:
+            self._store = ZooKeeperStore(self.zookeeper_connect, create_chroot=True)
+        try:
+            return question(self._store)
+        except (ConnectionLossError, SessionExpiredError):
+            self._forget_store()
+            raise
+
+    def _forget_store(self) -> None:
+        if self._store is not None:
+            store, self._store = self._store, None
+            store.close()
+
+    def controller(self) -> int:
+        """Who is the controller, as ZooKeeper says; -1 for nobody."""
+        try:
+            return Controller.decode(self.ask_store(lambda store: store.get(Controller.path()))[0]).broker_id
+        except NoNodeError:
+            return -1
+
+    def state(self, topic: str, partition: int = 0) -> PartitionState:
+        """Leader and ISR as ZooKeeper says."""
+        return self.versioned_state(topic, partition)[0]
+
+    def versioned_state(self, topic: str, partition: int = 0) -> tuple[PartitionState, int]:
+        """Leader and ISR, and how often they were written."""
+        path = PartitionState.path(TopicPartition(topic, partition))
+        data, stat = self.ask_store(lambda store: store.get(path))
+        return PartitionState.decode(data), stat.version
 
     @property
     def bootstrap(self) -> str:
@@ -136,16 +216,45 @@ class Cluster:
             for one in found.partitions
         }
 
+    def same_logs(self, topic: str, partition: int = 0) -> bool:
+        """Whether every byte of a partition's records is the same on all brokers, and there are some."""
+        logs = {log_bytes(broker.log_dir / f"{topic}-{partition}") for broker in self.brokers}
+        return len(logs) == 1 and b"" not in logs
 
-def kill_all_processes(broker: Broker) -> None:
-    """kill -9 of every process of a broker before any of them notices the end of another."""
+
+def log_bytes(directory: Path) -> bytes:
+    """All records of a replica as they lie on disk."""
+    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+
+def processes(broker: ClusterBroker) -> list[psutil.Process]:
+    """All of a broker, its first one in front."""
     parent = psutil.Process(broker.pid)
-    children = parent.children(recursive=True)
+    return [parent, *parent.children(recursive=True)]
+
+
+def kill_all_processes(broker: ClusterBroker) -> None:
+    """kill -9 of every process of a broker before any of them notices the end of another."""
+    parent, *children = processes(broker)
     for member in (parent, *children):
         member.suspend()
     for member in (*children, parent):
         member.kill()
     broker.kill()  # waits for the last of them
+
+
+@contextlib.contextmanager
+def hanging(broker: ClusterBroker) -> Iterator[None]:
+    """All processes of a broker stand still."""
+    members = processes(broker)
+    for member in members:
+        member.suspend()
+    try:
+        yield
+    finally:
+        for member in members:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.resume()
 
 
 class Load:

@@ -1,14 +1,11 @@
 """Three brokers while some of them die, hang or stop: what was acknowledged by all in sync is never lost."""
 
-import contextlib
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, Load, check
+from tests.cluster import Cluster, Load, check, hanging
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -62,25 +59,8 @@ def test_a_rolling_restart_is_not_noticed(cluster: Cluster) -> None:
 def test_a_follower_that_hangs_leaves_and_comes_back(cluster: Cluster) -> None:
     cluster.create_topic("t", assignment={0: (0, 1, 2)}, configs={"min.insync.replicas": "2"})
     wait_for(lambda: leader(cluster, "t") == 0)
-    with Load(cluster, "t") as load, hanging(cluster, 2):
+    with Load(cluster, "t") as load, hanging(cluster.brokers[2]):
         wait_for(lambda: in_sync(cluster, "t") == [0, 1], timeout_s=60)
         load.goes_on()
     wait_for(lambda: in_sync(cluster, "t") == [0, 1, 2], timeout_s=60)
     check(cluster, load, "t")
-
-
-@contextlib.contextmanager
-def hanging(cluster: Cluster, number: int) -> Iterator[None]:
-    """All processes of a broker stand still."""
-    import psutil
-
-    family = psutil.Process(cluster.brokers[number].pid)
-    members = [family, *family.children(recursive=True)]
-    for member in members:
-        os.kill(member.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for member in members:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(member.pid, signal.SIGCONT)

@@ -6,11 +6,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
-from pkafka.coordination.zookeeper import ZooKeeperStore
-from tests.cluster import Cluster, Load, check, kill_all_processes
+from pkafka.coordination.store import Stat
+from tests.cluster import Cluster, Load, check, hanging, kill_all_processes
 from tests.faults.test_cluster import in_sync, leader
 from tests.talk import wait_for
 from tests.zookeeper import running_zookeeper
@@ -32,30 +31,13 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield started
 
 
-@pytest.fixture
-def store(cluster: Cluster) -> Iterator[ZooKeeperStore]:
-    made = ZooKeeperStore(cluster.zookeeper_connect, 10_000)
-    yield made
-    made.close()
+def node(cluster: Cluster, number: int) -> Stat | None:
+    """Of a broker's registration."""
+    return cluster.ask_store(lambda store: store.exists(f"/brokers/ids/{number}"))
 
 
-def controller(store: ZooKeeperStore) -> int:
-    import json
-
-    return int(json.loads(store.get("/controller")[0])["brokerid"])
-
-
-def family(cluster: Cluster, number: int) -> list[psutil.Process]:
-    parent = psutil.Process(cluster.brokers[number].pid)
-    return [parent, *parent.children(recursive=True)]
-
-
-def is_registered(store: ZooKeeperStore, number: int) -> bool:
-    return store.exists(f"/brokers/ids/{number}") is not None
-
-
-def test_all_processes_of_the_leader_die_at_once(cluster: Cluster, store: ZooKeeperStore) -> None:
-    victim = (controller(store) + 1) % 3
+def test_all_processes_of_the_leader_die_at_once(cluster: Cluster) -> None:
+    victim = (cluster.controller() + 1) % 3
     cluster.create_topic("t", assignment={0: (victim, *({0, 1, 2} - {victim}))})
     with Load(cluster, "t") as load:
         kill_all_processes(cluster.brokers[victim])
@@ -65,13 +47,13 @@ def test_all_processes_of_the_leader_die_at_once(cluster: Cluster, store: ZooKee
     check(cluster, load, "t")
 
 
-def test_all_processes_of_the_controller_die_at_once(cluster: Cluster, store: ZooKeeperStore) -> None:
-    victim = controller(store)
+def test_all_processes_of_the_controller_die_at_once(cluster: Cluster) -> None:
+    victim = cluster.controller()
     cluster.create_topic("t", assignment={0: (victim, *({0, 1, 2} - {victim}))})
     with Load(cluster, "t") as load:
         kill_all_processes(cluster.brokers[victim])
         load.goes_on(timeout_s=NOTICED_S)
-        assert controller(store) != victim
+        assert cluster.controller() != victim
         # And back at once, without waiting for what it left behind.
         began_s = time.monotonic()
         cluster.brokers[victim].start()
@@ -80,36 +62,30 @@ def test_all_processes_of_the_controller_die_at_once(cluster: Cluster, store: Zo
     check(cluster, load, "t")
 
 
-def test_a_supervisor_that_dies_ends_the_session(cluster: Cluster, store: ZooKeeperStore) -> None:
-    victim = (controller(store) + 1) % 3
+def test_a_supervisor_that_dies_ends_the_session(cluster: Cluster) -> None:
+    victim = (cluster.controller() + 1) % 3
     os.kill(cluster.brokers[victim].pid, signal.SIGKILL)
-    wait_for(lambda: not is_registered(store, victim), timeout_s=NOTICED_S)
+    wait_for(lambda: node(cluster, victim) is None, timeout_s=NOTICED_S)
 
 
-def test_a_broker_that_hangs_is_left_to_its_session(cluster: Cluster, store: ZooKeeperStore) -> None:
-    victim = (controller(store) + 1) % 3
-    before = store.exists(f"/brokers/ids/{victim}")
-    members = family(cluster, victim)
-    for member in members:
-        member.suspend()
-    try:
+def test_a_broker_that_hangs_is_left_to_its_session(cluster: Cluster) -> None:
+    victim = (cluster.controller() + 1) % 3
+    before = node(cluster, victim)
+    with hanging(cluster.brokers[victim]):
         time.sleep(3)  # nothing is to happen, and only time shows that
-        assert store.exists(f"/brokers/ids/{victim}") == before
-    finally:
-        for member in members:
-            member.resume()
+        assert node(cluster, victim) == before
 
 
-def test_a_broker_that_was_buried_alive_registers_anew(cluster: Cluster, store: ZooKeeperStore) -> None:
-    victim = (controller(store) + 1) % 3
+def test_a_broker_that_was_buried_alive_registers_anew(cluster: Cluster) -> None:
+    victim = (cluster.controller() + 1) % 3
     cluster.create_topic("t", assignment={0: (victim, *({0, 1, 2} - {victim}))})
-    before = store.exists(f"/brokers/ids/{victim}")
+    before = node(cluster, victim)
     assert before is not None
     with Load(cluster, "t") as load:
-        store.delete(f"/brokers/ids/{victim}")
+        cluster.ask_store(lambda store: store.delete(f"/brokers/ids/{victim}"))
 
         def is_back() -> bool:
-            now = store.exists(f"/brokers/ids/{victim}")
+            now = node(cluster, victim)
             return now is not None and now.czxid > before.czxid
 
         wait_for(is_back, timeout_s=20)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-import psutil
 import pytest
 
 from pkafka.clients.admin import Admin
@@ -25,16 +24,11 @@ from pkafka.clients.admin.results import (
 )
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
-from pkafka.coordination.store import NoNodeError
-from pkafka.coordination.znodes import Controller, PartitionState
-from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.server.groups.records import partition_of
-from pkafka.tools.local_broker import Broker
-from tests.cluster import SETTINGS, Cluster, Load, check, read_all
+from tests.cluster import SETTINGS, Cluster, Load, check, hanging, read_all
 from tests.interop.conftest import JavaTool
-from tests.interop.kafka import KafkaBroker
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -63,73 +57,28 @@ class Mixed(Cluster):
     Args:
         directory: gets a folder for each.
         zookeeper: ``host:port``; the cluster has a chroot of its own there.
-        class_path: of Apache Kafka.
         controller: which of the two shall be the controller, so starts first.
     """
 
-    def __init__(self, directory: Path, zookeeper: str, class_path: str, controller: int) -> None:
-        super().__init__(directory, zookeeper, size=0)
-        self.kafka = KafkaBroker(
-            class_path,
-            self.zookeeper_connect,
-            directory / "kafka",
-            overrides={**COMMON, "broker.id": KAFKA},
-            heap="256m",
-            jvm_flags=("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-        )
-        self.pkafka = Broker(
-            directory / "pkafka",
-            {
-                **COMMON,
-                "broker.id": PKAFKA,
-                "zookeeper.connect": self.zookeeper_connect,
-                "pkafka.workers": 2,
-            },
-        )
-        self.both: tuple[KafkaBroker | Broker, ...] = (self.kafka, self.pkafka)
+    def __init__(self, directory: Path, zookeeper: str, controller: int) -> None:
+        super().__init__(directory, zookeeper, kinds="kp", overrides={**COMMON, "pkafka.workers": 2})
         self._first = controller
-        self._store: ZooKeeperStore | None = None
 
     def start(self) -> None:
-        self._store = ZooKeeperStore(self.zookeeper_connect, create_chroot=True)
-        self.both[self._first].start()
+        self.brokers[self._first].start()
         wait_for(lambda: self.controller() == self._first, what="the controller")
-        self.both[1 - self._first].start()
+        self.brokers[1 - self._first].start()
         wait_for(self._knows_both, what="both brokers in the metadata of both")
-
-    def stop(self) -> None:
-        if self._store is not None:
-            self._store.close()
-        for broker in self.both:
-            broker.kill()
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(broker.bootstrap for broker in self.both)
-
-    def controller(self) -> int:
-        """Who is the controller, as ZooKeeper says; -1 for nobody."""
-        assert self._store is not None
-        try:
-            return Controller.decode(self._store.get(Controller.path())[0]).broker_id
-        except NoNodeError:
-            return -1
-
-    def state(self, topic: str, partition: int = 0) -> tuple[PartitionState, int]:
-        """Leader and ISR as ZooKeeper says, and how often that was written."""
-        assert self._store is not None
-        data, stat = self._store.get(PartitionState.path(TopicPartition(topic, partition)))
-        return PartitionState.decode(data), stat.version
 
     def wait_for_isr(self, topic: str, *brokers: int, partition: int = 0) -> None:
         wait_for(
-            lambda: sorted(self.state(topic, partition)[0].isr) == sorted(brokers),
+            lambda: sorted(self.state(topic, partition).isr) == sorted(brokers),
             what=f"{topic}-{partition} in sync on {brokers}",
         )
 
     def wait_for_leader(self, topic: str, broker: int, partition: int = 0) -> None:
         wait_for(
-            lambda: self.state(topic, partition)[0].leader == broker,
+            lambda: self.state(topic, partition).leader == broker,
             what=f"{topic}-{partition} led by {broker}",
         )
 
@@ -137,33 +86,12 @@ class Mixed(Cluster):
         """Every byte of the topic's records is the same on both, and there are some."""
         assert self.same_logs(topic, partition)
 
-    def same_logs(self, topic: str, partition: int = 0) -> bool:
-        logs = [log_bytes(broker.log_dir / f"{topic}-{partition}") for broker in self.both]
-        return bool(logs[KAFKA]) and logs[KAFKA] == logs[PKAFKA]
-
-    @contextlib.contextmanager
-    def hanging(self, broker: int) -> Iterator[None]:
-        """All processes of a broker stand still."""
-        parent = psutil.Process(self.both[broker].pid)
-        family = [parent, *parent.children(recursive=True)]
-        for process in family:
-            process.suspend()
-        try:
-            yield
-        finally:
-            for process in family:
-                process.resume()
-
     def _knows_both(self) -> bool:
-        for broker in self.both:
+        for broker in self.brokers:
             with contextlib.closing(Admin({"bootstrap.servers": broker.bootstrap})) as admin:
-                if len(admin.describe_cluster().brokers) != len(self.both):
+                if len(admin.describe_cluster().brokers) != len(self.brokers):
                     return False
         return True
-
-
-def log_bytes(directory: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
 
 @pytest.fixture(scope="module", params=(KAFKA, PKAFKA), ids=lambda one: f"{NAMES[one]}-controller")
@@ -175,7 +103,7 @@ def cluster(
 ) -> Iterator[Mixed]:
     """Both brokers, one of them the controller, for tests that leave them running."""
     directory = tmp_path_factory.mktemp("mixed")
-    made = Mixed(directory, zookeeper.connect, kafka_classpath, request.param)
+    made = Mixed(directory, zookeeper.connect, request.param)
     try:
         made.start()
         yield made
@@ -188,7 +116,7 @@ def fresh(
     request: pytest.FixtureRequest, zookeeper: ZooKeeper, kafka_classpath: str, tmp_path: Path
 ) -> Iterator[Mixed]:
     """The same for one test that stops or kills them."""
-    made = Mixed(tmp_path, zookeeper.connect, kafka_classpath, request.param)
+    made = Mixed(tmp_path, zookeeper.connect, request.param)
     try:
         made.start()
         yield made
@@ -223,7 +151,7 @@ def test_replicas_are_the_same_and_stay_in_sync(cluster: Mixed, leader: int) -> 
                     expected.append(len(expected))
                 for one in sent:
                     one.result(20)
-    before = [cluster.state(topic, partition) for partition in range(3)]
+    before = [cluster.versioned_state(topic, partition) for partition in range(3)]
     for partition in range(3):
         cluster.assert_same_logs(topic, partition)
         assert read_all(cluster, topic, partition) == expected[partition::3]
@@ -231,7 +159,7 @@ def test_replicas_are_the_same_and_stay_in_sync(cluster: Mixed, leader: int) -> 
         assert sorted(before[partition][0].isr) == [KAFKA, PKAFKA]
     # Who follows a leader without news stays in its ISR.
     time.sleep(2 * LAG_MS / 1000)
-    assert [cluster.state(topic, partition) for partition in range(3)] == before
+    assert [cluster.versioned_state(topic, partition) for partition in range(3)] == before
 
 
 @pytest.mark.nightly
@@ -239,15 +167,15 @@ def test_a_follower_restarts(fresh: Mixed, leader: int) -> None:
     follower = 1 - leader
     fresh.create_topic("t", assignment={0: (leader, follower)})
     with Load(fresh, "t") as load:
-        fresh.both[follower].stop()
+        fresh.brokers[follower].stop()
         fresh.wait_for_isr("t", leader)
         assert fresh.controller() == leader
         load.goes_on()
-        fresh.both[follower].start()
+        fresh.brokers[follower].start()
         fresh.wait_for_isr("t", KAFKA, PKAFKA)
         load.goes_on()
-    assert fresh.state("t")[0].leader == leader
-    assert fresh.state("t")[0].leader_epoch == 1, "a replica that stops leaves the ISR in a new epoch"
+    assert fresh.state("t").leader == leader
+    assert fresh.state("t").leader_epoch == 1, "a replica that stops leaves the ISR in a new epoch"
     check(fresh, load, "t")
     fresh.assert_same_logs("t")
 
@@ -256,17 +184,17 @@ def test_a_leader_stops_and_follows(fresh: Mixed, leader: int) -> None:
     follower = 1 - leader
     fresh.create_topic("t", assignment={0: (leader, follower)})
     with Load(fresh, "t") as load:
-        fresh.both[leader].stop()
-        assert fresh.state("t")[0].leader == follower, "controlled shutdown has moved the leader"
+        fresh.brokers[leader].stop()
+        assert fresh.state("t").leader == follower, "controlled shutdown has moved the leader"
         load.goes_on()
-        fresh.both[leader].start()
+        fresh.brokers[leader].start()
         fresh.wait_for_isr("t", KAFKA, PKAFKA)
         assert fresh.controller() == follower
         load.goes_on()
         partition = TopicPartition("t", 0)
         with fresh.admin() as admin:
             good(admin.elect_leaders(ElectionType.PREFERRED, [partition])[partition])
-        assert fresh.state("t")[0].leader == leader
+        assert fresh.state("t").leader == leader
         load.goes_on()
     check(fresh, load, "t")
     fresh.assert_same_logs("t")
@@ -278,10 +206,10 @@ def test_leaders_are_killed_in_turn(fresh: Mixed, leader: int) -> None:
     with Load(fresh, "t") as load:
         for victim in (leader, 1 - leader):
             fresh.wait_for_leader("t", victim)
-            fresh.both[victim].kill()
+            fresh.brokers[victim].kill()
             fresh.wait_for_leader("t", 1 - victim)
             load.goes_on()
-            fresh.both[victim].start()
+            fresh.brokers[victim].start()
             fresh.wait_for_isr("t", KAFKA, PKAFKA)
     check(fresh, load, "t")
     fresh.assert_same_logs("t")
@@ -293,7 +221,7 @@ def test_what_only_a_dead_leader_had_is_cut_off(fresh: Mixed, leader: int) -> No
     fresh.create_topic("t", assignment={0: (leader, follower)})
     send(fresh, range(10))
     only_leader = {
-        "bootstrap.servers": fresh.both[leader].bootstrap,
+        "bootstrap.servers": fresh.brokers[leader].bootstrap,
         "acks": "1",
         "enable.idempotence": "false",
     }
@@ -301,13 +229,13 @@ def test_what_only_a_dead_leader_had_is_cut_off(fresh: Mixed, leader: int) -> No
         producer.send("t", b"99", partition=0).result(
             20
         )  # which finds the leader, while the other one answers
-        with fresh.hanging(follower):
+        with hanging(fresh.brokers[follower]):
             for number in range(100, 120):
                 producer.send("t", b"%d" % number, partition=0).result(20)
-            fresh.both[leader].kill()
+            fresh.brokers[leader].kill()
     fresh.wait_for_leader("t", follower)
     send(fresh, range(10, 20))
-    fresh.both[leader].start()
+    fresh.brokers[leader].start()
     fresh.wait_for_isr("t", KAFKA, PKAFKA)
     send(fresh, range(20, 30))
     values = read_all(fresh, "t")
@@ -322,16 +250,16 @@ def test_a_follower_begins_anew_where_its_leader_begins(fresh: Mixed, leader: in
     follower = 1 - leader
     fresh.create_topic("t", assignment={0: (leader, follower)})
     send(fresh, range(10))
-    fresh.both[follower].stop()
+    fresh.brokers[follower].stop()
     fresh.wait_for_isr("t", leader)
     send(fresh, range(10, 40))
     partition = TopicPartition("t", 0)
     with fresh.admin() as admin:
         assert good(admin.delete_records({partition: 30})[partition]) == 30
-    fresh.both[follower].start()
+    fresh.brokers[follower].start()
     fresh.wait_for_isr("t", KAFKA, PKAFKA)
     send(fresh, range(40, 50))
-    fresh.both[leader].stop()
+    fresh.brokers[leader].stop()
     fresh.wait_for_leader("t", follower)
     assert read_all(fresh, "t") == list(range(30, 50))
     with fresh.admin() as admin:
@@ -430,7 +358,10 @@ def _listed(assignment: Mapping[int, tuple[int, ...]]) -> str:
 
 @pytest.mark.parametrize("side", [KAFKA, PKAFKA], ids=lambda one: f"{NAMES[one]}-creates")
 def test_topics_are_made_changed_and_removed(cluster: Mixed, java_tool: JavaTool, side: int) -> None:
-    both: list[Tools] = [OfKafka(java_tool, cluster.kafka.bootstrap), OfPkafka(cluster.pkafka.bootstrap)]
+    both: list[Tools] = [
+        OfKafka(java_tool, cluster.brokers[KAFKA].bootstrap),
+        OfPkafka(cluster.brokers[PKAFKA].bootstrap),
+    ]
     ours, theirs = both[side], both[1 - side]
     topic = f"tools-{side}"
     assignment: dict[int, tuple[int, ...]] = {0: (KAFKA, PKAFKA), 1: (PKAFKA, KAFKA)}
@@ -441,7 +372,7 @@ def test_topics_are_made_changed_and_removed(cluster: Mixed, java_tool: JavaTool
         for number in range(20):
             producer.send(topic, b"%d" % number + b"x" * 300, partition=number % 2).result(20)
         for index in assignment:
-            names = [segments(broker.log_dir / f"{topic}-{index}") for broker in cluster.both]
+            names = [segments(broker.log_dir / f"{topic}-{index}") for broker in cluster.brokers]
             assert len(names[0]) > 1
             assert names[0] == names[1]
             cluster.assert_same_logs(topic, index)
@@ -460,7 +391,7 @@ def test_topics_are_made_changed_and_removed(cluster: Mixed, java_tool: JavaTool
     cluster.assert_same_logs(topic, 2)
 
     theirs.delete(topic)
-    for broker in cluster.both:
+    for broker in cluster.brokers:
         wait_for(lambda: not list(broker.log_dir.glob(f"{topic}-*")), what="the end of the logs")  # noqa: B023
 
 
@@ -487,11 +418,11 @@ def test_a_partition_moves_under_load(cluster: Mixed, leader: int) -> None:
         for target in ([other], [leader], [other, leader]):
             good(admin.alter_partition_reassignments({partition: target})[partition])
             wait_for(lambda: not admin.list_partition_reassignments(), what="the end of the move")
-            state = cluster.state(topic)[0]
+            state = cluster.state(topic)
             assert state.leader in target
             assert sorted(state.isr) == sorted(target)
             if len(target) == 1:
-                gone = cluster.both[1 - target[0]].log_dir / f"{topic}-0"
+                gone = cluster.brokers[1 - target[0]].log_dir / f"{topic}-0"
                 wait_for(lambda: not gone.exists(), what="the end of the replica that is no more")  # noqa: B023
             load.goes_on()
     check(cluster, load, topic)
@@ -529,19 +460,19 @@ def test_a_group_goes_on_at_another_coordinator(fresh: Mixed, leader: int) -> No
 
         ten_more()
         for victim in (leader, 1 - leader):
-            fresh.both[victim].kill()
+            fresh.brokers[victim].kill()
             fresh.wait_for_leader("__consumer_offsets", 1 - victim, of_group)
             ten_more()
-            fresh.both[victim].start()
+            fresh.brokers[victim].start()
             fresh.wait_for_isr("__consumer_offsets", KAFKA, PKAFKA, partition=of_group)
             ten_more()
             fresh.wait_for_isr("t", KAFKA, PKAFKA)
-        fresh.both[leader].stop()
+        fresh.brokers[leader].stop()
         ten_more()
         assert seen == list(range(60))
         stored = consumer.committed([partition])[partition]
         assert stored is not None
         assert stored.offset == 60
-    fresh.both[leader].start()
+    fresh.brokers[leader].start()
     fresh.wait_for_isr("__consumer_offsets", KAFKA, PKAFKA, partition=of_group)
     wait_for(lambda: fresh.same_logs("__consumer_offsets", of_group), what="the same bytes")
