@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Protocol
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import NO_TOPIC_ID, BrokerId, Millis, TopicId, TopicPartition, topic_id_text
+from pkafka.model import (
+    NO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    Millis,
+    TopicId,
+    TopicPartition,
+    topic_id_text,
+)
 from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -141,7 +149,8 @@ class Partitions:
         return found
 
     def logs(self) -> Iterator[Log]:
-        """Every open log, also those that nobody has claimed."""
+        """The open log of every replica, also of those that nobody has claimed; not its copy on the way to another log
+        directory."""
         yield from (partition.log for partition in self.hosted.values())
         yield from self._unclaimed.values()
 
@@ -217,6 +226,20 @@ class Partitions:
                     partition.leader_epoch,
                 )
                 return ErrorCode.STALE_CONTROLLER_EPOCH
+            if (
+                state.leader_epoch == partition.leader_epoch
+                and state.partition_epoch < partition.partition_epoch
+            ):
+                # The answer to an AlterPartition has overtaken it. To go back would leave out of the ISR whom the
+                # controller counts in, and have every other proposal refused.
+                broker_log(self.broker_id).info(
+                    "Skipped the LeaderAndIsr state change for %s-%d to partition epoch %d since partition epoch %d is"
+                    " known already",
+                    *key,
+                    state.partition_epoch,
+                    partition.partition_epoch,
+                )
+                return ErrorCode.NONE
             self._follow_decision(partition, state)
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -336,7 +359,9 @@ class Partitions:
                         state.partition_index,
                     )
                 code = self._stop(
-                    (topic.topic_name, state.partition_index), delete if state.delete_partition else None
+                    (topic.topic_name, state.partition_index),
+                    delete if state.delete_partition else None,
+                    state.leader_epoch,
                 )
                 errors.append(
                     StopReplicaPartitionError(
@@ -346,18 +371,33 @@ class Partitions:
                 await turns.step()
         return StopReplicaResponse(partition_errors=errors)
 
-    def _stop(self, key: PartitionKey, delete: Callable[[Log], None] | None) -> ErrorCode:
+    def _stop(
+        self, key: PartitionKey, delete: Callable[[Log], None] | None, leader_epoch: LeaderEpoch
+    ) -> ErrorCode:
         if key in self.offline and delete is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        known = self.hosted.get(key)
+        # Below 0 nothing is compared: an old controller says no epoch, and a topic that is deleted has none any more.
+        if known is not None and 0 <= leader_epoch < known.leader_epoch:
+            broker_log(self.broker_id).warning(
+                "Ignoring StopReplica request for partition %s-%d since its associated leader epoch %d is smaller than"
+                " the current leader epoch %d",
+                *key,
+                leader_epoch,
+                known.leader_epoch,
+            )
+            return ErrorCode.FENCED_LEADER_EPOCH
         partition = self.hosted.pop(key, None)
         self.led.pop(key, None)
-        partition_log = partition.log if partition is not None else self._unclaimed.pop(key, None)
+        partition_log = partition.log if partition is not None else self._unclaimed.get(key)
         if partition_log is None:
+            self._changed(key)
             return ErrorCode.NONE
         try:
             if partition is not None:
                 partition.stop()  # before it is gone: producers that wait for its replicas hear that it is not led here
             if delete is not None:
+                self._unclaimed.pop(key, None)
                 delete(partition_log)
             elif partition is not None:
                 self.hosted[key] = partition

@@ -183,3 +183,55 @@ def test_a_replica_on_a_failed_disk_cannot_be_deleted(tmp_path: Path) -> None:
         kept.close()
 
     asyncio.run(run())
+
+
+def leads_with(isr: list[int], *, leader_epoch: int, partition_epoch: int) -> LeaderAndIsrRequest:
+    state = LeaderAndIsrPartitionState(
+        leader=0, leader_epoch=leader_epoch, isr=isr, partition_epoch=partition_epoch, replicas=[0, 1, 2]
+    )
+    topic = LeaderAndIsrTopicState(topic_name="t", topic_id=TOPIC_ID, partition_states=[state])
+    return LeaderAndIsrRequest(controller_id=0, controller_epoch=1, topic_states=[topic])
+
+
+def test_a_leader_and_isr_that_an_answer_of_the_controller_has_overtaken_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    """Else the leader would commit without those who joined the ISR, who may be elected as if they had everything."""
+
+    async def run() -> None:
+        partitions = make_partitions(OpenedLogs(tmp_path))
+        await partitions.leader_and_isr(leads_with([0], leader_epoch=3, partition_epoch=7))
+        partition = partitions.led["t", 0]
+        partition.isr_decided([0, 1, 2], 3, 8)
+        answer = await partitions.leader_and_isr(leads_with([0], leader_epoch=3, partition_epoch=7))
+        assert answer.topics[0].partition_errors[0].error_code == ErrorCode.NONE
+        assert partition.leadership is not None
+        assert (partition.leadership.isr, partition.partition_epoch) == ((0, 1, 2), 8)
+        await partitions.leader_and_isr(leads_with([0, 1], leader_epoch=4, partition_epoch=9))
+        assert (partition.leadership.isr, partition.partition_epoch) == ((0, 1), 9)
+        partition.log.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("leader_epoch", "is_stopped"), [(4, False), (5, True), (-1, True), (-2, True)])
+def test_a_stop_that_came_late_stops_and_deletes_nothing(
+    tmp_path: Path, leader_epoch: int, is_stopped: bool
+) -> None:
+    """The replica is wanted again: with its files, the only copy of a record may go."""
+
+    async def run() -> None:
+        logs = OpenedLogs(tmp_path)
+        partitions = make_partitions(logs)
+        await partitions.leader_and_isr(leads_with([0], leader_epoch=5, partition_epoch=0))
+        request = delete(1)
+        request.topic_states[0].partition_states[0].leader_epoch = leader_epoch
+        answer = await partitions.stop_replica(request, logs.delete)
+        expected = ErrorCode.NONE if is_stopped else ErrorCode.FENCED_LEADER_EPOCH
+        assert answer.partition_errors[0].error_code == expected
+        assert logs.deleted == ([("t", 0)] if is_stopped else [])
+        assert (("t", 0) in partitions.led) is not is_stopped
+        for partition in partitions:
+            partition.log.close()
+
+    asyncio.run(run())
