@@ -23,6 +23,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from pkafka.clock import Clock
 from pkafka.coordination.store import (
+    ConnectionLossError,
     SessionExpiredError,
     SessionState,
     Store,
@@ -255,6 +256,10 @@ class Controller:
             if isinstance(error, ControllerMovedError):
                 self._lose_role(str(error))
                 self._queue.put(events.ControllerChange())
+            elif isinstance(error, ConnectionLossError) and self.is_active:
+                # What was asked for may be written, and nobody was told of it.
+                log.warning("the coordination store failed while somebody was served: %s", error)
+                self._reload_later()
 
     def _reload_later(self) -> None:
         if self._reload_due_ms is None:

@@ -19,7 +19,7 @@ from pkafka.protocol.messages.alter_partition import (
 from pkafka.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from pkafka.server.controller.context import Leadership
-from pkafka.server.controller.controller import FIRST_BALANCE_MS, Controller
+from pkafka.server.controller.controller import FIRST_BALANCE_MS, RELOAD_BACKOFF_MS, Controller
 from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
 from pkafka.server.controller.state_store import Outcome, StateStore
 from pkafka.server.handlers import alter_partition, controlled_shutdown, elect_leaders
@@ -255,6 +255,33 @@ def test_an_isr_that_was_written_while_the_connection_broke_is_so(
     assert alter(world, 1, WantedIsr((1, 2), 0, 0)) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert alter(world, 1, WantedIsr((1, 2), 0, 0)) == ([1, 2], 1)
     assert alter(world, 1, WantedIsr((1, 2, 3), 0, 1)) == ([1, 2, 3], 2)
+
+
+def test_an_election_that_was_written_while_the_connection_broke_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the leader of before would go on, with an ISR that it can change no more."""
+    lead_elsewhere(world)
+    update = StateStore.update_leadership
+
+    def lose_answer(states: StateStore, wanted: Mapping[TopicPartition, Leadership]) -> Outcome:
+        monkeypatch.setattr(StateStore, "update_leadership", update)
+        update(states, wanted)
+        raise ConnectionLossError
+
+    monkeypatch.setattr(StateStore, "update_leadership", lose_answer)
+    served = controller(world).submit(lambda: controller(world).office().elect_leaders([T0], unclean=False))
+    world.take_lines()
+    world.settle()
+    assert isinstance(served.exception(), ConnectionLossError)
+    assert world.state("t").startswith("t-0 leader=1 ")
+    assert not any("LeaderAndIsr" in line for line in world.take_lines())
+    world.clock.advance(ms=RELOAD_BACKOFF_MS)
+    world.settle()
+    controller(world).drain()
+    assert {
+        line.split()[1] for line in world.take_lines() if "LeaderAndIsr" in line and "t-0 leader=1 " in line
+    } == {"1", "2", "3"}
 
 
 def write_elections(world: World, data: bytes) -> None:
