@@ -80,7 +80,11 @@ _OFFSET_COLUMNS: Final = (
 @click.option("--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="Reset to a time; UTC without a zone.")
 @click.option("--by-duration", metavar="PnDTnHnMnS", help="Reset to so long ago.")
 @click.option("--from-file", metavar="CSV", help="Reset to what --export wrote.")
-@click.option("--dry-run", is_flag=True, help="Only show the new offsets (the default).")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only show the new offsets (the default), or what --delete and --delete-offsets would do.",
+)
 @click.option("--execute", is_flag=True, help="Store the new offsets.")
 @click.option("--export", is_flag=True, help="Print the new offsets as CSV for --from-file.")
 @click.option(
@@ -100,7 +104,8 @@ _OFFSET_COLUMNS: Final = (
 @click.option(
     "--wait",
     metavar="DURATION",
-    help="Of --describe: look again until groups exist and lag by no more than --max-lag, at most so long.",
+    help="Of --describe: look again until groups exist and lag by no more than --max-lag, at most so long. "
+    "Of --delete and --reset-offsets: wait until the groups have no members, at most so long.",
 )
 def main(common: Common, **flags: object) -> int:
     """List, describe and delete consumer groups, and change their offsets."""
@@ -114,14 +119,16 @@ def main(common: Common, **flags: object) -> int:
         )
     if given.reset_offsets and not given.dry_run and not given.execute:
         note(_WITHOUT_EXECUTE)
+    wait_s = parse_duration_ms(given.wait, option="wait") / 1_000 if given.wait else 0.0
     with common.admin() as admin:
         if given.watch is not None:
             return _watch(common, lambda: _describe(admin, common, given), _seconds(given.watch))
+        deadline = time.monotonic() + wait_s
+        if not given.describe:
+            while time.monotonic() < deadline and changes.have_members(admin, common, given):
+                time.sleep(_WAIT_S)
         report = _ACT[_action(given)](admin, common, given)
-        deadline = time.monotonic() + (
-            parse_duration_ms(given.wait, option="wait") / 1_000 if given.wait else 0
-        )
-        while report.failures and time.monotonic() < deadline:
+        while given.describe and report.failures and time.monotonic() < deadline:
             time.sleep(_WAIT_S)
             report = _ACT[_action(given)](admin, common, given)
     report.show(common)
@@ -176,7 +183,7 @@ _BELONGS: Final[Mapping[str, tuple[str, ...]]] = {
     "watch": ("describe",),
     "only_lagging": ("describe",),
     "max_lag": ("describe",),
-    "wait": ("describe",),
+    "wait": ("describe", "delete", "reset_offsets"),
     "isolation_level": ("describe",),
 }
 

@@ -1,7 +1,7 @@
 """What pk-consumer-groups changes: groups deleted, offsets reset and deleted."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pkafka.cli import consumer_groups_text as text
@@ -30,14 +30,34 @@ _PARTITION_LEVEL: Final = (
 )
 
 
+def have_members(admin: "Admin", common: Common, flags: Flags) -> bool:
+    """Whether any of the groups that are meant is in use."""
+    from pkafka.tools.group_deletion import has_no_members
+
+    groups = admin.describe_groups(chosen_groups(admin, common, flags), timeout_ms=common.timeout_ms)
+    return not all(has_no_members(each) for each in groups.values())
+
+
 def delete_groups(admin: "Admin", common: Common, flags: Flags) -> Report:
     """Delete groups, and say of each what became of it."""
     group_ids = chosen_groups(admin, common, flags)
-    outcomes = admin.delete_groups(group_ids, timeout_ms=common.timeout_ms)
     report = Report("groups")
+    report.extra = {"dry_run": flags.dry_run}
+    if flags.dry_run:
+        from pkafka.tools.group_deletion import of_group
+
+        groups = admin.describe_groups(group_ids, timeout_ms=common.timeout_ms)
+        outcomes = {group_id: of_group(group) for group_id, group in groups.items()}
+    else:
+        outcomes = admin.delete_groups(group_ids, timeout_ms=common.timeout_ms)
     deleted = [group_id for group_id, outcome in outcomes.items() if outcome is None]
     failed = {group_id: outcome for group_id, outcome in outcomes.items() if isinstance(outcome, ApiError)}
-    if not failed:
+    if flags.dry_run:
+        report.lines += [f"Would delete group '{group_id}'." for group_id in deleted]
+        if failed:
+            report.error("Deletion of some consumer groups would fail:")
+            report.lines += [f"* Group '{name}': {java_error(error)}" for name, error in failed.items()]
+    elif not failed:
         report.lines.append(f"Deletion of requested consumer groups ('{', '.join(deleted)}') was successful.")
     else:
         report.error("Deletion of some consumer groups failed:")
@@ -167,12 +187,16 @@ def delete_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
             outcomes[TopicPartition(topic, -1)] = found
         else:
             partitions += found
-    answered = admin.delete_group_offsets(group_id, partitions, timeout_ms=common.timeout_ms)
     report = Report("offsets")
+    report.extra = {"dry_run": flags.dry_run}
+    if flags.dry_run:
+        answered = _would_delete_offsets(admin, common, group_id, partitions)
+    else:
+        answered = admin.delete_group_offsets(group_id, partitions, timeout_ms=common.timeout_ms)
     first = next((each for each in answered.values() if each is not None), None)
     if first is None:
-        topics_text = ", ".join(flags.topic)
-        report.lines.append(f"Request succeed for deleting offsets with topic {topics_text} group {group_id}")
+        doing = "Would delete offsets" if flags.dry_run else "Request succeed for deleting offsets"
+        report.lines.append(f"{doing} with topic {', '.join(flags.topic)} group {group_id}")
     elif first.code in _TOP_LEVEL:
         report.error(_TOP_LEVEL[first.code].format(group_id))
     elif first.code in _PARTITION_LEVEL:
@@ -181,7 +205,7 @@ def delete_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
         report.error(f"Encounter some unknown error: {first.code.name}")
     report.failures += [f"{at.topic}: {each.message}" for at, each in outcomes.items() if each is not None]
     outcomes |= answered
-    report.table(text.deleted_offset_lines(outcomes))
+    report.table(text.deleted_offset_lines(outcomes, done="Deletable" if flags.dry_run else "Successful"))
     report.rows = [
         {
             "topic": at.topic,
@@ -191,3 +215,14 @@ def delete_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
         for at, each in outcomes.items()
     ]
     return report
+
+
+def _would_delete_offsets(
+    admin: "Admin", common: Common, group_id: str, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, ApiError | None]:
+    from pkafka.tools.consumer_groups import partitions_of
+    from pkafka.tools.group_deletion import of_offsets
+
+    group = admin.describe_groups([group_id], timeout_ms=common.timeout_ms)[group_id]
+    names = list({each.topic for each in partitions})
+    return of_offsets(group, partitions, partitions_of(admin, names, timeout_ms=common.timeout_ms))

@@ -96,13 +96,15 @@ def reset_lines(plans: "Mapping[str, Plan]") -> list[str]:
     return [_padded(row, _RESET_WIDTHS) for row in [heading, *rows]]
 
 
-def deleted_offset_lines(outcomes: Mapping[TopicPartition, ApiError | None]) -> list[str]:
+def deleted_offset_lines(
+    outcomes: Mapping[TopicPartition, ApiError | None], *, done: str = "Successful"
+) -> list[str]:
     """What became of each partition under a heading, one a line."""
     rows = [
         (
             each.topic,
             str(each.partition) if each.partition >= 0 else "Not Provided",
-            "Successful" if outcome is None else f"Error: :{java_error(outcome)}",
+            done if outcome is None else f"Error: :{java_error(outcome)}",
         )
         for each, outcome in sorted(outcomes.items(), key=lambda item: f"{item[0].topic}{item[0].partition}")
     ]

@@ -20,6 +20,7 @@ from pkafka.cli import (
     verifiable_producer,
 )
 from pkafka.cli.exit_status import ExitStatus
+from pkafka.clients.consumer import Consumer
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.model import TopicPartition
 from pkafka.testing import Broker, running_broker
@@ -82,6 +83,57 @@ def test_waiting_for_a_group_to_catch_up(talk: Talk, topic: str, capsys: pytest.
         (document, _) = waiting.communicate(timeout=40)
     assert waiting.returncode == 0
     assert json.loads(document)["groups"][0]["partitions"][0]["lag"] == 0
+
+
+def test_what_a_dry_run_of_a_deletion_says(
+    pkafka_broker: Broker, talk: Talk, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group, other = f"g-{topic}", f"{topic}-2"
+    talk.create(other)
+    for name in (topic, other):
+        said(capsys, "--reset-offsets", "--group", group, "--topic", name, "--to-latest", "--execute")
+    before = said(capsys, "--describe", "--group", group)
+    whole = ["--delete", "--group", group, "--dry-run"]
+    part = ["--delete-offsets", "--group", group, "--topic", topic, "--dry-run"]
+    assert said(capsys, *whole) == [f"Would delete group '{group}'."]
+    assert [each.split() for each in said(capsys, *part)][-1] == [topic, "0", "Deletable"]
+    (_, _, *refused) = said(capsys, *whole, "--group", f"no-{group}", status=ExitStatus.FAILURE)
+    assert refused[0] == "Error: Deletion of some consumer groups would fail:"
+    assert "GroupIdNotFoundException" in refused[1]
+    said(capsys, "--delete-offsets", "--group", group, "--topic", f"{topic}:7", "--dry-run", status=1)
+    said(capsys, "--delete-offsets", "--group", f"no-{group}", "--topic", topic, "--dry-run", status=1)
+    with Consumer({"bootstrap.servers": pkafka_broker.bootstrap, "group.id": group}) as consumer:
+        consumer.subscribe([topic])
+        wait_for(lambda: consumer.poll(50) is not None and consumer.assignment())
+        assert "GroupNotEmpty" in said(capsys, *whole, status=ExitStatus.FAILURE)[2]
+        assert "GroupSubscribedToTopic" in said(capsys, *part, status=ExitStatus.FAILURE)[-1]
+        said(capsys, "--delete-offsets", "--group", group, "--topic", other, "--dry-run")
+        waiting = [*whole, "--wait"]
+        said(capsys, *waiting, "200ms", status=ExitStatus.FAILURE)
+    said(capsys, *waiting, "20s")
+    assert said(capsys, "--describe", "--group", group) == before
+
+
+def test_a_group_is_changed_when_its_members_have_left(
+    pkafka_broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = f"g-{topic}"
+    reset = ["--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute"]
+    with Consumer({"bootstrap.servers": pkafka_broker.bootstrap, "group.id": group}) as consumer:
+        consumer.subscribe([topic])
+        wait_for(lambda: consumer.poll(50) is not None and consumer.assignment())
+        said(capsys, *reset, "--wait", "200ms", status=ExitStatus.FAILURE)
+        command = [sys.executable, "-c", PROGRAM, *reset, "--wait", "30s"]
+        waiting = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                waiting.wait(1)
+            consumer.close()
+            assert waiting.wait(30) == ExitStatus.OK
+        finally:
+            waiting.kill()
+            waiting.wait()
+    said(capsys, "--delete", "--group", group, "--wait", "20s")
 
 
 def measured(capsys: pytest.CaptureFixture[str], *args: str) -> dict[tuple[str, ...], float]:

@@ -554,6 +554,8 @@ def groups_are_deleted(at: At) -> None:
     found = at.every_form(lambda: ["--delete", "--group", at.new()], ExitStatus.FAILURE)
     assert found["groups"][0]["error"]["name"] == "GROUP_ID_NOT_FOUND"
     assert found["failures"]
+    group = group_of(at, topic)
+    assert at.every_form(["--delete", "--group", group, "--dry-run"])["dry_run"] is True
 
 
 @of("pk-consumer-groups.reset-offsets")
@@ -584,6 +586,8 @@ def offsets_are_deleted(at: At) -> None:
         lambda: ["--delete-offsets", "--group", group_of(at, topic), *missing], ExitStatus.FAILURE
     )
     assert {row["partition"] for row in found["offsets"]} == {None, 0}
+    words = ["--delete-offsets", "--group", group_of(at, topic), "--topic", topic, "--dry-run"]
+    assert at.every_form(words)["dry_run"] is True
 
 
 # -- records ----------------------------------------------------------------------------------------------
