@@ -63,7 +63,9 @@ class ReplicaFetchers:
             return
         if now is not None:
             del self._followed[key]
-            self._fetchers[now[0]].remove(key)
+            before = self._fetchers.get(now[0])
+            if before is not None:  # it may have ended: a partition whose leader knows better has left it already
+                before.remove(key)
         if wanted is not None and partition is not None:
             self._followed[key] = wanted
             fetcher = self._fetchers.get(wanted[0])
@@ -291,7 +293,7 @@ class _Fetcher:
             self._rest(followed, error.code)
             return
         partition = followed.partition
-        if self._places.get(partition.key) is None:
+        if self._followed.get((followed.topic_id, partition.index)) is not followed:
             return  # decided otherwise meanwhile
         own = partition.log
         try:
