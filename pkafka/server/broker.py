@@ -22,6 +22,7 @@ from pkafka.server.config import BrokerConfig, socket_buffer_bytes
 from pkafka.server.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.identity import IdentityConflict, check_directories
 from pkafka.server.policies import Policies
+from pkafka.server.replication.quota import SharedReplicationRates
 from pkafka.server.supervisor import CLEANER, CONTROL, Supervisor, worker_name
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log_directory import LogDirectory
@@ -225,6 +226,10 @@ def _supervise(
         rate_samples=config.quota_window_num,
         rate_window_ms=config.quota_window_size_seconds * 1000,
     )
+    replication_rates = SharedReplicationRates(
+        samples=config.replication_quota_window_num,
+        window_ms=config.replication_quota_window_size_seconds * 1000,
+    )
     for index in range(config.workers):
         setup = worker.WorkerSetup(
             config=config,
@@ -236,6 +241,7 @@ def _supervise(
             directories=directories,
             unusable=unusable,
             clean=clean,
+            replication_rates=replication_rates,
         )
         mains[worker_name(index)] = worker.main(setup)
     mains[CLEANER] = cleaner.main(

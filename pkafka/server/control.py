@@ -35,6 +35,7 @@ from pkafka.server.config_repository import ConfigRepository
 from pkafka.server.controller import nodes
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.state_store import remove_dead_controller
+from pkafka.server.dynamic_config import DYNAMIC_ONLY_KEYS
 from pkafka.server.groups import store_offsets
 from pkafka.server.handlers import create_topics
 from pkafka.server.identity import Identity, establish_identity
@@ -582,6 +583,10 @@ class Control:
             key: text for key, text in current.items() if static.get(key) != text
         }
         changed.update({key: None for key in static if key not in current})
+        # These count only here, so they are told even where the file says the same, and not where only the file does.
+        layers = self.configs.layers
+        for key in DYNAMIC_ONLY_KEYS:
+            changed[key] = layers.broker.get(key, layers.cluster.get(key))
         return changed
 
     def _config_changed(self, entity_type: str, entity_name: str, configs: Mapping[str, str]) -> None:

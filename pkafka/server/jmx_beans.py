@@ -18,6 +18,7 @@ from pkafka.server.metrics_page import (
     BrokerFacts,
     Snapshot,
     led_partitions,
+    replication_rates,
     request_name,
     request_times,
     sum_of,
@@ -90,6 +91,8 @@ def beans(workers: Sequence[Snapshot], facts: BrokerFacts, meters: Meters, now_s
     made.update(_group_beans(workers, meters, now_s))
     for name, value in _gauges(workers, facts):
         made[name] = {"Value": value}
+    for name, rate in replication_rates(workers).items():
+        made[f"kafka.server:type={name}"] = {"byte-rate": rate}
     made.update(_identity(workers, facts))
     return made
 

@@ -109,6 +109,7 @@ class Metrics:
             "fetch_sessions": len(worker.fetch_sessions),
             "purgatory": {one.name: one.size for one in (worker.fetches, worker.produces, worker.deletions)},
             "isr_events": worker.isr_changes.counters(),
+            "replication_rates": worker.quotas.byte_rates(),
             "leaders": len(worker.partitions.led),
             "partitions": len(worker.partitions.hosted),
             "open_files": [

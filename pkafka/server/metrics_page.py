@@ -319,6 +319,12 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
         family = GaugeMetricFamily(name, text)
         family.add_metric([], value)
         yield family
+    for name, rate in replication_rates(workers).items():
+        family = GaugeMetricFamily(
+            f"kafka_server_{name.lower()}_byte_rate", "Bytes a second of throttled replicas."
+        )
+        family.add_metric([], rate)
+        yield family
     for name, text, label, key in (
         ("kafka_server_socketservermetrics_connectioncount", "Open connections.", "listener", "connections"),
         (
@@ -332,6 +338,11 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
         for value, count in sorted(sum_of(worker[key] for worker in workers).items()):
             family.add_metric([value], count)
         yield family
+
+
+def replication_rates(workers: Sequence[Snapshot]) -> dict[str, float]:
+    """What throttled replicas take, by the name of the quota: all workers measure it together, so they say the same."""
+    return {name: rate for worker in workers for name, rate in worker["replication_rates"].items()}
 
 
 def request_times(workers: Sequence[Snapshot]) -> dict[int, RequestTimeSums]:

@@ -12,7 +12,7 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -55,6 +55,7 @@ from pkafka.server.metrics import Metrics
 from pkafka.server.partition import Partition, PartitionKey, end_key
 from pkafka.server.partitions import Partitions
 from pkafka.server.replication.fetcher import ReplicaFetchers
+from pkafka.server.replication.quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.replication.selection import replica_views, selector_of
 from pkafka.server.supervisor import CLEANER, CONTROL, Birth
 from pkafka.storage.log_directory import LogDirectory
@@ -87,6 +88,8 @@ class WorkerSetup:
     """Log directories that could not even be locked; their replicas stay offline."""
     clean: Mapping[Path, bool]
     """Whether the directory was closed cleanly; counts for the first start only."""
+    replication_rates: SharedReplicationRates = field(default_factory=SharedReplicationRates)
+    """Shared by all workers; one that is alone has its own."""
 
 
 class Worker:
@@ -121,6 +124,7 @@ class Worker:
             lag_max_ms=lambda: self.config.replica_lag_time_max_ms,
             is_alive=lambda broker: broker in self.metadata.brokers,
         )
+        self.quotas = ReplicationQuotas(setup.replication_rates, self.clock)
         self.isr_changes = IsrChanges(self)
         self.fetchers = ReplicaFetchers(self)
         self._selector = selector_of(self.config.replica_selector_class)
@@ -450,8 +454,8 @@ class Worker:
             "leader_and_isr": self._leader_and_isr,
             "update_metadata": self._update_metadata,
             "stop_replica": self._stop_replica,
-            "topic_configs": lambda _peer, topics, _blob, _fds: self.logs.set_topic_configs(topics),
-            "every_topic_config": lambda _peer, topics, _blob, _fds: self.logs.set_every_topic_config(topics),
+            "topic_configs": self._topic_configs,
+            "every_topic_config": self._every_topic_config,
             "broker_config": self._broker_config,
             "identity": self._identity,
             "serve": self._serve,
@@ -495,9 +499,20 @@ class Worker:
     async def _decide(self, response: Awaitable[Message], version: int) -> Reply:
         return None, encode(await response, version), ()
 
+    def _topic_configs(self, _peer: Peer, topics: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """The own settings of these topics are these now."""
+        self.logs.set_topic_configs(topics)
+        self.quotas.set_topic_configs(topics, self.partitions.broker_id)
+
+    def _every_topic_config(self, _peer: Peer, topics: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """These topics have settings of their own, and no other has any."""
+        self.logs.set_every_topic_config(topics)
+        self.quotas.set_every_topic_config(topics, self.partitions.broker_id)
+
     def _broker_config(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """Take over dynamic broker settings: all that differ from the file, by key."""
         self.config = self.setup.config.replace(payload)
+        self.quotas.set_rates(payload)
         self.logs.defaults_changed()
         self.spawn(self._read_limits())
 

@@ -363,6 +363,8 @@ class _Fetch(DelayedOperation):
     def _answer(self) -> Answer:
         session = self._session
         incremental = session is not None and session.epoch > 1
+        if self._limits.follows and self._worker.quotas.leader.throttles_any:
+            self._record_throttled()
         rows = []
         ranges: list[Part] = []
         for target, found in zip(self._targets, self._found, strict=True):
@@ -402,6 +404,18 @@ class _Fetch(DelayedOperation):
         parts = encode_fetch_response(self._version, self._header.correlation_id, 0, 0, session_id, rows)
         following = iter(ranges)
         return [next(following) if isinstance(part, int) else part for part in parts]
+
+    def _record_throttled(self) -> None:
+        """What goes to followers in sync counts, too: it is all replication together that has a quota."""
+        quota = self._worker.quotas.leader
+        name = self._worker.topic_name
+        quota.record(
+            sum(
+                found.length
+                for target, found in zip(self._targets, self._found, strict=True)
+                if found.length and quota.throttles(name(target.topic) or "", target.partition)
+            )
+        )
 
 
 def within(found: Sequence[Found], partition_limits: Sequence[int], limits: Limits) -> list[Found]:
@@ -451,9 +465,11 @@ def read(worker: "Worker", wanted: Sequence[Wanted], limits: Limits) -> list[Fou
     bytes_left = limits.bytes_max
     at_least_one = limits.at_least_one_batch
     places_left = RANGES_MAX
+    throttles = limits.follows and worker.quotas.leader.is_exceeded()
     for row in wanted:
+        waits = throttles and _has_to_wait(worker, row, limits.replica_id)
         try:
-            one = _read_partition(worker, row, limits, bytes_left, at_least_one)
+            one = _read_partition(worker, row, limits, 0 if waits else bytes_left, at_least_one and not waits)
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 worker.log_failed(row[0], row[1])
@@ -465,11 +481,22 @@ def read(worker: "Worker", wanted: Sequence[Wanted], limits: Limits) -> list[Fou
         if length:
             at_least_one = False
             bytes_left = max(bytes_left - length, 0)
-        if one.readable_end > row[3]:
+        if one.readable_end > row[3] and not waits:
             places_left -= 1
             if not places_left:
                 bytes_left = 0
     return found
+
+
+def _has_to_wait(worker: "Worker", row: Wanted, replica_id: int) -> bool:
+    """Whether a follower gets nothing of a partition while the quota for replication is used up. One in sync gets
+    all, or it would fall out of the ISR (ReplicaManager.shouldLeaderThrottle)."""
+    partition = worker.partitions.led.get((row[0], row[1]))
+    return (
+        partition is not None
+        and replica_id not in partition.isr
+        and worker.quotas.leader.throttles(row[0], row[1])
+    )
 
 
 def _read_partition(

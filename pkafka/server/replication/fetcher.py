@@ -5,6 +5,7 @@ hand for all of them. Where a log and its leader's part shows in the answer to a
 """
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -86,7 +87,7 @@ class ReplicaFetchers:
 class _Followed:
     """One partition of a fetcher."""
 
-    __slots__ = ("leader_epoch", "partition", "rest_ms", "rests_until_ms", "topic_id")
+    __slots__ = ("lag", "leader_epoch", "partition", "rest_ms", "rests_until_ms", "topic_id")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -94,6 +95,13 @@ class _Followed:
         self.topic_id = partition.log.topic_id or bytes(16)
         self.rests_until_ms: Millis = 0
         self.rest_ms: Millis = _FIRST_REST_MS
+        self.lag: int | None = None
+        """Records of the leader's high watermark that were missing here when something came last; None before that."""
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether, as far as it knows, it has all that is committed."""
+        return self.lag is not None and self.lag <= 0
 
 
 class _Ends(NamedTuple):
@@ -184,7 +192,7 @@ class _Fetcher:
         config = self._worker.config
         wishes = self._wishes()
         if not wishes:
-            await asyncio.sleep(self._shortest_rest_s())  # all rest after errors
+            await self._rest_all()
             return
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._worker.partitions.broker_id),
@@ -214,15 +222,27 @@ class _Fetcher:
         for followed in lost:
             await self._find_place(followed)
 
-    def _shortest_rest_s(self) -> float:
-        first_ms = min((one.rests_until_ms for one in self._followed.values()), default=0)
-        return max(first_ms - self._worker.clock.monotonic_ms(), 1) / 1000
+    async def _rest_all(self) -> None:
+        """All rest after errors, or wait until there is room in the quota: until the first of them may go on, or
+        there is one more."""
+        now_ms = self._worker.clock.monotonic_ms()
+        backoff_ms = self._worker.config.replica_fetch_backoff_ms
+        rests_ms = [one.rests_until_ms - now_ms for one in self._followed.values()]
+        rest_ms = min((rest if rest > 0 else backoff_ms for rest in rests_ms), default=0)
+        self._some.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(rest_ms, 1) / 1000):
+                await self._some.wait()
 
     def _wishes(self) -> dict[Key, Wish]:
         now_ms = self._worker.clock.monotonic_ms()
         bytes_max = self._worker.config.replica_fetch_max_bytes
+        quota = self._worker.quotas.follower
+        throttles = quota.is_exceeded()
         wishes = {}
         for key, followed in self._followed.items():
+            if throttles and not followed.is_in_sync and quota.throttles(*followed.partition.key):
+                continue
             if followed.rests_until_ms <= now_ms:
                 own = followed.partition.log
                 wishes[key] = Wish(
@@ -248,7 +268,7 @@ class _Fetcher:
             return False
         followed.rest_ms = _FIRST_REST_MS
         try:
-            self._write(partition, wish, data)
+            self._write(followed, wish, data)
         except ApiError as error:
             self._rest(followed, error.code)
         except (StorageError, OSError) as error:
@@ -258,7 +278,8 @@ class _Fetcher:
             self._rest(followed, ErrorCode.CORRUPT_MESSAGE)
         return False
 
-    def _write(self, partition: Partition, wish: Wish, data: PartitionData) -> None:
+    def _write(self, followed: _Followed, wish: Wish, data: PartitionData) -> None:
+        partition = followed.partition
         own = partition.log
         if data.diverging_epoch.epoch >= 0:
             # Whatever else the answer says counts for nothing: it is about another log than this one was.
@@ -268,6 +289,11 @@ class _Fetcher:
             return
         if data.records and own.log_end_offset == wish.fetch_offset:
             own.append_as_follower(data.records)
+            quota = self._worker.quotas.follower
+            if quota.throttles(*partition.key):
+                quota.record(len(data.records))
+        if data.records or followed.lag is None:
+            followed.lag = max(data.high_watermark - own.log_end_offset, 0)
         committed = min(data.high_watermark, own.log_end_offset)
         if committed > own.high_watermark:
             own.set_high_watermark(committed)
@@ -304,6 +330,7 @@ class _Fetcher:
             elif ends.start > own.log_end_offset:
                 log.info("Beginning %s-%d anew at %d, its leader's start", *partition.key, ends.start)
                 own.truncate_fully_and_start_at(ends.start)
+            followed.lag = max(ends.end - own.log_end_offset, 0)
         except (StorageError, OSError) as error:
             self._worker.disk_refused(partition.topic, partition.index, error)
 

@@ -40,6 +40,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "fetch_sessions": 1,
         "purgatory": {"Fetch": 1},
         "isr_events": {"IsrShrinks": 2, "IsrExpands": 1, "FailedIsrUpdates": 0},
+        "replication_rates": {"LeaderReplication": 1000.0},
         "leaders": 2,
         "partitions": 3,
         "open_files": [0, 40, 1024],

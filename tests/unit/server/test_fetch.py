@@ -1,5 +1,6 @@
 """Fetch over workers on one event loop: whose bytes fit, what a dead worker leaves, what old clients get."""
 
+import asyncio
 import os
 import struct
 from collections.abc import Sequence
@@ -16,9 +17,10 @@ from pkafka.records.builder import build_batch
 from pkafka.server.connection_state import ConnectionState
 from pkafka.server.handlers import fetch, produce
 from pkafka.server.handlers.fetch import Found, Limits, within
+from pkafka.server.replication.quota import ReplicationQuota
 from pkafka.server.worker import Worker
 from tests.open_files import count_open_files
-from tests.unit.server.workers import Family, until, with_family
+from tests.unit.server.workers import Family, lead_replicas, until, with_family
 
 VERSION = 12
 
@@ -99,7 +101,7 @@ def assembled(answer: Any) -> bytes:
 
 def ask(worker: Worker, connection: Connection, partitions: Sequence[int], **options: int) -> Any:
     request = FetchRequest(
-        replica_id=-1,
+        replica_id=options.get("replica_id", -1),
         max_wait_ms=options.get("max_wait_ms", 0),
         min_bytes=1,
         max_bytes=1_000_000,
@@ -254,3 +256,95 @@ def test_a_fetch_of_a_closed_connection_waits_no_longer(tmp_path: Path) -> None:
             assert (worker.fetches.size, connection.answers) == (0, [])
 
     with_family(tmp_path, body)
+
+
+# -- throttled replicas --
+
+
+async def lead_throttled(family: Family, *, isr: Sequence[int], throttled: str = "*") -> None:
+    """Broker 0 leads three partitions, of which broker 1 has replicas, and has used up its quota."""
+    await family.lead("t", range(3))
+    for index in range(3):
+        owner = family.workers[family.workers[0].partitions.owner("t", index)]
+        lead_replicas(owner.partitions.led["t", index], [0, 1], list(isr))
+        append(family, index, b"value %d" % index)
+    for worker in family.workers:
+        worker.quotas.set_rates({"leader.replication.throttled.rate": "1000"})
+        worker.quotas.set_topic_configs({"t": {"leader.replication.throttled.replicas": throttled}}, 0)
+    family.workers[0].quotas.leader.record(1_000_000)
+
+
+def values_in(answer: bytes) -> list[int]:
+    return [index for index in range(3) if b"value %d" % index in answer]
+
+
+@pytest.mark.parametrize(
+    ("isr", "throttled", "replica_id", "answered"),
+    [
+        pytest.param([0], "1:0", 1, [0, 2], id="out of sync"),
+        pytest.param([0], "1:1", 1, [0, 1, 2], id="throttled on another leader"),
+        pytest.param([0, 1], "1:0", 1, [0, 1, 2], id="in sync"),
+        pytest.param([0], "1:0", -1, [0, 1, 2], id="a consumer"),
+    ],
+)
+def test_throttled_replicas_wait_out_of_sync_while_the_quota_is_used_up(
+    tmp_path: Path, isr: list[int], throttled: str, replica_id: int, answered: list[int]
+) -> None:
+    async def body(family: Family) -> None:
+        await lead_throttled(family, isr=isr, throttled=throttled)
+        connection = Connection()
+        assert ask(family.workers[0], connection, range(3), replica_id=replica_id) is None
+        await until(lambda: bool(connection.answers))
+        assert values_in(connection.answers[0]) == answered
+
+    with_family(tmp_path, body)
+
+
+def test_a_fetch_of_throttled_replicas_waits(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await lead_throttled(family, isr=[0])
+        connection = Connection()
+        assert ask(family.workers[0], connection, range(3), replica_id=1, max_wait_ms=50) is None
+        await until(lambda: all(one.fetches.size for one in family.workers))
+        append(family, 0, b"not for you")
+        assert connection.answers == []
+        async with asyncio.timeout(20):
+            while not connection.answers:  # noqa: ASYNC110 - a timer's time has to pass
+                await asyncio.sleep(0.01)
+        assert values_in(connection.answers[0]) == []
+
+    with_family(tmp_path, body)
+
+
+def test_what_throttled_replicas_get_counts_in_sync_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[int] = []
+    monkeypatch.setattr(ReplicationQuota, "record", lambda _quota, size_bytes: recorded.append(size_bytes))
+    size = len(build_batch([(1, None, b"value 0", ())]))
+
+    async def body(family: Family) -> None:
+        await lead_throttled(family, isr=[0, 1], throttled="0:0,1:0")
+        recorded.clear()
+        for replica_id in (-1, 1):
+            connection = Connection()
+            assert ask(family.workers[0], connection, range(3), replica_id=replica_id) is None
+            await until(lambda c=connection: bool(c.answers))  # type: ignore[misc]
+        assert recorded == [2 * size]
+
+    with_family(tmp_path, body)
+
+
+def test_throttled_replicas_take_no_place_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "RANGES_MAX", 1)
+
+    async def body(family: Family) -> None:
+        await lead_throttled(family, isr=[0], throttled="0:0,1:0")
+        [worker] = family.workers
+        follows = Limits(1_000_000, True, 0, 1, VERSION)
+        rows = [("t", index, -1, 0, -1, 1_000_000, None, 0) for index in range(3)]
+        found = fetch.read(worker, rows, follows)
+        assert [one.length > 0 for one in found] == [False, False, True]
+        assert [one.readable_end for one in found] == [1, 1, 1]
+
+    with_family(tmp_path, body, workers=1)

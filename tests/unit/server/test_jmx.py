@@ -121,6 +121,12 @@ def test_events_of_groups_have_a_count_and_a_rate() -> None:
     assert (groups["offset-commit-count"], groups["offset-commit-rate"]) == (14.0, 2.8)
 
 
+def test_throttled_replicas_have_one_rate_for_all_workers() -> None:
+    found = made(worker(), worker())
+    assert found["kafka.server:type=LeaderReplication"] == {"byte-rate": 1000.0}
+    assert "kafka.server:type=FollowerReplication" not in found
+
+
 def test_partitions_of_which_replicas_lag_are_counted() -> None:
     rows = [["t", 0, 3, 2, 2, 4], ["t", 1, 3, 1, 2, 0], ["t", 2, 3, 3, 2, 0], ["u", 0, 1, 1, 2, 0]]
     found = made(worker(led=rows[:2]), worker(led=rows[2:]))

@@ -48,6 +48,12 @@ def test_the_times_of_loading_groups_are_those_of_all_workers() -> None:
     assert math.isnan(found[f"{name}_max", ()])
 
 
+def test_throttled_replicas_have_one_rate_for_all_workers() -> None:
+    found = values([worker(), worker()])
+    assert found["kafka_server_leaderreplication_byte_rate", ()] == 1000
+    assert ("kafka_server_followerreplication_byte_rate", ()) not in found
+
+
 def test_open_files_are_told_of_each_process() -> None:
     found = values([worker(open_files=[1, 90, 2048]), worker()])
     assert found["pkafka_process_openfiledescriptorcount", (("worker", "0"),)] == 40

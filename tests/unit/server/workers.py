@@ -16,6 +16,7 @@ from pkafka.server.config import BrokerConfig
 from pkafka.server.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.lifeline import Lifeline
 from pkafka.server.partition import Partition
+from pkafka.server.replication.quota import SharedReplicationRates
 from pkafka.server.supervisor import Birth, worker_name
 from pkafka.server.worker import Worker, WorkerSetup
 from pkafka.storage.files import OsFiles
@@ -33,6 +34,7 @@ class Family:
         self.config = BrokerConfig.load(None, {**overrides, **(settings or {})})
         self.directories = [LogDirectory(path, files=OsFiles()) for path in self.config.log_dirs]
         self.counts = SharedCounts(workers=workers, listeners=["PLAINTEXT"])
+        self.replication_rates = SharedReplicationRates()
         self.size = workers
         self.lines: dict[Worker, Lifeline] = {}
         self.workers = [self.start(index) for index in range(workers)]
@@ -49,6 +51,7 @@ class Family:
             directories=self.directories,
             unusable=(),
             clean={},
+            replication_rates=self.replication_rates,
         )
         ours, theirs = socket.socketpair()
         worker = Worker(setup, Birth(theirs, worker_name(index), first=True, session=None))
