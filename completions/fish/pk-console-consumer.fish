@@ -8,7 +8,7 @@ complete -c pk-console-consumer -l show-config -d 'Show the client\'s settings a
 complete -c pk-console-consumer -l topic -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'The topic to read.'
 complete -c pk-console-consumer -l include -l whitelist -x -d 'Read all topics that match.'
 complete -c pk-console-consumer -l partition -x -d 'Read only this partition.'
-complete -c pk-console-consumer -l offset -x -d 'Where to begin in --partition (latest).'
+complete -c pk-console-consumer -l offset -x -a 'earliest latest' -d 'Where to begin in --partition (latest).'
 complete -c pk-console-consumer -l from-beginning -d 'Begin with the first record.'
 complete -c pk-console-consumer -l group -x -a '(pk-completions names groups (commandline -opc) 2>/dev/null)' -d 'Join this group: start where it left off, and commit.'
 complete -c pk-console-consumer -l max-messages -x -d 'Stop after this many records.'

@@ -6,7 +6,7 @@ complete -c pk-e2e-latency -l profile -x -a '(pk-completions names profiles (com
 complete -c pk-e2e-latency -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-e2e-latency -l topic -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'Where the records go; made with one partition if it is not there.'
 complete -c pk-e2e-latency -l num-records -x -d 'How many to send, one after the other.'
-complete -c pk-e2e-latency -l producer-acks -x -d 'How many replicas acknowledge (1).'
+complete -c pk-e2e-latency -l producer-acks -x -a '1 all' -d 'How many replicas acknowledge (1).'
 complete -c pk-e2e-latency -l record-size -x -d 'Size of every record.'
 complete -c pk-e2e-latency -l command-config -r -F -d 'Properties file for both clients.'
 complete -c pk-e2e-latency -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'

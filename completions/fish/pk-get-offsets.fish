@@ -11,6 +11,6 @@ complete -c pk-get-offsets -l output -x -a 'text table json jsonl csv' -d 'Forma
 complete -c pk-get-offsets -l topic -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'Topics to ask for; all when left out.'
 complete -c pk-get-offsets -l partitions -x -d 'Partitions to ask for; all when left out.'
 complete -c pk-get-offsets -l topic-partitions -x -d 'Topics (regex) with partitions or ranges.'
-complete -c pk-get-offsets -l time -x -d 'Which offset: of the first record at or after a time, or by name.'
+complete -c pk-get-offsets -l time -x -a 'latest earliest max-timestamp earliest-local latest-tiered' -d 'Which offset: of the first record at or after a time, or by name.'
 complete -c pk-get-offsets -l exclude-internal-topics -d 'Leave internal topics out.'
 complete -c pk-get-offsets -s h -l help -d 'Show this message and exit.'

@@ -7,7 +7,7 @@ complete -c pk-metrics -l object-name -x -d 'A bean, or a pattern of beans (kafk
 complete -c pk-metrics -l attributes -x -d 'Attributes to show; all when left out.'
 complete -c pk-metrics -l reporting-interval -x -d 'How often to look; 2000. -1: once.'
 complete -c pk-metrics -l date-format -x -d 'Of the time, as in java.text.SimpleDateFormat.'
-complete -c pk-metrics -l report-format -x -d 'Form of the text.'
+complete -c pk-metrics -l report-format -x -a 'original properties csv tsv' -d 'Form of the text.'
 complete -c pk-metrics -l one-time -x -d 'Look once.'
 complete -c pk-metrics -l wait -d 'Wait until all beans are there, at most as long as --timeout says.'
 complete -c pk-metrics -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'

@@ -18,7 +18,7 @@ complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l output -x -a 't
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l topic -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'Made where it is missing, and deleted again; a new one if left out.'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l partitions -x -d 'Of a topic that is made; the broker\'s default.'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l replication-factor -x -d 'Of a topic that is made.'
-complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l topic-config -x -d 'Of a topic that is made.'
+complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l topic-config -x -a '(pk-completions names topic-keys= (commandline -opc) 2>/dev/null)' -d 'Of a topic that is made.'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l keep-topic -d 'Do not delete the topic that was made.'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l producers -x -d 'Processes that send (1).'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l consumers -x -d 'Processes that read (1). Without producers they read what is there.'

@@ -49,7 +49,7 @@ class Entity(NamedTuple):
 @connection_options
 @click.option("--describe", is_flag=True, help="Show configurations.")
 @click.option("--alter", is_flag=True, help="Change configurations.")
-@click.option("--entity-type", metavar="TYPE", help="topics, brokers or broker-loggers.")
+@click.option("--entity-type", metavar="topics|brokers|broker-loggers", help="What the settings belong to.")
 @click.option("--entity-name", metavar="NAME", help="Name of the topic, id of the broker.")
 @click.option("--entity-default", is_flag=True, help="The default of all brokers.")
 @click.option("--topic", metavar="NAME", help="Short for --entity-type topics --entity-name NAME.")

@@ -31,6 +31,11 @@ _LIVE_NAMES: Final = {
     "--group-id": "groups",
     "--broker-list": "brokers",
     "--broker": "brokers",
+    "--broker-logger": "brokers",
+    "--entity-name": "entity-names",
+    "--add-config": "config-keys=",
+    "--delete-config": "config-keys",
+    "--topic-config": "topic-keys=",
     "--profile": "profiles",
     "--config": "topic-keys=",
     "--override": "broker-keys=",
@@ -38,6 +43,7 @@ _LIVE_NAMES: Final = {
     "--producer-props": "producer-keys=",
     "--consumer-property": "consumer-keys=",
 }
+_PLAIN_WORD: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
 _FILE_METAVARS: Final = frozenset({"FILE", "FILE,..."})
 
 
@@ -83,6 +89,8 @@ def _flag(option: click.Parameter, context: click.Context) -> Flag:
     assert isinstance(option, click.Option)
     value = None if option.is_flag or option.count else option.make_metavar(context)
     choices = [str(each) for each in option.type.choices] if isinstance(option.type, click.Choice) else []
+    if not choices and value is not None and "|" in value:  # words among them that mean themselves
+        choices = [each for each in value.split("|") if _PLAIN_WORD.fullmatch(each)]
     is_file = isinstance(option.type, click.Path) or value in _FILE_METAVARS
     names = sorted([*option.opts, *option.secondary_opts], key=lambda each: (len(each), each))
     live = next((_LIVE_NAMES[each] for each in names if each in _LIVE_NAMES), None)

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pkafka.cli.client_settings import SERVERS, client_settings
@@ -34,23 +34,41 @@ def names(kind: str, words: Sequence[str]) -> list[str]:
     Returns:
         Names in order; none where nobody can be asked.
     """
+    if kind in _BY_ENTITY:
+        kind = _BY_ENTITY[kind].get(_entity_type(words), "")
     offline = _OFFLINE.get(kind)
     try:
         if offline is not None:
             return offline()
         settings = _settings(words)
         servers = settings.get(SERVERS)
-        return _of_cluster(kind, str(servers), settings) if servers else []
+        return _of_cluster(kind, str(servers), settings) if servers and kind in _LIVE else []
     except (PkafkaError, OSError, ValueError):
         return []
 
 
-def _settings(words: Sequence[str]) -> dict[str, object]:
-    given: dict[str, str] = {}
+def _entity_type(words: Sequence[str]) -> str:
+    """What pk-configs is about, as far as the line says; empty where it does not."""
+    for flag, value in _flags(words):
+        if flag == "--entity-type":
+            return value
+        if flag in _ENTITY_FLAGS:
+            return _ENTITY_FLAGS[flag]
+    return ""
+
+
+def _flags(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each word, and what may be its value."""
     for position, word in enumerate(words):
         flag, equals, value = word.partition("=")
         if not equals:
             value = words[position + 1] if position + 1 < len(words) else ""
+        yield flag, value
+
+
+def _settings(words: Sequence[str]) -> dict[str, object]:
+    given: dict[str, str] = {}
+    for flag, value in _flags(words):
         if flag in _SERVER_FLAGS:
             given["servers"] = value
         elif flag == "--profile":
@@ -148,6 +166,12 @@ def _broker_keys() -> list[str]:
     return sorted(broker_keys())
 
 
+def _changeable_broker_keys() -> list[str]:
+    from pkafka.server.config_keys import broker_keys
+
+    return sorted(name for name, key in broker_keys().items() if key.update_mode != "read-only")
+
+
 def _producer_keys() -> list[str]:
     from pkafka.clients.config import ProducerConfig
 
@@ -169,9 +193,20 @@ def _profiles() -> list[str]:
 _OFFLINE: Final[Mapping[str, Callable[[], list[str]]]] = {
     "topic-keys": _topic_keys,
     "broker-keys": _broker_keys,
+    "changeable-broker-keys": _changeable_broker_keys,
     "producer-keys": _producer_keys,
     "consumer-keys": _consumer_keys,
     "profiles": _profiles,
 }
-KINDS: Final = (*_LIVE, *_OFFLINE)
+_BY_ENTITY: Final[Mapping[str, Mapping[str, str]]] = {
+    "entity-names": {"topics": "topics", "brokers": "brokers", "broker-loggers": "brokers"},
+    "config-keys": {"topics": "topic-keys", "brokers": "changeable-broker-keys"},
+}
+_ENTITY_FLAGS: Final = {
+    "--topic": "topics",
+    "--broker": "brokers",
+    "--broker-defaults": "brokers",
+    "--broker-logger": "broker-loggers",
+}
+KINDS: Final = (*_LIVE, *_OFFLINE, *_BY_ENTITY)
 """What can be asked for."""

@@ -57,6 +57,24 @@ def test_names_are_those_of_the_cluster_that_the_line_means(
     assert "max.poll.records" in live_names.names("consumer-keys", [])
 
 
+def test_settings_are_those_of_what_the_line_changes(
+    pkafka_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_names, "_DEADLINE_S", 20.0)
+    line = ["pk-configs", "--bootstrap-server", pkafka_broker.bootstrap, "--alter"]
+    of_topics = live_names.names("config-keys", [*line, "--topic", topic])
+    assert "retention.ms" in of_topics
+    assert "log.retention.ms" not in of_topics
+    for words in (["--broker", "0"], ["--broker-defaults"], ["--entity-type", "brokers"]):
+        of_brokers = live_names.names("config-keys", [*line, *words])
+        assert "log.retention.ms" in of_brokers
+        assert "log.dirs" not in of_brokers  # nobody can change it while the broker runs
+    assert live_names.names("config-keys", [*line, "--entity-type=broker-loggers"]) == []
+    assert topic in live_names.names("entity-names", [*line, "--entity-type=topics"])
+    assert live_names.names("entity-names", [*line, "--entity-type", "brokers"]) == ["0"]
+    assert live_names.names("entity-names", line) == []
+
+
 def test_what_was_found_is_kept_for_a_moment_and_stands_in_for_a_broker_that_is_away(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,8 @@ def test_bash_offers_the_flags_of_every_command(command: str) -> None:
 def test_bash_offers_values_verbs_and_the_flags_of_verbs() -> None:
     assert complete("pk-topics", "--output", "json") == ["json", "jsonl"]
     assert complete("pk-topics", "--topic", "") == []
+    assert complete("pk-configs", "--entity-type", "b") == ["brokers", "broker-loggers"]
+    assert complete("pk-get-offsets", "--time", "earl") == ["earliest", "earliest-local"]
     assert complete("pk-dev", "") == ["down", "run", "status", "up", "--version", "-h", "--help"]
     assert complete("pk-dev", "up", "--ov") == ["--override"]
     assert complete("pk-dev", "run", "--workers", "2", "ls") == []
