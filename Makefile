@@ -31,8 +31,8 @@ start: .venv/.run-ready ## A broker in the foreground on localhost:9092, data in
 
 test: .venv/.test-ready ## Every test that needs no root, within 15 minutes
 	@sh scripts/say-what-tests-lack.sh
-	$(PYTEST) -q -n auto -m "not nightly and not ($(WITH_PROCESSES))"
-	$(PYTEST) -q $(IN_WORKERS) -m "not nightly and ($(WITH_PROCESSES))"
+	$(PYTEST) -q -n auto -m "not nightly and not root and not ($(WITH_PROCESSES))"
+	$(PYTEST) -q $(IN_WORKERS) -m "not nightly and not root and ($(WITH_PROCESSES))"
 
 lint: .venv/.test-ready ## Format, lint rules, types, import direction, spelling
 	$(BIN)/ruff format --check .
@@ -52,7 +52,7 @@ interop: .venv/.test-ready ## The same scripts on Apache Kafka and on pkafka
 bench: .venv/.test-ready ## Apache Kafka and pkafka in turn: every figure, its ratio and its bar (hours; BENCH=--quick for minutes)
 	$(BIN)/python -m benchmarks $(BENCH)
 
-nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults, soak
+nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults, soak; as root, networks that break
 	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "not ($(WITH_PROCESSES))" -n auto
 	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "$(WITH_PROCESSES)" $(IN_WORKERS)
 

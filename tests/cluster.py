@@ -7,7 +7,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
@@ -81,6 +81,8 @@ class Cluster:
     ) -> None:
         self.zookeeper_connect = f"{zookeeper}/{uuid.uuid4().hex}"
         self._store: ZooKeeperStore | None = None
+        self.more_directories: dict[int, Sequence[Path]] = {}
+        """Of brokers whose ``log.dirs`` a test has set."""
         self.brokers: list[ClusterBroker] = [
             self.make_broker(
                 KINDS[kind],
@@ -217,14 +219,16 @@ class Cluster:
         }
 
     def same_logs(self, topic: str, partition: int = 0) -> bool:
-        """Whether every byte of a partition's records is the same on all brokers, and there are some."""
-        logs = {log_bytes(broker.log_dir / f"{topic}-{partition}") for broker in self.brokers}
+        """Whether every byte of a partition's records is the same on all that are in sync, and there are some."""
+        logs = {self.log_bytes(number, f"{topic}-{partition}") for number in self.state(topic, partition).isr}
         return len(logs) == 1 and b"" not in logs
 
-
-def log_bytes(directory: Path) -> bytes:
-    """All records of a replica as they lie on disk."""
-    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+    def log_bytes(self, broker: int, partition: str) -> bytes:
+        """All records of a replica as they lie on disk."""
+        folders = [self.brokers[broker].log_dir, *self.more_directories.get(broker, ())]
+        return b"".join(
+            path.read_bytes() for folder in folders for path in sorted((folder / partition).glob("*.log"))
+        )
 
 
 def processes(broker: ClusterBroker) -> list[psutil.Process]:

@@ -1,5 +1,6 @@
 """A real ZooKeeper for tests. Only tests/conftest.py imports its fixture: each import would be a server more."""
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, find_jars, find_java, running_server
+from tests.network import Host
 
 
 class ZooKeeper(NamedTuple):
@@ -22,8 +24,12 @@ class ZooKeeper(NamedTuple):
 
 
 @contextmanager
-def running_zookeeper(*, tick_time_ms: int = 500) -> Iterator[ZooKeeper]:
-    """A ZooKeeper of its own, sessions of 2 to 20 ticks; skips the test where Java or the jars are missing."""
+def running_zookeeper(*, tick_time_ms: int = 500, host: Host | None = None) -> Iterator[ZooKeeper]:
+    """A ZooKeeper of its own, sessions of 2 to 20 ticks; skips the test where Java or the jars are missing.
+
+    Args:
+        host: where it runs, if not on this machine.
+    """
     try:
         find_java()
         find_jars()
@@ -31,8 +37,13 @@ def running_zookeeper(*, tick_time_ms: int = 500) -> Iterator[ZooKeeper]:
         pytest.skip(str(missing))
     directory = Path(tempfile.mkdtemp(prefix="pkafka-zookeeper-"))
     try:
-        with running_server(directory, tick_time_ms=tick_time_ms) as (process, port):
-            yield ZooKeeper(f"127.0.0.1:{port}", port, process.pid)
+        address = "127.0.0.1" if host is None else "0.0.0.0"
+        with contextlib.ExitStack() as running:
+            with host.entered() if host is not None else contextlib.nullcontext():
+                process, port = running.enter_context(
+                    running_server(directory, tick_time_ms=tick_time_ms, address=address)
+                )
+            yield ZooKeeper(f"{host.address if host else address}:{port}", port, process.pid)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -128,15 +128,21 @@ def wait_until_serving(process: subprocess.Popen[bytes], port: int, *, timeout_s
 
 @contextmanager
 def running_server(
-    directory: Path, *, jars: Path | None = None, tick_time_ms: int = 500, timeout_s: float = 30.0
+    directory: Path,
+    *,
+    jars: Path | None = None,
+    tick_time_ms: int = 500,
+    timeout_s: float = 30.0,
+    address: str = "127.0.0.1",
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A throw-away server on a free port of the loopback interface, for tests and development clusters.
+    """A throw-away server on a free port, for tests and development clusters.
 
     Args:
         directory: gets the configuration, the data and ``zookeeper.log``; it must exist.
         jars: see :func:`find_jars`.
         tick_time_ms: sessions may be between 2 and 20 ticks long.
         timeout_s: how long the start may take.
+        address: to listen on; the loopback interface has to be part of it.
 
     Yields:
         The process and its port. The process is killed on leaving: nothing of it is meant to last.
@@ -144,7 +150,9 @@ def running_server(
     Raises:
         ZooKeeperUnavailableError: it cannot be run here or did not start; its log stays in ``directory``.
     """
-    process, port = start_throw_away(directory, jars=jars, tick_time_ms=tick_time_ms, timeout_s=timeout_s)
+    process, port = start_throw_away(
+        directory, jars=jars, tick_time_ms=tick_time_ms, timeout_s=timeout_s, address=address
+    )
     try:
         yield process, port
     finally:
@@ -158,6 +166,7 @@ def start_throw_away(
     jars: Path | None = None,
     tick_time_ms: int = 500,
     timeout_s: float = 30.0,
+    address: str = "127.0.0.1",
     own_session: bool = False,
 ) -> tuple[subprocess.Popen[bytes], int]:
     """As :func:`running_server`, for whoever ends the process themselves.
@@ -171,7 +180,7 @@ def start_throw_away(
         port = _free_port()
         properties = directory / "zookeeper.properties"
         properties.write_text(
-            f"dataDir={directory / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+            f"dataDir={directory / 'data'}\nclientPort={port}\nclientPortAddress={address}\n"
             f"tickTime={tick_time_ms}\nmaxClientCnxns=0\nadmin.enableServer=false\n"
             # Thrown away anyhow: no flush, and no 64 MB written before the first session.
             "forceSync=no\npreAllocSize=1024\n"

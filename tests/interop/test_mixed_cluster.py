@@ -84,6 +84,7 @@ class Mixed(Cluster):
 
     def assert_same_logs(self, topic: str, partition: int = 0) -> None:
         """Every byte of the topic's records is the same on both, and there are some."""
+        assert sorted(self.state(topic, partition).isr) == [KAFKA, PKAFKA]
         assert self.same_logs(topic, partition)
 
     def _knows_both(self) -> bool:
