@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pkafka.errors import ErrorCode
 from pkafka.net.connection import FileRange
+from pkafka.protocol.hot import CurrentLeader
 from pkafka.server.delayed import DelayedOperation
 from pkafka.server.handlers.fetch import Found, Limits, Wanted
 from pkafka.server.ipc import FDS_PER_FRAME_MAX, DescriptorsLost, PeerGone
@@ -60,7 +61,7 @@ class LentFiles:
                 place: Any = [one.generation, records.position, records.length]
             else:
                 place = None if type(records) is FileRange else bytes(records)
-            rows.append([*one[:5], place, one.diverging, one.readable_end, one.preferred])
+            rows.append([*one[:5], place, one.diverging, one.readable_end, one.preferred, one.leader])
         while len(lent) > LENT_MAX:
             dropped.append(lent.popitem(last=False)[0])
         return [rows, new, dropped], b"", fds
@@ -116,7 +117,9 @@ class LentFiles:
         return found
 
     def _found(self, files: Mapping[int, int], answer: Sequence[Any]) -> Found:
-        error, high_watermark, last_stable, log_start, aborted, place, diverging, end, preferred = answer
+        error, high_watermark, last_stable, log_start, aborted, place, diverging, end, preferred, leader = (
+            answer
+        )
         if isinstance(place, list):
             generation, position, length = place
             records: Any = FileRange(files[generation], position, length) if length else FileRange(-1, 0, 0)
@@ -133,6 +136,7 @@ class LentFiles:
             None if diverging is None else (diverging[0], diverging[1]),
             end,
             preferred,
+            leader=None if leader is None else CurrentLeader(*leader),
         )
 
     def return_all(self, owner: int) -> None:

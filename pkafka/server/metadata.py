@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from pkafka.protocol.hot import NodeEndpoint
 from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -172,6 +173,16 @@ class MetadataCache:
         """Where a live broker listens under a listener's name."""
         broker = self.brokers.get(broker_id)
         return broker.endpoints.get(listener) if broker is not None else None
+
+    def node_endpoints(self, broker_ids: Iterable[BrokerId], listener: str) -> list[NodeEndpoint]:
+        """Where those of the brokers that live listen under a listener's name, as answers tell it (KIP-951)."""
+        found = []
+        for broker_id in sorted(set(broker_ids)):
+            broker = self.brokers.get(broker_id)
+            endpoint = broker.endpoints.get(listener) if broker is not None else None
+            if broker is not None and endpoint is not None:
+                found.append(NodeEndpoint(broker_id, endpoint.host, endpoint.port, broker.rack))
+        return found
 
     # -- writing --
 

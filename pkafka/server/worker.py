@@ -26,6 +26,7 @@ from pkafka.net.listener import Acceptor, Admission, open_files_max
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
 from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.hot import CurrentLeader
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from pkafka.protocol.messages.stop_replica import StopReplicaRequest
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
@@ -665,6 +666,14 @@ class Worker:
         views = replica_views(leadership, partition.log.log_end_offset, brokers, offset, now_ms)
         best = self._selector(rack, views[0], views)
         return -1 if best == leadership.broker_id else best
+
+    def current_leader(self, topic: str, partition: int) -> CurrentLeader | None:
+        """Who leads a partition that this worker would own, for clients who ask here in vain (KIP-951).
+
+        The controller tells replicas first, so what this broker knows as one counts for more than its metadata.
+        """
+        known = self.partitions.hosted.get((topic, partition)) or self.metadata.partition(topic, partition)
+        return None if known is None else CurrentLeader(known.leader, known.leader_epoch)
 
     def missing_partition(self, topic: str, partition: int) -> ApiError:
         """Why this worker does not lead a partition that it would own."""

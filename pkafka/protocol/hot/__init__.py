@@ -13,12 +13,15 @@ from pkafka.protocol.hot.fetch import (
     decode_fetch,
     encode_fetch_response,
 )
+from pkafka.protocol.hot.parts import CurrentLeader, NodeEndpoint
 from pkafka.protocol.hot.produce import ProducedRow, ProduceRow, decode_produce, encode_produce_response
 
 __all__ = [
+    "CurrentLeader",
     "FetchHeader",
     "FetchRow",
     "FetchedRow",
+    "NodeEndpoint",
     "ProduceRow",
     "ProducedRow",
     "decode_fetch",

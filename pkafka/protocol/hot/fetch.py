@@ -8,11 +8,15 @@ from typing import Final, NamedTuple, TypeAlias
 from pkafka.errors import ProtocolError
 from pkafka.protocol import Buffer
 from pkafka.protocol.hot.parts import (
+    CurrentLeader,
+    NodeEndpoint,
     after_tags,
     by_topic,
     check_count,
     compact_size,
     guarded,
+    put_endpoints,
+    put_leader,
     put_text,
     read_text,
 )
@@ -23,11 +27,13 @@ FetchRow: TypeAlias = tuple[str | bytes, int, int, int, int, int, int]
 offset, most bytes."""
 
 FetchedRow: TypeAlias = tuple[
-    str | bytes, int, int, int, int, int, Sequence[tuple[int, int]] | None, int, int, tuple[int, int] | None
+    *tuple[str | bytes, int, int, int, int, int, Sequence[tuple[int, int]] | None, int, int],
+    tuple[int, int] | None,
+    CurrentLeader | None,
 ]
 """Topic name or id, partition, error code, high watermark, last stable offset, log start offset, aborted transactions
 as (producer id, first offset) or None, preferred read replica, bytes of records (-1 for null), diverging epoch as
-(epoch, end offset) or None."""
+(epoch, end offset) or None, and the leader where that is somebody else (version 12 and up)."""
 
 
 class FetchHeader(NamedTuple):
@@ -287,8 +293,8 @@ _RESPONSE_7: Final = Struct(">iiihii")
 _RESPONSE_12: Final = Struct(">iiBihi")
 _ABORTED: Final = Struct(">qq")
 _ABORTED_TAGGED: Final = Struct(">qqB")
-# One tag (0) of 13 bytes: the structure epoch (int32), end offset (int64), no tags of its own.
-_DIVERGING: Final = Struct(">BBBiqB")
+# A tag (0) of 13 bytes: the structure epoch (int32), end offset (int64), no tags of its own.
+_DIVERGING: Final = Struct(">BBiqB")
 
 
 def encode_fetch_response(
@@ -298,10 +304,14 @@ def encode_fetch_response(
     error_code: int,
     session_id: int,
     rows: Sequence[FetchedRow],
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[bytes | int]:
     """A whole Fetch response frame with length prefix and header, in pieces.
 
     Successive rows of one topic become one topic entry.
+
+    Args:
+        endpoints: of the leaders that rows name (version 16 and up).
 
     Returns:
         Pieces in order: bytes as they are, and an int N where N bytes of record data belong.
@@ -316,6 +326,7 @@ def encode_fetch_response(
             out = bytearray(_RESPONSE_12.pack(0, correlation_id, 0, throttle_ms, error_code, session_id))
             out += uvarint(len(topics) + 1)
             out = _put_fetched_flexible(out, pieces, topics, version)
+            put_endpoints(out, endpoints if version >= 16 else ())
         else:
             if version >= 7:
                 out = bytearray(
@@ -349,7 +360,7 @@ def _put_fetched_plain(out: bytearray, pieces: list[bytes | int], topics: _Topic
         out += raw
         out += _I.pack(len(group))
         for row in group:
-            _, partition, code, high_watermark, stable, start, aborted, preferred, size, _ = row
+            _, partition, code, high_watermark, stable, start, aborted, preferred, size, _, _ = row
             if version < 4:
                 out += _FETCHED_0.pack(partition, code, high_watermark, size)
             else:
@@ -371,7 +382,7 @@ def _put_fetched_plain(out: bytearray, pieces: list[bytes | int], topics: _Topic
 def _put_fetched_flexible(
     out: bytearray, pieces: list[bytes | int], topics: _Topics, version: int
 ) -> bytearray:
-    """Append topics and the last tag section; the result is the bytearray that follows the last piece."""
+    """Append topics; the result is the bytearray that follows the last piece."""
     for topic, group in topics:
         if version >= 13:
             assert isinstance(topic, bytes)
@@ -382,7 +393,9 @@ def _put_fetched_flexible(
             put_text(out, topic, True)
         out += uvarint(len(group) + 1)
         for row in group:
-            _, partition, code, high_watermark, stable, start, aborted, preferred, size, diverging = row
+            _, partition, code, high_watermark, stable, start, aborted, preferred, size, diverging, leader = (
+                row
+            )
             if not aborted:
                 none = 0 if aborted is None else 1
                 out += _FETCHED_12.pack(partition, code, high_watermark, stable, start, none, preferred)
@@ -397,10 +410,19 @@ def _put_fetched_flexible(
                 pieces.append(bytes(out))
                 pieces.append(size)
                 out = bytearray()
-            if diverging is None:
+            if diverging is None and leader is None:
                 out.append(0)
             else:
-                out += _DIVERGING.pack(1, 0, 13, diverging[0], diverging[1], 0)
+                _put_partition_tags(out, diverging, leader)
         out.append(0)
-    out.append(0)
     return out
+
+
+def _put_partition_tags(
+    out: bytearray, diverging: tuple[int, int] | None, leader: CurrentLeader | None
+) -> None:
+    out.append((diverging is not None) + (leader is not None))
+    if diverging is not None:
+        out += _DIVERGING.pack(0, 13, diverging[0], diverging[1], 0)
+    if leader is not None:
+        put_leader(out, 1, leader)

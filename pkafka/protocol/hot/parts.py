@@ -5,7 +5,7 @@ from itertools import groupby
 from operator import itemgetter
 from struct import Struct
 from struct import error as StructError
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pkafka.errors import ProtocolError
 from pkafka.protocol import Buffer
@@ -15,6 +15,8 @@ T = TypeVar("T")
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 _INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_LEADER: Final = Struct(">BBiiB")
 _TOPIC: Final = itemgetter(0)
 
 
@@ -67,6 +69,44 @@ def put_text(out: bytearray, text: str | None, flexible: bool) -> None:
     raw = text.encode()
     out += uvarint(len(raw) + 1) if flexible else _INT16.pack(len(raw))
     out += raw
+
+
+class CurrentLeader(NamedTuple):
+    """Who leads a partition that was asked of somebody else (KIP-951)."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+class NodeEndpoint(NamedTuple):
+    """Where a broker is that an answer names."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+def put_leader(out: bytearray, tag: int, leader: CurrentLeader) -> None:
+    """Append the tag of a partition's leader."""
+    out += _LEADER.pack(tag, _LEADER.size - 2, *leader, 0)
+
+
+def put_endpoints(out: bytearray, endpoints: Sequence[NodeEndpoint]) -> None:
+    """Append the tag section of a response, which has nothing but the addresses of leaders."""
+    if not endpoints:
+        out.append(0)
+        return
+    tag = bytearray(uvarint(len(endpoints) + 1))
+    for node_id, host, port, rack in endpoints:
+        tag += _INT32.pack(node_id)
+        put_text(tag, host, True)
+        tag += _INT32.pack(port)
+        put_text(tag, rack, True)
+        tag.append(0)
+    out += b"\x01\x00"
+    out += uvarint(len(tag))
+    out += tag
 
 
 def by_topic(rows: Sequence[Row]) -> list[tuple[Any, list[Row]]]:

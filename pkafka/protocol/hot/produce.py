@@ -8,11 +8,15 @@ from typing import Final, TypeAlias
 from pkafka.errors import ProtocolError
 from pkafka.protocol import Buffer
 from pkafka.protocol.hot.parts import (
+    CurrentLeader,
+    NodeEndpoint,
     after_tags,
     by_topic,
     check_count,
     compact_size,
     guarded,
+    put_endpoints,
+    put_leader,
     put_text,
     read_text,
 )
@@ -21,9 +25,11 @@ from pkafka.protocol.primitives import rest_of_uvarint, skip_tags, uvarint
 ProduceRow: TypeAlias = tuple[str, int, memoryview | None]
 """Topic, partition, record set as a view into the frame."""
 
-ProducedRow: TypeAlias = tuple[str, int, int, int, int, int, Sequence[tuple[int, str | None]], str | None]
+ProducedRow: TypeAlias = tuple[
+    str, int, int, int, int, int, Sequence[tuple[int, str | None]], str | None, CurrentLeader | None
+]
 """Topic, partition, error code, base offset, log append time (ms), log start offset, errors of single records as
-(batch index, message), message."""
+(batch index, message), message, and the leader where that is somebody else (version 10 and up)."""
 
 _H: Final = Struct(">h")
 _I: Final = Struct(">i")
@@ -141,17 +147,25 @@ _ONE_9: Final = b"\x02%c%b\x02%b"
 _ONE_PRODUCED_9: Final = Struct(">ihqqqBBBBiB")
 
 
-def encode_produce_response(version: int, rows: Sequence[ProducedRow], throttle_ms: int) -> bytes:
+def encode_produce_response(
+    version: int,
+    rows: Sequence[ProducedRow],
+    throttle_ms: int,
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> bytes:
     """The body of a Produce response; successive rows of one topic become one topic entry.
+
+    Args:
+        endpoints: of the leaders that rows name (version 10 and up).
 
     Raises:
         ValueError: a number or a string does not fit into its field.
     """
     flexible = version >= 9
     if len(rows) == 1 and version >= 8:
-        topic, partition, code, base_offset, append_time_ms, start_offset, errors, message = rows[0]
+        topic, partition, code, base_offset, append_time_ms, start_offset, errors, message, leader = rows[0]
         raw = topic.encode()
-        if not errors and message is None and len(raw) < 127:
+        if not errors and message is None and leader is None and not endpoints and len(raw) < 127:
             # What a busy producer gets: everything behind the topic's name is of a fixed size.
             numbers = (partition, code, base_offset, append_time_ms, start_offset)
             try:
@@ -171,12 +185,13 @@ def encode_produce_response(version: int, rows: Sequence[ProducedRow], throttle_
             put_text(out, topic, flexible)
             out += uvarint(len(group) + 1) if flexible else _I.pack(len(group))
             if flexible:
-                _put_produced_flexible(out, group)
+                _put_produced_flexible(out, group, version)
                 out.append(0)
             else:
                 _put_produced_plain(out, group, version)
         if flexible:
-            out += _IB.pack(throttle_ms, 0)
+            out += _I.pack(throttle_ms)
+            put_endpoints(out, endpoints if version >= 10 else ())
         elif version >= 1:
             out += _I.pack(throttle_ms)
     except StructError as error:
@@ -185,7 +200,7 @@ def encode_produce_response(version: int, rows: Sequence[ProducedRow], throttle_
 
 
 def _put_produced_plain(out: bytearray, group: list[ProducedRow], version: int) -> None:
-    for _, partition, code, base_offset, append_time_ms, start_offset, errors, message in group:
+    for _, partition, code, base_offset, append_time_ms, start_offset, errors, message, _ in group:
         if version >= 8:
             if not errors and message is None:
                 out += _PRODUCED_8.pack(partition, code, base_offset, append_time_ms, start_offset, 0, -1)
@@ -204,9 +219,9 @@ def _put_produced_plain(out: bytearray, group: list[ProducedRow], version: int) 
             out += _PRODUCED_0.pack(partition, code, base_offset)
 
 
-def _put_produced_flexible(out: bytearray, group: list[ProducedRow]) -> None:
-    for _, partition, code, base_offset, append_time_ms, start_offset, errors, message in group:
-        if not errors and message is None:
+def _put_produced_flexible(out: bytearray, group: list[ProducedRow], version: int) -> None:
+    for _, partition, code, base_offset, append_time_ms, start_offset, errors, message, leader in group:
+        if not errors and message is None and leader is None:
             out += _PRODUCED_9.pack(partition, code, base_offset, append_time_ms, start_offset, 1, 0, 0)
             continue
         out += _PRODUCED_5.pack(partition, code, base_offset, append_time_ms, start_offset)
@@ -216,4 +231,8 @@ def _put_produced_flexible(out: bytearray, group: list[ProducedRow]) -> None:
             put_text(out, text, True)
             out.append(0)
         put_text(out, message, True)
-        out.append(0)
+        if leader is None or version < 10:
+            out.append(0)
+        else:
+            out.append(1)
+            put_leader(out, 0, leader)

@@ -16,10 +16,16 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import NO_LEADER
+from pkafka.model import NO_LEADER, BrokerId
 from pkafka.net.connection import Answer, Detach, FileRange, Part, ServerConnection
 from pkafka.protocol.headers import RequestHeader
-from pkafka.protocol.hot import FetchHeader, decode_fetch, encode_fetch_response
+from pkafka.protocol.hot import (
+    CurrentLeader,
+    FetchHeader,
+    NodeEndpoint,
+    decode_fetch,
+    encode_fetch_response,
+)
 from pkafka.records.batch import MAGIC_POSITION
 from pkafka.records.conversion import down_convert
 from pkafka.server.connection_state import ConnectionState
@@ -38,6 +44,8 @@ _FIRST_VERSION_WITH_IDS: Final = 13
 _FIRST_VERSION_WITH_ZSTD: Final = 10
 _FIRST_VERSION_WITH_RACK: Final = 11
 _FIRST_VERSION_WITH_MAGIC_2: Final = 4
+_FIRST_VERSION_WITH_LEADERS: Final = 16
+_ABOUT_LEADERS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _EMPTY: Final = FileRange(-1, 0, 0)
 _BATCH_START: Final = struct.Struct(">qi")
 """Base offset, and the length of what follows."""
@@ -69,6 +77,8 @@ class Found(NamedTuple):
     """The broker from which this reader had better read."""
     generation: int = 0
     """Which open file the range lies in, for workers that keep its descriptor."""
+    leader: CurrentLeader | None = None
+    """Who leads, where that is the error."""
 
     @property
     def length(self) -> int:
@@ -366,6 +376,7 @@ class _Fetch(DelayedOperation):
         if self._limits.follows and self._worker.quotas.leader.throttles_any:
             self._record_throttled()
         rows = []
+        leaders: list[BrokerId] = []
         ranges: list[Part] = []
         for target, found in zip(self._targets, self._found, strict=True):
             length = found.length
@@ -396,12 +407,20 @@ class _Fetch(DelayedOperation):
                     found.preferred,
                     length,
                     found.diverging,
+                    found.leader,
                 )
             )
+            if found.leader is not None:
+                leaders.append(found.leader.leader_id)
             if length:
                 ranges.append(found.records)
         session_id = NO_SESSION if session is None else session.id
-        parts = encode_fetch_response(self._version, self._header.correlation_id, 0, 0, session_id, rows)
+        endpoints: Sequence[NodeEndpoint] = ()
+        if leaders:
+            endpoints = self._worker.metadata.node_endpoints(leaders, self._connection.listener)
+        parts = encode_fetch_response(
+            self._version, self._header.correlation_id, 0, 0, session_id, rows, endpoints
+        )
         following = iter(ranges)
         return [next(following) if isinstance(part, int) else part for part in parts]
 
@@ -473,7 +492,10 @@ def read(worker: "Worker", wanted: Sequence[Wanted], limits: Limits) -> list[Fou
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 worker.log_failed(row[0], row[1])
-            one = Found(error.code)
+            leader = None
+            if error.code in _ABOUT_LEADERS and limits.version >= _FIRST_VERSION_WITH_LEADERS:
+                leader = worker.current_leader(row[0], row[1])
+            one = Found(error.code, leader=leader)
         except (StorageError, OSError) as error:
             one = Found(worker.disk_refused(row[0], row[1], error))
         found.append(one)
@@ -503,12 +525,15 @@ def _read_partition(
     worker: "Worker", row: Wanted, limits: Limits, bytes_left: int, at_least_one: bool
 ) -> Found:
     topic, index, current_leader_epoch, offset, last_fetched_epoch, partition_bytes_max, topic_id, start = row
-    partition = worker.partitions.led.get((topic, index)) or _followed(worker, topic, index, limits)
+    led = worker.partitions.led.get((topic, index))
+    partition = led or _hosted(worker, topic, index, limits)
     log = partition.log
     if topic_id is not None and topic_id != log.topic_id:
         # A topic made anew under its old name: the log is led already, and the old id not yet forgotten.
         raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
     partition.check_epoch(current_leader_epoch)
+    if led is None and not _may_follow(partition, limits):
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if limits.version < _FIRST_VERSION_WITH_ZSTD and log.config.compression_type == "zstd":
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if limits.follows and limits.replica_id not in partition.replicas:
@@ -566,19 +591,23 @@ def _read_partition(
     )
 
 
-def _followed(worker: "Worker", topic: str, index: int, limits: Limits) -> Partition:
-    """A partition that this broker only follows, from which consumers since KIP-392 may read what is committed.
+def _hosted(worker: "Worker", topic: str, index: int, limits: Limits) -> Partition:
+    """A partition that this broker only follows.
 
     Raises:
-        ApiError: this reader needs the leader, or there is no such partition.
+        ApiError: there is no such partition here.
     """
-    if not limits.follows and limits.version >= _FIRST_VERSION_WITH_RACK:
-        found = worker.partitions.hosted.get((topic, index))
-        if found is not None and found.leader != NO_LEADER:
-            return found
+    found = worker.partitions.hosted.get((topic, index))
+    if found is not None:
+        return found
     if not topic and limits.version >= _FIRST_VERSION_WITH_IDS:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
     raise worker.missing_partition(topic, index)
+
+
+def _may_follow(partition: Partition, limits: Limits) -> bool:
+    """Whether a follower serves this reader: consumers since KIP-392 may read from it what is committed."""
+    return not limits.follows and limits.version >= _FIRST_VERSION_WITH_RACK and partition.leader != NO_LEADER
 
 
 def _for_old_client(records: FileRange, allowed: bool, version: int) -> Part:

@@ -17,7 +17,13 @@ from pkafka.model import INTERNAL_TOPICS
 from pkafka.net.buffers import Lease
 from pkafka.net.connection import Answer, Detach, LaterAnswer, ServerConnection
 from pkafka.protocol.headers import RequestHeader
-from pkafka.protocol.hot import ProduceRow, decode_produce, encode_produce_response
+from pkafka.protocol.hot import (
+    CurrentLeader,
+    NodeEndpoint,
+    ProduceRow,
+    decode_produce,
+    encode_produce_response,
+)
 from pkafka.records.validation import RecordError, validate
 from pkafka.server.acknowledgements import wait_until_committed
 from pkafka.server.ipc import Blob, PeerLate, Reply
@@ -31,9 +37,12 @@ log = logging.getLogger(__name__)
 ACKS_ALL: Final = -1
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 
-Row: TypeAlias = tuple[str, int, int, int, int, int, list[tuple[int, str]], str | None]
-"""topic, partition, error code, base offset, log append time, log start offset, record errors, error message"""
-_NO_ROW: Final[Row] = ("", -1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, [], None)
+_FIRST_VERSION_WITH_LEADERS: Final = 10
+
+Row: TypeAlias = tuple[str, int, int, int, int, int, list[tuple[int, str]], str | None, CurrentLeader | None]
+"""topic, partition, error code, base offset, log append time, log start offset, record errors, error message, leader
+where that is another broker"""
+_NO_ROW: Final[Row] = ("", -1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, [], None, None)
 
 
 def handle(
@@ -99,7 +108,7 @@ def append(
     try:
         found = worker.partitions.led.get((topic, partition))
         if found is None:
-            return _failed(topic, partition, worker.missing_partition(topic, partition))
+            return _not_here(worker, topic, partition)
         worker.metrics.produce(topic)
         _check_may_append(found, acks, client_id)
         now_ms = worker.clock.now_ms()
@@ -114,7 +123,7 @@ def append(
         )
     except RecordError as error:
         worker.metrics.failed_produce(topic)
-        return (topic, partition, error.code, -1, -1, -1, error.record_errors, error.message)
+        return (topic, partition, error.code, -1, -1, -1, error.record_errors, error.message, None)
     except ApiError as error:
         worker.metrics.failed_produce(topic)
         if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -136,6 +145,7 @@ def append(
         result.log_append_time_ms,
         result.log_start_offset,
         [],
+        None,
         None,
     )
 
@@ -159,9 +169,17 @@ def _let_read(worker: "Worker", partition: "Partition", *, is_new: bool) -> None
         worker.appended(partition)
 
 
-def _failed(topic: str, partition: int, error: ApiError) -> Row:
+def _failed(topic: str, partition: int, error: ApiError, leader: CurrentLeader | None = None) -> Row:
     message = error.message if error.message != error.code.message else None
-    return (topic, partition, error.code, -1, -1, -1, [], message)
+    return (topic, partition, error.code, -1, -1, -1, [], message, leader)
+
+
+def _not_here(worker: "Worker", topic: str, partition: int) -> Row:
+    error = worker.missing_partition(topic, partition)
+    leader = None
+    if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        leader = worker.current_leader(topic, partition)
+    return _failed(topic, partition, error, leader)
 
 
 def _answer(
@@ -169,7 +187,12 @@ def _answer(
 ) -> Answer | None:
     """The answer; None when the connection is to be closed instead."""
     if acks != 0:
-        return (worker.frame(header, encode_produce_response(header.api_version, rows, 0)),)
+        endpoints: Sequence[NodeEndpoint] = ()
+        if header.api_version >= _FIRST_VERSION_WITH_LEADERS:
+            leaders = [row[8][0] for row in rows if row[8]]
+            if leaders:
+                endpoints = worker.metadata.node_endpoints(leaders, connection.listener)
+        return (worker.frame(header, encode_produce_response(header.api_version, rows, 0, endpoints)),)
     failed = next((row for row in rows if row[2]), None)
     if failed is None:
         return ()
@@ -333,12 +356,16 @@ def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callabl
     worker.acks_due.clear()
 
     def acknowledged(codes: "Mapping[PartitionKey, ErrorCode]") -> None:
-        _note_failures(rows, codes)
+        _note_failures(rows, codes, worker.current_leader)
         done()
 
     async def flush_first() -> None:
         refused = await worker.logs.flush_appended(flushes)
-        _note_failures(rows, {partition.key: ErrorCode.KAFKA_STORAGE_ERROR for partition in refused})
+        _note_failures(
+            rows,
+            {partition.key: ErrorCode.KAFKA_STORAGE_ERROR for partition in refused},
+            worker.current_leader,
+        )
         wait_until_committed(worker, acks, timeout_ms=timeout_ms, done=acknowledged)
 
     if flushes:
@@ -347,11 +374,18 @@ def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callabl
         wait_until_committed(worker, acks, timeout_ms=timeout_ms, done=acknowledged)
 
 
-def _note_failures(rows: list[Row], codes: "Mapping[PartitionKey, ErrorCode]") -> None:
+def _note_failures(
+    rows: list[Row],
+    codes: "Mapping[PartitionKey, ErrorCode]",
+    leader_of: Callable[[str, int], CurrentLeader | None],
+) -> None:
     for number, row in enumerate(rows):
         code = codes.get((row[0], row[1]), ErrorCode.NONE)
         if code and not row[2]:
-            rows[number] = _failed(row[0], row[1], ApiError(code))
+            moved = code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            rows[number] = _failed(
+                row[0], row[1], ApiError(code), leader_of(row[0], row[1]) if moved else None
+            )
 
 
 def _safe_rows(worker: "Worker", rows: list[Row], timeout_ms: int) -> "list[Row] | asyncio.Future[list[Row]]":

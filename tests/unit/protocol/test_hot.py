@@ -12,12 +12,15 @@ from pkafka.protocol.api import ApiKey
 from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.headers import decode_response
 from pkafka.protocol.hot import (
+    CurrentLeader,
     FetchHeader,
+    NodeEndpoint,
     decode_fetch,
     decode_produce,
     encode_fetch_response,
     encode_produce_response,
 )
+from pkafka.protocol.messages import fetch, produce
 from pkafka.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -139,9 +142,21 @@ INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 CODES = st.integers(-1, 127)
 TEXTS = st.none() | st.text(max_size=5)
+LEADERS = st.none() | st.builds(CurrentLeader, st.integers(0, 9), INT32)
+ENDPOINTS = st.lists(
+    st.builds(NodeEndpoint, INT32, st.sampled_from(["", "host", "h" * 130]), INT32, TEXTS), max_size=3
+)
 PRODUCED = st.lists(
     st.tuples(
-        TOPICS, INT32, CODES, INT64, INT64, INT64, st.lists(st.tuples(INT32, TEXTS), max_size=2), TEXTS
+        TOPICS,
+        INT32,
+        CODES,
+        INT64,
+        INT64,
+        INT64,
+        st.lists(st.tuples(INT32, TEXTS), max_size=2),
+        TEXTS,
+        LEADERS,
     ),
     max_size=6,
 )
@@ -157,17 +172,22 @@ FETCHED = st.lists(
         INT32,
         st.sampled_from([-1, 0, 1, 126, 127, 500]),
         st.none() | st.tuples(st.integers(0, 9), INT64),
+        LEADERS,
     ),
     max_size=6,
 )
 
 
 @pytest.mark.parametrize("version", PRODUCE)
-@given(rows=PRODUCED, throttle_ms=INT32)
+@given(rows=PRODUCED, throttle_ms=INT32, endpoints=ENDPOINTS)
 @SOME
-def test_produce_responses_are_written_alike(version: int, rows: list[Any], throttle_ms: int) -> None:
+def test_produce_responses_are_written_alike(
+    version: int, rows: list[Any], throttle_ms: int, endpoints: list[NodeEndpoint]
+) -> None:
     expected = ProduceResponse(throttle_time_ms=throttle_ms)
-    for topic, partition, code, base_offset, append_time_ms, start_offset, errors, message in rows:
+    if version >= 10:
+        expected.node_endpoints = [produce.NodeEndpoint(**each._asdict()) for each in endpoints]
+    for topic, partition, code, base_offset, append_time_ms, start_offset, errors, message, leader in rows:
         if not expected.responses or expected.responses[-1].name != topic:
             expected.responses.append(TopicProduceResponse(name=topic))
         expected.responses[-1].partition_responses.append(
@@ -184,23 +204,33 @@ def test_produce_responses_are_written_alike(version: int, rows: list[Any], thro
                 if version >= 8
                 else [],
                 error_message=message,
+                current_leader=produce.LeaderIdAndEpoch(**leader._asdict())
+                if leader and version >= 10
+                else produce.LeaderIdAndEpoch(),
             )
         )
-    assert encode_produce_response(version, rows, throttle_ms) == encode(expected, version)
+    assert encode_produce_response(version, rows, throttle_ms, endpoints) == encode(expected, version)
 
 
 @pytest.mark.parametrize("version", FETCH)
-@given(rows=FETCHED, throttle_ms=INT32, code=CODES, session_id=INT32)
+@given(rows=FETCHED, throttle_ms=INT32, code=CODES, session_id=INT32, endpoints=ENDPOINTS)
 @SOME
 def test_fetch_responses_are_written_alike(
-    version: int, rows: list[Any], throttle_ms: int, code: int, session_id: int
+    version: int,
+    rows: list[Any],
+    throttle_ms: int,
+    code: int,
+    session_id: int,
+    endpoints: list[NodeEndpoint],
 ) -> None:
     session_id = session_id if version >= 7 else 0
     expected = FetchResponse(throttle_time_ms=throttle_ms, error_code=code, session_id=session_id)
+    if version >= 16:
+        expected.node_endpoints = [fetch.NodeEndpoint(**each._asdict()) for each in endpoints]
     if version >= 13:
         rows = [(row[0].encode()[:1] * 16, *row[1:]) for row in rows]
     previous = None
-    for topic, partition, error, high, stable, start, aborted, preferred, size, diverging in rows:
+    for topic, partition, error, high, stable, start, aborted, preferred, size, diverging, leader in rows:
         if topic != previous:
             named = {"topic_id": topic} if version >= 13 else {"topic": topic}
             expected.responses.append(FetchableTopicResponse(**named))
@@ -215,6 +245,9 @@ def test_fetch_responses_are_written_alike(
                 diverging_epoch=EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
                 if diverging and version >= 12
                 else EpochEndOffset(),
+                current_leader=fetch.LeaderIdAndEpoch(**leader._asdict())
+                if leader and version >= 12
+                else fetch.LeaderIdAndEpoch(),
                 aborted_transactions=None
                 if aborted is None
                 else [AbortedTransaction(producer_id=who, first_offset=first) for who, first in aborted]
@@ -224,7 +257,7 @@ def test_fetch_responses_are_written_alike(
                 records=None if size < 0 else b"r" * size,
             )
         )
-    pieces = encode_fetch_response(version, 77, throttle_ms, code, session_id, rows)
+    pieces = encode_fetch_response(version, 77, throttle_ms, code, session_id, rows, endpoints)
     frame = b"".join([b"r" * piece if isinstance(piece, int) else piece for piece in pieces])
     assert struct.unpack_from(">i", frame) == (len(frame) - 4,)
     wire = frame[4:]
@@ -236,7 +269,7 @@ def test_fetch_responses_are_written_alike(
 
 def test_numbers_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match="Produce response v9"):
-        encode_produce_response(9, [("t", 2**31, 0, 0, -1, 0, (), None)], 0)
+        encode_produce_response(9, [("t", 2**31, 0, 0, -1, 0, (), None, None)], 0)
     with pytest.raises(ValueError, match="Fetch response v12"):
         encode_fetch_response(12, 1, 0, 0, 2**31, [])
 

@@ -11,8 +11,14 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.net.connection import FileRange
-from pkafka.protocol.headers import RequestHeader, encode_request
-from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pkafka.protocol.headers import RequestHeader, decode_response, encode_request
+from pkafka.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ReplicaState,
+)
 from pkafka.records.builder import build_batch
 from pkafka.server.connection_state import ConnectionState
 from pkafka.server.handlers import fetch, produce
@@ -20,7 +26,14 @@ from pkafka.server.handlers.fetch import Found, Limits, within
 from pkafka.server.replication.quota import ReplicationQuota
 from pkafka.server.worker import Worker
 from tests.open_files import count_open_files
-from tests.unit.server.workers import Family, lead_replicas, until, with_family
+from tests.unit.server.workers import (
+    Family,
+    follow,
+    know_brokers,
+    lead_replicas,
+    until,
+    with_family,
+)
 
 VERSION = 12
 
@@ -100,23 +113,31 @@ def assembled(answer: Any) -> bytes:
 
 
 def ask(worker: Worker, connection: Connection, partitions: Sequence[int], **options: int) -> Any:
+    version = options.get("version", VERSION)
     request = FetchRequest(
-        replica_id=options.get("replica_id", -1),
+        replica_id=options.get("replica_id", -1) if version < 15 else -1,
+        replica_state=ReplicaState(replica_id=options.get("replica_id", -1) if version >= 15 else -1),
         max_wait_ms=options.get("max_wait_ms", 0),
         min_bytes=1,
         max_bytes=1_000_000,
         topics=[
             FetchTopic(
-                topic="t",
+                topic="t" if version < 13 else "",
+                topic_id=b"i" * 16 if version >= 13 else bytes(16),
                 partitions=[
-                    FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1_000_000)
+                    FetchPartition(
+                        partition=index,
+                        current_leader_epoch=options.get("epoch", -1),
+                        fetch_offset=0,
+                        partition_max_bytes=1_000_000,
+                    )
                     for index in partitions
                 ],
             )
         ],
     )
-    body = encode_request(1, VERSION, 5, "me", request)[4:]
-    header = RequestHeader(1, VERSION, 5, "me")
+    body = encode_request(1, version, 5, "me", request)[4:]
+    header = RequestHeader(1, version, 5, "me")
     return fetch.handle(worker, connection, header, memoryview(body), 8 + 2 + 2 + 1)  # type: ignore[arg-type]
 
 
@@ -348,3 +369,42 @@ def test_throttled_replicas_take_no_place_of_others(tmp_path: Path, monkeypatch:
         assert [one.readable_end for one in found] == [1, 1, 1]
 
     with_family(tmp_path, body, workers=1)
+
+
+# -- who leads --
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "code", "leader"),
+    [
+        (17, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER, (1, 4)),
+        (16, 4, ErrorCode.NOT_LEADER_OR_FOLLOWER, (1, 4)),
+        (17, 3, ErrorCode.FENCED_LEADER_EPOCH, (1, 4)),
+        (17, 5, ErrorCode.UNKNOWN_LEADER_EPOCH, (-1, -1)),
+        (15, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER, (-1, -1)),
+        (12, 3, ErrorCode.FENCED_LEADER_EPOCH, (-1, -1)),
+    ],
+)
+def test_who_asks_the_wrong_broker_hears_who_leads(
+    tmp_path: Path, version: int, epoch: int, code: ErrorCode, leader: tuple[int, int]
+) -> None:
+    """A broker that wants to follow has to ask the leader; epochs are looked at first, as in Kafka."""
+
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        know_brokers(family, "t", range(2), leader=0, epoch=0)
+        await follow(family, "t", range(2), leader=1, epoch=4)
+        for worker in family.workers:
+            connection = Connection()
+            assert ask(worker, connection, range(2), version=version, epoch=epoch, replica_id=2) is None
+            await until(lambda c=connection: bool(c.answers))  # type: ignore[misc]
+            _id, response = decode_response(1, version, connection.answers[0][4:])
+            assert isinstance(response, FetchResponse)
+            assert [
+                (part.error_code, part.current_leader.leader_id, part.current_leader.leader_epoch)
+                for part in response.responses[0].partitions
+            ] == [(code, *leader)] * 2
+            endpoints = [(one.node_id, one.host, one.port, one.rack) for one in response.node_endpoints]
+            assert endpoints == ([(1, "one", 9092, "r")] if leader[0] >= 0 else [])
+
+    with_family(tmp_path, body)

@@ -11,6 +11,7 @@ from pkafka.errors import ErrorCode
 from pkafka.net.buffers import SLOTS, Lease
 from pkafka.net.connection import LaterAnswer
 from pkafka.protocol.headers import RequestHeader, decode_response, encode_request
+from pkafka.protocol.hot import CurrentLeader
 from pkafka.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -25,7 +26,14 @@ from pkafka.server.handlers import produce
 from pkafka.server.supervisor import worker_name
 from pkafka.server.worker import Worker
 from pkafka.storage.config import LogConfig
-from tests.unit.server.workers import Family, lead_replicas, until, with_family
+from tests.unit.server.workers import (
+    Family,
+    follow,
+    know_brokers,
+    lead_replicas,
+    until,
+    with_family,
+)
 
 VERSION = 9
 FREE = SLOTS - 1  # one is what all connections read into
@@ -39,6 +47,7 @@ class Connection:
     """As much of a connection as the handler sees; it never moves."""
 
     peer_host = "10.0.0.1"
+    listener = "PLAINTEXT"
 
     def __init__(self, worker: Worker | None = None) -> None:
         self.arena = None if worker is None else worker.arena
@@ -66,7 +75,13 @@ class Connection:
         return Lease(self.slot, self.arena.give_back)
 
 
-def serve(worker: Worker, connection: Connection, *places: tuple[str, int, bytes], acks: int = -1) -> Any:
+def serve(
+    worker: Worker,
+    connection: Connection,
+    *places: tuple[str, int, bytes],
+    acks: int = -1,
+    version: int = VERSION,
+) -> Any:
     """What the handler answers at once, None when the answer comes later."""
     request = ProduceRequest(
         acks=acks,
@@ -76,13 +91,13 @@ def serve(worker: Worker, connection: Connection, *places: tuple[str, int, bytes
             for topic, index, data in places
         ],
     )
-    body = encode_request(0, VERSION, 5, "me", request)[4:]
+    body = encode_request(0, version, 5, "me", request)[4:]
     frame = memoryview(bytearray(body))
     if connection.slot is not None:
         connection.slot[: len(body)] = body
         frame = connection.slot[: len(body)]
     position = 8 + 2 + len("me") + 1
-    header = RequestHeader(0, VERSION, 5, "me")
+    header = RequestHeader(0, version, 5, "me")
     answer = produce.handle(worker, connection, header, frame, position)  # type: ignore[arg-type]
     if isinstance(answer, LaterAnswer):
         connection.due.append(answer)
@@ -90,14 +105,18 @@ def serve(worker: Worker, connection: Connection, *places: tuple[str, int, bytes
     return answer
 
 
-def rows_of(answer: Any) -> list[tuple[str, int, ErrorCode, int]]:
+def response_of(answer: Any, version: int = VERSION) -> ProduceResponse:
     data = b"".join(answer)
     assert struct.unpack_from(">i", data) == (len(data) - 4,)
-    _id, response = decode_response(0, VERSION, data[4:])
+    _id, response = decode_response(0, version, data[4:])
     assert isinstance(response, ProduceResponse)
+    return response
+
+
+def rows_of(answer: Any) -> list[tuple[str, int, ErrorCode, int]]:
     return [
         (topic.name, part.index, ErrorCode(part.error_code), part.base_offset)
-        for topic in response.responses
+        for topic in response_of(answer).responses
         for part in topic.partition_responses
     ]
 
@@ -364,6 +383,63 @@ def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
 
 
 def test_rows_that_came_from_another_worker_become_errors_too() -> None:
-    rows: list[Any] = [["t", 0, 0, 5, -1, 0, [], None], ("t", 1, 0, 6, -1, 0, [], None)]
-    produce._note_failures(rows, {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR})
-    assert [row[2] for row in rows] == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    rows: list[Any] = [["t", index, 0, 5, -1, 0, [], None, None] for index in range(3)]
+    codes = {("t", 0): ErrorCode.KAFKA_STORAGE_ERROR, ("t", 1): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    produce._note_failures(rows, codes, lambda _topic, index: CurrentLeader(7, index))
+    assert [row[2] for row in rows] == [*codes.values(), ErrorCode.NONE]
+    assert [row[8] for row in rows] == [None, CurrentLeader(7, 1), None]
+
+
+def leaders_told(answer: Any, version: int) -> tuple[list[tuple[int, int, int]], list[tuple[Any, ...]]]:
+    response = response_of(answer, version)
+    return (
+        [
+            (part.error_code, part.current_leader.leader_id, part.current_leader.leader_epoch)
+            for topic in response.responses
+            for part in topic.partition_responses
+        ],
+        [(one.node_id, one.host, one.port, one.rack) for one in response.node_endpoints],
+    )
+
+
+@pytest.mark.parametrize("version", [9, 10, 11])
+def test_who_asks_the_wrong_broker_hears_who_leads(tmp_path: Path, version: int) -> None:
+    """By what the owner of the partition was told, whichever worker answers, before the metadata say so."""
+
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        know_brokers(family, "t", range(3), leader=0, epoch=0)
+        await follow(family, "t", range(2), leader=1, epoch=4)
+        moved = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for worker in family.workers:
+            connection = Connection(worker)
+            places = [("t", index, GOOD) for index in range(3)]
+            assert serve(worker, connection, *places, version=version) is None
+            await until(lambda c=connection: bool(c.answers))  # type: ignore[misc]
+            told = leaders_told(connection.answers[0], version)
+            if version < 10:
+                assert told == ([(moved, -1, -1)] * 3, [])
+            else:
+                # Of the last one no worker has a replica: what the metadata say has to do.
+                assert told == ([(moved, 1, 4), (moved, 1, 4), (moved, 0, 0)], [(1, "one", 9092, "r")])
+
+    with_family(tmp_path, body)
+
+
+def test_a_producer_whose_leader_goes_hears_who_leads_now(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", [0])
+        know_brokers(family, "t", [0], leader=0, epoch=0)
+        [worker] = family.workers
+        lead_replicas(worker.partitions.led["t", 0], [0, 2], [0, 2])
+        connection = Connection(worker)
+        assert serve(worker, connection, ("t", 0, GOOD), version=11) is None
+        await follow(family, "t", [0], leader=2, epoch=9)
+        await until(lambda: bool(connection.answers))
+        # Broker 2 is not to be reached where this client came from.
+        assert leaders_told(connection.answers[0], 11) == (
+            [(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 9)],
+            [],
+        )
+
+    with_family(tmp_path, body, workers=1)

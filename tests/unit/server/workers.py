@@ -11,6 +11,13 @@ from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
+from pkafka.protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
 from pkafka.server import lifeline
 from pkafka.server.config import BrokerConfig
 from pkafka.server.connection_limits import LimitSettings, SharedCounts
@@ -116,6 +123,49 @@ def lead_replicas(partition: Partition, replicas: list[int], isr: list[int]) -> 
             partition_epoch=partition.partition_epoch + 1,
         )
     )
+
+
+async def follow(family: Family, topic: str, partitions: Sequence[int], *, leader: int, epoch: int) -> None:
+    """Another broker leads these partitions from now on: replicas hear it, and the metadata do not say so yet."""
+    for worker in family.workers:
+        states = [
+            LeaderAndIsrPartitionState(
+                partition_index=index, leader=leader, leader_epoch=epoch, isr=[leader], replicas=[0, leader]
+            )
+            for index in partitions
+            if worker.partitions.owner(topic, index) == worker.index
+        ]
+        named = LeaderAndIsrTopicState(topic_name=topic, topic_id=b"i" * 16, partition_states=states)
+        await worker.partitions.leader_and_isr(
+            LeaderAndIsrRequest(controller_id=0, controller_epoch=1, topic_states=[named])
+        )
+
+
+def know_brokers(family: Family, topic: str, partitions: Sequence[int], *, leader: int, epoch: int) -> None:
+    """The metadata of all workers: broker 1 in rack r on two listeners, broker 2 elsewhere, and a topic's leader."""
+    endpoints = [
+        UpdateMetadataEndpoint(host="one", port=9092, listener="PLAINTEXT"),
+        UpdateMetadataEndpoint(host="inside", port=9093, listener="INTERNAL"),
+    ]
+    states = [
+        UpdateMetadataPartitionState(partition_index=index, leader=leader, leader_epoch=epoch)
+        for index in partitions
+    ]
+    for worker in family.workers:
+        worker.metadata.apply(
+            UpdateMetadataRequest(
+                controller_epoch=1,
+                topic_states=[
+                    UpdateMetadataTopicState(topic_name=topic, topic_id=b"i" * 16, partition_states=states)
+                ],
+                live_brokers=[
+                    UpdateMetadataBroker(id=1, endpoints=endpoints, rack="r"),
+                    UpdateMetadataBroker(
+                        id=2, endpoints=[UpdateMetadataEndpoint(host="two", port=1, listener="INTERNAL")]
+                    ),
+                ],
+            )
+        )
 
 
 async def until(condition: Callable[[], bool]) -> None:
