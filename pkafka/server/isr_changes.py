@@ -62,7 +62,7 @@ class IsrChanges:
             await self._some.wait()
             self._some.clear()
             asked, self._waiting = self._waiting, {}
-            again = await self._send(list(asked.values()))
+            again = await self._send([one for one in asked.values() if _counts(*one)])
             if again:
                 for partition, proposal in again:
                     self._waiting.setdefault(partition.key, (partition, proposal))
@@ -81,6 +81,8 @@ class IsrChanges:
     async def _send(
         self, asked: "list[tuple[Partition, IsrProposal]]"
     ) -> "list[tuple[Partition, IsrProposal]]":
+        if not asked:
+            return []
         rows = [
             [
                 *partition.key,
@@ -103,8 +105,8 @@ class IsrChanges:
 
     def _took(self, partition: "Partition", proposal: IsrProposal, answer: list[Any]) -> Verdict:
         leadership = partition.leadership
-        if leadership is None:
-            return Verdict.WAIT
+        if leadership is None or not _counts(partition, proposal):
+            return Verdict.WAIT  # it must not end one that was made since
         code = ErrorCode(answer[0])
         if code is not ErrorCode.NONE:
             verdict = leadership.answered(proposal, code)
@@ -120,3 +122,8 @@ class IsrChanges:
             self.shrinks += len(isr) < before
             self._worker.let_read(partition)
         return verdict
+
+
+def _counts(partition: "Partition", proposal: IsrProposal) -> bool:
+    """Whether the controller has not decided otherwise since: carried out then, the leader would not know of it."""
+    return partition.leadership is not None and partition.leadership.proposed is proposal

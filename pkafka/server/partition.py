@@ -179,8 +179,10 @@ class Partition:
             Whether it moved.
         """
         log, leadership = self.log, self.leadership
+        if leadership is None:
+            return False  # what a follower has beyond its leader's high watermark may be cut off
         end: Offset | None = log.log_end_offset
-        if leadership is not None and leadership.has_followers:
+        if leadership.has_followers:
             end = leadership.high_watermark(
                 log_end=log.log_end_offset,
                 now_ms=self._home.now_ms(),

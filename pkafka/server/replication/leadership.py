@@ -52,6 +52,11 @@ _WAIT_FOR_CONTROLLER: Final = frozenset(
 _NOT_ATTEMPTED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 
 
+def is_final(code: ErrorCode) -> bool:
+    """Whether a proposal that was answered so has been carried out, or never will be: by others it may be still."""
+    return code is ErrorCode.NONE or code in _WAIT_FOR_CONTROLLER or code in _NOT_ATTEMPTED
+
+
 class Leadership:
     """One partition under one leader epoch of this broker, or several in a row.
 
@@ -62,6 +67,7 @@ class Leadership:
 
     __slots__ = (
         "_followers",
+        "_is_refused",
         "_lag_max_ms",
         "_proposed",
         "broker_id",
@@ -76,6 +82,7 @@ class Leadership:
         self._lag_max_ms = lag_max_ms
         self._followers: dict[BrokerId, Follower] = {}
         self._proposed: IsrProposal | None = None
+        self._is_refused = False
         self.isr: tuple[BrokerId, ...] = ()
         """As the controller decided it last."""
         self.leader_epoch: LeaderEpoch = -1
@@ -117,13 +124,18 @@ class Leadership:
     ) -> None:
         """The controller has decided (LeaderAndIsr): what was proposed before is void.
 
+        Unless it says again what it said before the proposal (a controller that has just been elected does): then that
+        may be on its way still, and be carried out.
+
         Args:
             log_end: where the leader's log ends; a new epoch starts there.
             is_new_leader: this broker did not lead before.
         """
         self.isr = tuple(isr)
         self.partition_epoch = partition_epoch
-        self._proposed = None
+        asked_for = (leader_epoch, partition_epoch)
+        if self._proposed is not None and (self._is_refused or self._proposed[1:] != asked_for):
+            self._proposed = None
         others = [broker for broker in replicas if broker != self.broker_id]
         self._followers = {broker: self._followers.get(broker) or Follower(broker) for broker in others}
         if leader_epoch > self.leader_epoch or is_new_leader:
@@ -168,7 +180,8 @@ class Leadership:
         if code in _NOT_ATTEMPTED:
             self._proposed = None
             return Verdict.GIVE_UP
-        return Verdict.WAIT if code in _WAIT_FOR_CONTROLLER else Verdict.AGAIN
+        self._is_refused = code in _WAIT_FOR_CONTROLLER
+        return Verdict.WAIT if self._is_refused else Verdict.AGAIN
 
     def decided(self, isr: Iterable[BrokerId], *, leader_epoch: LeaderEpoch, partition_epoch: int) -> Verdict:
         """The controller's answer to a proposal: the partition as it is now."""
@@ -180,6 +193,7 @@ class Leadership:
         return Verdict.DONE
 
     def _propose(self, isr: tuple[BrokerId, ...]) -> IsrProposal:
+        self._is_refused = False
         self._proposed = IsrProposal(isr, self.leader_epoch, self.partition_epoch)
         return self._proposed
 

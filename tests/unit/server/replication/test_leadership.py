@@ -222,3 +222,28 @@ def test_records_are_deleted_everywhere_below_the_lowest_start_of_the_living() -
     leader.alive.discard(3)
     assert leader.state.low_watermark(8, leader.alive.__contains__) == 7
     assert leader.state.low_watermark(5, leader.alive.__contains__) == 5
+
+
+def test_a_proposal_that_may_still_be_carried_out_counts_until_it_is_answered() -> None:
+    leader = Leader((1, 2))
+    proposal = leader.fetch(3, 0)
+    leader.lead(
+        (1, 2), is_new=False
+    )  # as before: a controller that has just been elected says everything again
+    assert leader.state.proposed is proposal
+    leader.append(10)
+    leader.fetch(2, 10)
+    leader.now_ms += LAG_MS + 1
+    leader.advance()
+    assert leader.high_watermark == 0
+    leader.lead((1, 2), partition_epoch=1, is_new=False)
+    assert leader.state.proposed is None
+
+
+def test_a_proposal_that_was_refused_is_over_when_the_controller_says_how_it_is() -> None:
+    leader = Leader((1, 2))
+    proposal = leader.fetch(3, 0)
+    assert proposal is not None
+    assert leader.state.answered(proposal, ErrorCode.INVALID_UPDATE_VERSION) is Verdict.WAIT
+    leader.lead((1, 2), is_new=False)
+    assert leader.state.proposed is None

@@ -1,0 +1,109 @@
+"""Proposals of other ISRs between a leader and the controller, whose answers and decisions cross."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.server.partition import Partition
+from pkafka.server.worker import Worker
+from tests.unit.server.workers import Family, lead_replicas, until, with_family
+
+
+class Proposals:
+    """What a worker asks of control, and what the test answers."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self.asked: list[tuple[list[Any], asyncio.Future[list[Any]]]] = []
+
+    async def ask(self, operation: str, rows: list[list[Any]]) -> list[list[Any]]:
+        assert operation == "alter_partition"
+        [row] = rows
+        answer: asyncio.Future[list[Any]] = self._worker.loop.create_future()
+        self.asked.append((row, answer))
+        return [await answer]
+
+    def isr(self, place: int) -> list[int]:
+        """What was proposed."""
+        isr: list[int] = self.asked[place][0][4]
+        return isr
+
+
+def with_leader(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    body: Callable[[Worker, Partition, Proposals], Awaitable[None]],
+) -> None:
+    """Broker 0 leads t-0 of replicas 0, 1, 2; alone in its ISR, partition epoch 1."""
+
+    async def run(family: Family) -> None:
+        [worker] = family.workers
+        proposals = Proposals(worker)
+        monkeypatch.setattr(worker, "ask_control", proposals.ask)
+        monkeypatch.setattr(worker.partitions, "is_alive", lambda _broker: True)
+        await family.lead("t", [0])
+        partition = worker.partitions.led["t", 0]
+        lead_replicas(partition, [0, 1, 2], [0])
+        sending = asyncio.ensure_future(worker.isr_changes.send_for_ever())
+        try:
+            await body(worker, partition, proposals)
+        finally:
+            sending.cancel()
+
+    with_family(root, run, workers=1)
+
+
+def test_an_answer_does_not_end_a_proposal_that_was_made_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(worker: Worker, partition: Partition, proposals: Proposals) -> None:
+        worker.follower_fetched(partition, 1, 0, 0)
+        await until(lambda: len(proposals.asked) == 1)
+        # It was carried out, and the controller tells it in a LeaderAndIsr first.
+        epoch, before = partition.leader_epoch, partition.partition_epoch
+        lead_replicas(partition, [0, 1, 2], [0, 1])
+        assert partition.leadership is not None
+        worker.follower_fetched(partition, 2, 0, 0)
+        made_since = partition.leadership.proposed
+        assert made_since is not None
+        proposals.asked[0][1].set_result([0, partition.leader_epoch, [0, 1], partition.partition_epoch])
+        await until(lambda: len(proposals.asked) == 2)
+        assert (epoch, before) != (partition.leader_epoch, partition.partition_epoch)
+        assert partition.leadership.proposed is made_since
+        assert partition.leadership.maximal_isr == (0, 1, 2)
+
+    with_leader(tmp_path, monkeypatch, body)
+
+
+def test_what_the_controller_has_decided_otherwise_is_not_proposed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(worker: Worker, partition: Partition, proposals: Proposals) -> None:
+        worker.follower_fetched(partition, 1, 0, 0)
+        await until(lambda: len(proposals.asked) == 1)
+        proposals.asked[0][1].set_result([int(ErrorCode.NOT_CONTROLLER)])
+        await until(lambda: bool(worker.isr_changes._waiting))
+        lead_replicas(partition, [0, 1, 2], [0])
+        await until(lambda: not worker.isr_changes._waiting)
+        worker.follower_fetched(partition, 2, 0, 0)
+        await until(lambda: len(proposals.asked) == 2)
+        assert proposals.isr(1) == [0, 2]
+
+    with_leader(tmp_path, monkeypatch, body)
+
+
+def test_a_follower_takes_no_high_watermark_from_the_end_of_its_own_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(worker: Worker, partition: Partition, _proposals: Proposals) -> None:
+        partition.leadership = None
+        partition.log.log_end_offset += 5
+        worker.appended(partition)  # a flush that ended after another leader was elected
+        partition.log.log_end_offset -= 5
+        assert partition.log.high_watermark == 0
+
+    with_leader(tmp_path, monkeypatch, body)
