@@ -17,7 +17,7 @@ def batches_in_order(view: memoryview, log_end_offset: Offset) -> list[StoredBat
     """
     batches = list(scan_buffer(view, check=True))
     if batches and batches[0].base_offset < log_end_offset:
-        raise UnexpectedOffsetError(batches[0].base_offset, log_end_offset)
+        raise UnexpectedOffsetError(batches[0].base_offset, batches[0].last_offset, log_end_offset)
     for one, following in pairwise(batches):
         if following.base_offset <= one.last_offset:
             raise ApiError(

@@ -185,7 +185,12 @@ class Log(LogReader):
         if self.failure is not None or self._closed:
             raise self._refusal()
         view = memoryview(data)
-        batches = batches_in_order(view, self.log_end_offset)
+        try:
+            batches = batches_in_order(view, self.log_end_offset)
+        except UnexpectedOffsetError as error:
+            if self.log_start_offset < self.log_end_offset or error.last_offset < self.log_end_offset:
+                raise
+            return self._begin_with(view, error.first_offset)
         if not batches:
             return AppendResult(-1, -1, _NO_TIMESTAMP, self.log_start_offset, False)
         now_ms = self._clock.now_ms()
@@ -201,6 +206,15 @@ class Log(LogReader):
         return AppendResult(
             batches[0].base_offset, batches[-1].last_offset, _NO_TIMESTAMP, self.log_start_offset, False
         )
+
+    def _begin_with(self, view: memoryview, first_offset: Offset) -> AppendResult:
+        """Take batches into a log without records whose start lies within the first of them: the leader's log begins
+        there, and so does this one, but batches are kept whole."""
+        start = self.log_start_offset
+        self.truncate_fully_and_start_at(first_offset)
+        result = self.append_as_follower(view)
+        self._move_log_start(start)
+        return result
 
     def _write(
         self,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pkafka.errors import StorageError
+from pkafka.errors import PkafkaError
 from pkafka.model import LeaderEpoch, Millis, Offset, TopicId, TopicPartition
 from pkafka.storage.config import LogConfig
 from pkafka.storage.files import Files, unlink_all
@@ -98,19 +98,20 @@ class PendingFlush(NamedTuple):
                 self.files.close(descriptor)
 
 
-class UnexpectedOffsetError(StorageError):
-    """A leader's batches begin below this log's end.
+class UnexpectedOffsetError(PkafkaError):
+    """A leader's batches begin below this log's end. The disk has no part in it.
 
     Args:
-        first_offset: of the batches.
+        first_offset, last_offset: of the first batch.
         log_end_offset: of this log.
     """
 
-    def __init__(self, first_offset: Offset, log_end_offset: Offset) -> None:
+    def __init__(self, first_offset: Offset, last_offset: Offset, log_end_offset: Offset) -> None:
         super().__init__(
             f"batches from offset {first_offset} cannot follow a log that ends at {log_end_offset}"
         )
         self.first_offset = first_offset
+        self.last_offset = last_offset
         self.log_end_offset = log_end_offset
 
 

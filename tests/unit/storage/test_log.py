@@ -195,6 +195,28 @@ def test_a_follower_takes_offsets_and_epochs_of_the_leader(world: World) -> None
     assert log.log_end_offset == 10
 
 
+def test_a_follower_begins_with_the_whole_batch_in_whose_middle_its_leader_begins(world: World) -> None:
+    """Records that DeleteRecords took from a batch are still in it, and a fetch from the log's start brings them."""
+    log = world.create()
+    log.truncate_fully_and_start_at(2)
+    data = stored(batch([b"a", b"b", b"c", b"d"]), 0) + stored(batch([b"e"]), 4)
+    assert log.append_as_follower(data)[:2] == (0, 4)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (2, 5, 2)
+    log.set_high_watermark(5)
+    assert [row for row in everything(log, start=2) if row[0] >= 2] == [(2, b"c"), (3, b"d"), (4, b"e")]
+    assert log.segments[0].base_offset == 0
+    world.crash(log)
+    assert world.open(start=2).log_end_offset == 5
+
+
+def test_a_follower_without_records_takes_no_batch_that_ends_before_its_end(world: World) -> None:
+    log = world.create()
+    log.truncate_fully_and_start_at(5)
+    with pytest.raises(UnexpectedOffsetError):
+        log.append_as_follower(stored(batch([b"a", b"b"]), 0))
+    assert (log.log_start_offset, log.log_end_offset, log.failure) == (5, 5, None)
+
+
 def test_a_follower_splits_a_fetch_that_exceeds_a_segment(world: World) -> None:
     log = world.create()
     fetched = bytearray()
