@@ -94,6 +94,10 @@ class LeaderEpochs:
         place = bisect_right(self._starts, offset)
         return self._epochs[place - 1] if place else UNDEFINED_EPOCH
 
+    def move(self, directory: Path) -> None:
+        """Follow a rename of the partition's directory."""
+        self._path = directory / self._path.name
+
     def truncate_from_end(self, end: Offset, *, save: bool = True) -> None:
         """Forget epochs that begin at or behind ``end``. With ``save=False`` the file may keep them until the next
         change: loading does that, as the leader of an empty log most often begins its epoch there again."""

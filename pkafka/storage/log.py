@@ -60,6 +60,7 @@ __all__ = [
 
 DELETED_DIRECTORY_SUFFIX: Final = "-delete"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+FUTURE_DIRECTORY_SUFFIX: Final = "-future"
 DIRECTORY_NAME_CHARS_MAX: Final = 255
 _NO_TIMESTAMP: Final = -1
 
@@ -381,6 +382,20 @@ class Log(LogReader):
         self.set_high_watermark(self.high_watermark)
         self._guarded("note the start of", lambda: self.leader_epochs.truncate_from_start(offset))
 
+    def pass_over(self, offset: Offset) -> None:
+        """End at ``offset`` from now on, without records before it: compaction has left none in the log that this one
+        is a copy of.
+
+        Raises:
+            StorageError: the disk refused; the log is fenced.
+        """
+        if offset > self.log_end_offset:
+            self._guarded("roll", lambda: self._pass_over(offset))
+
+    def _pass_over(self, offset: Offset) -> None:
+        self._roll(offset, self._clock.now_ms())
+        self.log_end_offset = offset
+
     # -- truncate and delete -------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: Offset) -> bool:
@@ -669,19 +684,43 @@ class Log(LogReader):
         """
         return self._rename_directory(STRAY_DIRECTORY_SUFFIX)
 
+    @property
+    def is_future(self) -> bool:
+        """Whether this is a replica on its way to another log directory (KIP-113), known by its directory's name."""
+        return self.directory.name.endswith(FUTURE_DIRECTORY_SUFFIX)
+
+    def become_current(self) -> None:
+        """A future replica takes the partition's own name; it stays open and goes on.
+
+        Whatever belongs to that name must be in another log directory.
+
+        Raises:
+            StorageError: the disk refused; the log is fenced.
+        """
+        target = self.directory.with_name(str(self.topic_partition))
+        self._guarded("rename", lambda: self._files.rename(self.directory, target))
+        self._follow_rename(target)
+        self._guarded("rename", lambda: self._files.fsync_directory(target.parent))
+
     def _rename_directory(self, suffix: str) -> Path:
         end = f".{uuid.uuid4().hex}{suffix}"
-        target = self.directory.with_name(self.directory.name[: DIRECTORY_NAME_CHARS_MAX - len(end)] + end)
+        # After the partition, not after the directory: Apache Kafka stops at a name with two suffixes.
+        name = str(self.topic_partition)
+        target = self.directory.with_name(name[: DIRECTORY_NAME_CHARS_MAX - len(end)] + end)
         self._closed = True
         for segment in self._segments:
             segment.retire()
         self._guarded("rename", lambda: self._files.rename(self.directory, target))
         self._guarded("rename", lambda: self._files.fsync_directory(target.parent))
+        self._follow_rename(target)
+        return target
+
+    def _follow_rename(self, target: Path) -> None:
         for segment in self._segments:
             segment.move_paths(target)
         self._snapshots.move(target)
+        self.leader_epochs.move(target)
         self.directory = target
-        return target
 
     def fence(self, error: OSError, action: str = "flush") -> StorageError:
         """An I/O error happened: nothing more is written; the next start recovers. Returns what to raise."""

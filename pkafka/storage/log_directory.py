@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
+from uuid import uuid4
 
 from pkafka.errors import StorageError
 from pkafka.model import Offset, TopicPartition, topic_name_problem
@@ -22,7 +23,7 @@ from pkafka.storage import checkpoints
 from pkafka.storage.broker_metadata import BrokerMetadata, read_broker_metadata, write_broker_metadata
 from pkafka.storage.config import LogConfig
 from pkafka.storage.files import Files, OsFiles, disk_failure, read_file, replace_file
-from pkafka.storage.log import Log
+from pkafka.storage.log import FUTURE_DIRECTORY_SUFFIX, Log
 from pkafka.storage.recovery import LogEnvironment, open_log
 
 _LOGGER = logging.getLogger(__name__)
@@ -245,7 +246,8 @@ class LogDirectory:
         return found
 
     def count_partitions(self) -> int:
-        """How many partitions there are, by their names alone: asked for each new one, it must not take long.
+        """How many partitions there are, those that are on their way here too, by their names alone: asked for each new
+        one, it must not take long.
 
         Raises:
             StorageError: the directory cannot be listed.
@@ -254,11 +256,17 @@ class LogDirectory:
             names = os.listdir(self.path)
         except OSError as error:
             raise disk_failure(self.path, "list", error) from error
-        return sum(name.rpartition("-")[2].isdigit() for name in names)
+        return sum(
+            name.rpartition("-")[2].isdigit() or name.endswith(FUTURE_DIRECTORY_SUFFIX) for name in names
+        )
 
     def path_of(self, topic_partition: TopicPartition) -> Path:
         """Where the log of a partition lies."""
         return self.path / str(topic_partition)
+
+    def new_future_path_of(self, topic_partition: TopicPartition) -> Path:
+        """Where a replica of a partition that is on its way to this directory lies until it is complete (KIP-113)."""
+        return self.path / f"{topic_partition}.{uuid4().hex}{FUTURE_DIRECTORY_SUFFIX}"
 
     def open_logs(
         self,
@@ -268,7 +276,8 @@ class LogDirectory:
         *,
         had_clean_shutdown: bool,
     ) -> Iterator[Log]:
-        """Open, and after an unclean stop recover, the live logs that this process owns, one by one.
+        """Open, and after an unclean stop recover, the logs that this process owns, one by one: the live ones and those
+        that are on their way here from another directory (``Log.is_future``).
 
         The high watermark of each is the checkpointed one, within the log.
 
@@ -281,7 +290,7 @@ class LogDirectory:
         cleaner_offsets = self.cleaner_offsets()
         for found in self.partitions():
             topic_partition = found.topic_partition
-            if found.kind is not DirectoryKind.LIVE or not owns(topic_partition):
+            if found.kind not in (DirectoryKind.LIVE, DirectoryKind.FUTURE) or not owns(topic_partition):
                 continue
             log = open_log(
                 found.path,
@@ -293,7 +302,8 @@ class LogDirectory:
                 had_clean_shutdown=had_clean_shutdown,
             )
             log.set_high_watermark(high_watermarks.get(topic_partition, log.log_start_offset))
-            log.cleaner_checkpoint = cleaner_offsets.get(topic_partition)
+            if found.kind is DirectoryKind.LIVE:
+                log.cleaner_checkpoint = cleaner_offsets.get(topic_partition)
             yield log
 
     def remove_directory(self, path: Path) -> None:

@@ -192,6 +192,26 @@ def test_each_process_opens_the_logs_that_it_owns(tmp_path: Path) -> None:
     assert all(log.high_watermark == 2 for log in logs.values())
 
 
+def test_replicas_on_their_way_are_opened_too(tmp_path: Path) -> None:
+    directory = LogDirectory(tmp_path)
+    key = TopicPartition("t", 0)
+    future = create_log(
+        directory.new_future_path_of(key), key, SMALL, LogEnvironment(), topic_id=bytes(range(16))
+    )
+    append(future, b"a", b"b")
+    future.close()
+    directory.write_high_watermarks({key: 1})
+    directory.write_cleaner_offsets({key: 1})
+    (found,) = directory.open_logs(lambda _: True, lambda _: SMALL, LogEnvironment(), had_clean_shutdown=True)
+    assert found.is_future
+    assert found.directory == future.directory
+    assert (found.topic_partition, found.log_end_offset, found.high_watermark) == (key, 2, 1)
+    assert (
+        found.cleaner_checkpoint is None
+    )  # that is what its current replica was cleaned to, in another directory
+    found.close()
+
+
 def test_damaged_checkpoints_do_not_keep_a_directory_from_starting(tmp_path: Path) -> None:
     directory = LogDirectory(tmp_path)
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
@@ -228,6 +248,14 @@ def test_new_partitions_go_where_there_are_fewest(tmp_path: Path) -> None:
     (full.path / "t-2.0123456789abcdef0123456789abcdef-delete").mkdir()
     (full.path / "recovery-point-offset-checkpoint").touch()
     assert directory_with_fewest_partitions([full, empty]) is full
+    # What is on its way there does, as in Kafka.
+    (full.path / "t-3.0123456789abcdef0123456789abcdef-future").mkdir()
+    (empty.path / "t-4").mkdir()
+    (empty.path / "t-5").mkdir()
+    assert directory_with_fewest_partitions([empty, full]) is full
+    (full.path / "t-6").mkdir()
+    (full.path / "t-7").mkdir()
+    assert directory_with_fewest_partitions([full, empty]) is empty
 
 
 def test_topic_configurations_override_the_brokers() -> None:

@@ -1,6 +1,7 @@
 """Appending, reading, rolling, truncating and deleting, as an operator would tell it."""
 
 import os
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.records.batch import BATCH_OVERHEAD, read_header
 from pkafka.storage.log import UnexpectedOffsetError
+from pkafka.storage.log_directory import LogDirectory
 from pkafka.storage.open_files import OpenFiles
-from tests.unit.storage.makers import END, NOW, SMALL, World, append, batch, everything, stored
+from pkafka.storage.recovery import create_log
+from tests.unit.storage.makers import END, NOW, SMALL, TP, World, append, batch, everything, stored
 
 
 def test_offsets_count_records_and_the_header_is_stamped_in_place(world: World) -> None:
@@ -438,6 +441,54 @@ def test_renaming_for_deletion_caps_the_name(world: World) -> None:
     assert path.name.startswith("orders-0.")
     assert path.name.endswith("-delete")
     assert not world.directory.exists()
+
+
+def test_a_future_replica_takes_the_name_of_its_partition_and_goes_on(world: World) -> None:
+    home = LogDirectory(world.root)
+    path = home.new_future_path_of(TP)
+    assert re.fullmatch(r"orders-0\.[0-9a-f]{32}-future", path.name)
+    log = create_log(path, TP, world.config, world.environment, topic_id=bytes(16))
+    for number in range(10):
+        append(log, b"%d" % number, leader_epoch=number)
+    log.roll(NOW)
+    assert log.is_future
+    log.become_current()
+    assert not log.is_future
+    assert log.directory == world.directory
+    assert world.root.joinpath(path.name).exists() is False
+    # What is opened by name from now on, and what is written by name: indexes, epochs, snapshots, segments.
+    for segment in log.segments:
+        segment.release_files()
+    append(log, b"10", leader_epoch=99)
+    log.roll(NOW)
+    log.set_high_watermark(log.log_end_offset)
+    assert [offset for offset, _ in everything(log)] == list(range(11))
+    log.flush()
+    log.close()
+    again = world.open(clean=True)
+    assert again.leader_epochs.latest == 99
+    assert again.log_end_offset == 11
+
+
+def test_a_future_replica_that_is_given_up_is_named_after_its_partition(world: World) -> None:
+    """Apache Kafka refuses to start where the name has two suffixes."""
+    path = LogDirectory(world.root).new_future_path_of(TP)
+    log = create_log(path, TP, world.config, world.environment, topic_id=None)
+    assert re.fullmatch(r"orders-0\.[0-9a-f]{32}-delete", log.rename_for_deletion().name)
+
+
+def test_an_end_without_records_before_it(world: World) -> None:
+    log = world.create()
+    append(log, b"a")
+    log.pass_over(1)
+    assert len(log.segments) == 1
+    log.pass_over(5)
+    assert log.log_end_offset == 5
+    append(log, b"b")
+    log.set_high_watermark(log.log_end_offset)
+    assert everything(log) == [(0, b"a"), (5, b"b")]
+    world.crash(log)
+    assert world.open().log_end_offset == 6
 
 
 def test_a_stray_log_keeps_its_files_under_another_name(world: World) -> None:
