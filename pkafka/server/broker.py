@@ -22,6 +22,7 @@ from pkafka.server.config import BrokerConfig, socket_buffer_bytes
 from pkafka.server.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.identity import IdentityConflict, check_directories
 from pkafka.server.policies import Policies
+from pkafka.server.replication.directory_moves import move_rate
 from pkafka.server.replication.quota import SharedReplicationRates
 from pkafka.server.supervisor import CLEANER, CONTROL, Supervisor, worker_name
 from pkafka.storage.files import OsFiles
@@ -226,9 +227,10 @@ def _supervise(
         rate_samples=config.quota_window_num,
         rate_window_ms=config.quota_window_size_seconds * 1000,
     )
-    replication_rates = SharedReplicationRates(
-        samples=config.replication_quota_window_num,
-        window_ms=config.replication_quota_window_size_seconds * 1000,
+    replication_rates = SharedReplicationRates.of(config)
+    copying = move_rate(
+        samples=config.alter_log_dirs_replication_quota_window_num,
+        window_ms=config.alter_log_dirs_replication_quota_window_size_seconds * 1000,
     )
     for index in range(config.workers):
         setup = worker.WorkerSetup(
@@ -242,6 +244,7 @@ def _supervise(
             unusable=unusable,
             clean=clean,
             replication_rates=replication_rates,
+            move_rate=copying,
         )
         mains[worker_name(index)] = worker.main(setup)
     mains[CLEANER] = cleaner.main(

@@ -18,18 +18,28 @@ LocalAnswer: TypeAlias = "Callable[[Worker, Row], Row]"
 """The answer of the owner: a list that begins with the error code."""
 
 
-async def ask_owners(worker: "Worker", operation: str, rows: Sequence[Row], local: LocalAnswer) -> list[Row]:
+async def ask_owners(
+    worker: "Worker",
+    operation: str,
+    rows: Sequence[Row],
+    local: LocalAnswer,
+    *,
+    led_only: bool = True,
+    away: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER,
+) -> list[Row]:
     """One answer for each row, in order.
 
     Args:
         operation: how other workers call ``local`` (registered with :func:`serve_rows`).
+        led_only: refuse partitions that this broker does not lead.
+        away: what is answered for an owner that has died, and whose successor is not there yet.
     """
-    answers: list[Row] = [[int(ErrorCode.NOT_LEADER_OR_FOLLOWER)]] * len(rows)
+    answers: list[Row] = [[int(away)]] * len(rows)
     elsewhere: dict[int, list[int]] = {}
     for place, row in enumerate(rows):
         owner = worker.partitions.owner(row[0], row[1])
         if owner == worker.index:
-            answers[place] = answer_here(worker, row, local)
+            answers[place] = answer_here(worker, row, local, led_only=led_only)
         else:
             elsewhere.setdefault(owner, []).append(place)
     calls = [
@@ -46,10 +56,10 @@ async def ask_owners(worker: "Worker", operation: str, rows: Sequence[Row], loca
     return answers
 
 
-def answer_here(worker: "Worker", row: Row, local: LocalAnswer) -> Row:
+def answer_here(worker: "Worker", row: Row, local: LocalAnswer, *, led_only: bool = True) -> Row:
     """The owner's answer, or the code why there is none."""
     try:
-        if (row[0], row[1]) not in worker.partitions.led:
+        if led_only and (row[0], row[1]) not in worker.partitions.led:
             raise worker.missing_partition(row[0], row[1])
         return local(worker, row)
     except ApiError as error:
@@ -60,6 +70,8 @@ def answer_here(worker: "Worker", row: Row, local: LocalAnswer) -> Row:
         return [int(worker.disk_refused(row[0], row[1], error))]
 
 
-def serve_rows(worker: "Worker", rows: Sequence[Row], local: LocalAnswer) -> list[Row]:
+def serve_rows(
+    worker: "Worker", rows: Sequence[Row], local: LocalAnswer, *, led_only: bool = True
+) -> list[Row]:
     """Answer rows that another worker sent here."""
-    return [answer_here(worker, row, local) for row in rows]
+    return [answer_here(worker, row, local, led_only=led_only) for row in rows]

@@ -110,6 +110,7 @@ class Compaction:
             not self._is_closing
             and one.config.compacts
             and partition.key not in self._rounds
+            and partition.key not in self._worker.moves
             and one not in self._uncleanable
             and not one.is_closed
             and one.failure is None

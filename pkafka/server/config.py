@@ -295,6 +295,10 @@ class BrokerConfig:
     max_connection_creation_rate = _Key("max.connection.creation.rate", int)
     replication_quota_window_num = _Key("replication.quota.window.num", int)
     replication_quota_window_size_seconds = _Key("replication.quota.window.size.seconds", int)
+    alter_log_dirs_replication_quota_window_num = _Key("alter.log.dirs.replication.quota.window.num", int)
+    alter_log_dirs_replication_quota_window_size_seconds = _Key(
+        "alter.log.dirs.replication.quota.window.size.seconds", int
+    )
     quota_window_num = _Key("quota.window.num", int)
     quota_window_size_seconds = _Key("quota.window.size.seconds", int)
     connections_max_idle_ms = _Key("connections.max.idle.ms", int)

@@ -5,17 +5,20 @@ thread pool; unlinking and the shared checkpoint files go to the cleaner process
 """
 
 import asyncio
+import contextlib
 import logging
+import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 from pkafka.errors import ApiError, ConfigError, ErrorCode, StorageError
 from pkafka.model import TopicId, TopicPartition
 from pkafka.server.compaction import Compaction
 from pkafka.server.ipc import Payload, Peer
+from pkafka.server.replication.future_replica import is_further, is_same
 from pkafka.server.turns import Turns
 from pkafka.storage.checkpoints import (
     CLEANER_FILE,
@@ -51,6 +54,14 @@ class _Flush:
     def __init__(self, up_to: int) -> None:
         self.up_to = up_to
         self.done = asyncio.Event()
+
+
+class OpenedLogs(NamedTuple):
+    """What a start finds on the disk."""
+
+    current: dict[TopicPartition, Log]
+    future: dict[TopicPartition, Log]
+    """Those that were on their way to another log directory."""
 
 
 class WorkerLogs:
@@ -120,7 +131,7 @@ class WorkerLogs:
         self._defaults = self._worker.config.log_config()
         self._configure({partition.topic for partition in self._worker.partitions})
         self._environment.producer_expiration_ms = self._worker.config.producer_id_expiration_ms
-        for one in self._worker.partitions.logs():
+        for one in self._all():
             one.producer_expiration_ms = self._environment.producer_expiration_ms
 
     def _configure(self, topics: Collection[str]) -> None:
@@ -131,6 +142,9 @@ class WorkerLogs:
                 if topic not in configs:
                     configs[topic] = self.config_of(topic)
                 partition.update_config(configs[topic])
+                future = self._worker.moves.future_of(partition.key)
+                if future is not None:
+                    future.update_config(configs[topic])
                 if not configs[topic].compacts:
                     self.compaction.leave(partition.log)
 
@@ -139,20 +153,26 @@ class WorkerLogs:
         # A client can claim any id; one from the far end must not use up all those before it.
         known = (
             producer_id
-            for one in self._worker.partitions.logs()
+            for one in self._all()
             for producer_id in one.producers.entries
             if producer_id < _PLAUSIBLE_PRODUCER_IDS
         )
         return max(known, default=-1)
 
+    def _all(self) -> Iterator[Log]:
+        """Every open log, those on their way to another directory too."""
+        yield from self._worker.partitions.logs()
+        yield from self._worker.moves.logs()
+
     # -- opening --
 
-    async def open_all(self, clean: Mapping[Path, bool]) -> dict[TopicPartition, Log]:
+    async def open_all(self, clean: Mapping[Path, bool]) -> OpenedLogs:
         """Open, and where need be recover, every log on disk that this worker owns.
 
         A directory that fails goes offline with its logs. When there is no other, the worker gives up.
         """
-        logs: dict[TopicPartition, Log] = {}
+        found = OpenedLogs({}, {})
+        changed_ns = self._changed_ns()
         for path, directory in self._directories.items():
             try:
                 for opened in directory.open_logs(
@@ -161,7 +181,11 @@ class WorkerLogs:
                     self._environment,
                     had_clean_shutdown=clean.get(path, False),
                 ):
-                    logs[opened.topic_partition] = opened
+                    logs = found.future if opened.is_future else found.current
+                    other = logs.get(opened.topic_partition)
+                    logs[opened.topic_partition] = (
+                        opened if other is None else self._kept(other, opened, changed_ns)
+                    )
                     # Recovery may take minutes in all: each log is a sign of life, and the supervisor can be heard.
                     self._worker.beat()
                     await asyncio.sleep(0)
@@ -169,7 +193,54 @@ class WorkerLogs:
             except (StorageError, OSError) as error:
                 log.error("%s", error)
                 self.directory_failed(path)
-        return {key: one for key, one in logs.items() if one.directory.parent not in self._offline}
+        return OpenedLogs(
+            *({key: one for key, one in logs.items() if not self._is_offline(one)} for logs in found)
+        )
+
+    def _is_offline(self, one: Log) -> bool:
+        return one.directory.parent in self._offline
+
+    def _changed_ns(self) -> dict[Path, int]:
+        """When the directories of partitions that have one in two log directories were renamed last, or anything in
+        them; looked at before any is opened."""
+        homes: dict[str, list[Path]] = {}
+        for path in self._directories:
+            with contextlib.suppress(OSError):  # which opening it meets as well
+                for name in os.listdir(path):
+                    homes.setdefault(name, []).append(path)
+        found = [home / name for name, several in homes.items() if len(several) > 1 for home in several]
+        return {path: path.stat().st_ctime_ns for path in found if path.is_dir()}
+
+    def _kept(self, one: Log, other: Log, changed_ns: Mapping[Path, int]) -> Log:
+        """One of two logs of a partition; Apache Kafka would not start.
+
+        A broker that dies while a replica changes places leaves two that are the same, and the one that was renamed
+        last is to stay. Of others the one that was written longer stays, and nothing is lost of the other.
+        """
+        if self._is_offline(one):
+            return other
+        same = is_same(one, other)
+        if same:
+            kept = max(one, other, key=lambda each: changed_ns.get(each.directory, 0))
+        else:
+            kept = one if is_further(one, other) else other
+        gone = one if kept is other else other
+        try:
+            if same:
+                log.warning("%s is the same as %s, and is deleted", gone.directory, kept.directory)
+                self.delete(gone)
+            else:
+                log.error(
+                    "There are two logs of %s: %s is used, for it was written longer; %s is set aside as stray",
+                    one.topic_partition,
+                    kept.directory,
+                    gone.directory,
+                )
+                self.set_aside_stray(gone)
+        except (StorageError, OSError) as error:
+            log.error("%s", error)
+            self.directory_failed(gone.directory.parent)
+        return kept
 
     def _delete_leftovers(self, directory: LogDirectory) -> None:
         """Finish deletions that the last run did not come to."""
@@ -181,7 +252,7 @@ class WorkerLogs:
         return self._worker.partitions.owner(key.topic, key.partition) == self._worker.index
 
     def create(self, key: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Log:
-        """Create the log of a partition, in the directory that holds the fewest (LOG-24).
+        """Create the log of a partition, in the directory that holds the fewest (LOG-24), or where it is wanted.
 
         Args:
             key: the partition.
@@ -195,11 +266,33 @@ class WorkerLogs:
         online = [directory for path, directory in self._directories.items() if path not in self._offline]
         if not online or (self._offline and not is_new):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        wished = self._worker.moves.wish(key)
+        if wished is not None:
+            online = [directory for directory in online if directory.path == wished]
+            if not online:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         directory = online[0] if len(online) == 1 else directory_with_fewest_partitions(online)
+        created = self._create(directory, directory.path_of(key), key, topic_id)
+        self._worker.moves.fulfilled(key)
+        return created
+
+    def create_future(self, current: Log, target: Path) -> Log:
+        """Create the log that is to take the place of another one, in another log directory.
+
+        Raises:
+            ApiError: KAFKA_STORAGE_ERROR; the directory refuses, or some directory is offline: it might hold such a log
+                already.
+        """
+        if self._offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        directory, key = self._directories[target], current.topic_partition
+        return self._create(directory, directory.new_future_path_of(key), key, current.topic_id)
+
+    def _create(
+        self, directory: LogDirectory, path: Path, key: TopicPartition, topic_id: TopicId | None
+    ) -> Log:
         try:
-            return create_log(
-                directory.path_of(key), key, self.config_of(key.topic), self._environment, topic_id=topic_id
-            )
+            return create_log(path, key, self.config_of(key.topic), self._environment, topic_id=topic_id)
         except (StorageError, OSError) as error:
             log.error("%s", error)
             self.directory_failed(directory.path)
@@ -222,9 +315,8 @@ class WorkerLogs:
         """
         partition_log.close()
         directory = partition_log.directory
-        self._environment.files.rename(
-            directory, directory.with_name(f"{directory.name}.{uuid4().hex}-stray")
-        )
+        name = f"{partition_log.topic_partition}.{uuid4().hex}-stray"
+        self._environment.files.rename(directory, directory.with_name(name))
 
     # -- deleting --
 
@@ -242,6 +334,13 @@ class WorkerLogs:
         if partition_log.cleaner_checkpoint is not None:
             # A new topic of that name must not find what was cleaned of this one.
             self._worker.loop.call_soon(self._checkpoint_cleaned)
+
+    def directory_renamed(self, was: Path, path: Path) -> None:
+        """A log goes on under another name: what is still to be unlinked of it has one as well."""
+        for texts, delay_ms in list(self._to_unlink.values()):
+            moved = [path / Path(text).name for text in texts if Path(text).parent == was]
+            if moved:
+                self._unlink(moved, delay_ms)
 
     def _on_deleted(self, deleted: DeletedFiles, delay_ms: int) -> None:
         self._worker.files.take_back([deleted.segment.generation])
@@ -290,6 +389,7 @@ class WorkerLogs:
             "Log directory %s failed; its replicas are offline until the broker is started again", path
         )
         self._worker.partitions.set_aside(path)
+        self._worker.moves.directory_failed(path)
         self._worker.directory_failed(path)
 
     # -- periodic work --
@@ -326,7 +426,7 @@ class WorkerLogs:
     async def _each(self, work: Callable[[Log], object], logs: Iterable[Log] | None = None) -> None:
         """Do something to every log, or to these, letting clients in between."""
         turns = Turns()
-        for one in list(self._worker.partitions.logs() if logs is None else logs):
+        for one in list(self._all() if logs is None else logs):
             if one.is_closed:
                 continue
             try:
@@ -340,7 +440,11 @@ class WorkerLogs:
         now_ms = self._worker.clock.now_ms()
         # Not the logs that no controller has named yet: the settings of their topics may be unknown here, and by the
         # broker's own what a topic keeps for ever would be gone.
-        named = [partition.log for partition in self._worker.partitions if not partition.log.config.compacts]
+        named: list[Log] = []
+        for partition in self._worker.partitions:
+            if not partition.log.config.compacts:
+                future = self._worker.moves.future_of(partition.key)
+                named += [partition.log] if future is None else [partition.log, future]
         await self._each(lambda one: one.delete_old_segments(now_ms), named)
 
     async def _expire_producers(self) -> None:
@@ -349,7 +453,7 @@ class WorkerLogs:
 
     async def _flush_by_time(self) -> None:
         now_ms = self._worker.clock.now_ms()
-        for one in list(self._worker.partitions.logs()):
+        for one in list(self._all()):
             if now_ms - one.last_flush_ms >= one.config.flush_ms and one.recovery_point < one.log_end_offset:
                 await self._flush(one, up_to=one.log_end_offset)
 
@@ -373,6 +477,10 @@ class WorkerLogs:
             del self._flushing[one]
             busy.done.set()
 
+    async def flush(self, one: Log) -> None:
+        """Wait until all that a log holds now is on the disk, or its directory is offline."""
+        await self._flush(one, up_to=one.log_end_offset)
+
     async def flush_appended(self, appended: Sequence[tuple["Partition", int]]) -> list["Partition"]:
         """Flush what a request appended, then let it be read.
 
@@ -382,7 +490,7 @@ class WorkerLogs:
         Returns:
             Those whose disk refused.
         """
-        await asyncio.gather(*(self._flush(partition.log, up_to=end) for partition, end in appended))
+        await asyncio.gather(*(self._flush_replica(partition, up_to=end) for partition, end in appended))
         failed = []
         for partition, end in appended:
             if partition.log.recovery_point < end:
@@ -391,7 +499,15 @@ class WorkerLogs:
                 self._worker.appended(partition)
         return failed
 
+    async def _flush_replica(self, partition: "Partition", *, up_to: int) -> None:
+        """Flush the log of a partition, and when another one took its place meanwhile, that one."""
+        flushed = None
+        while partition.log is not flushed:
+            flushed = partition.log
+            await self._flush(flushed, up_to=up_to)
+
     async def _flush_once(self, one: Log, up_to: int) -> bool:
+        directory = one.directory
         try:
             pending: PendingFlush = one.prepare_flush(up_to)
             await self._worker.loop.run_in_executor(self._worker.flushers, pending.run)
@@ -399,6 +515,8 @@ class WorkerLogs:
             if one.is_closed:
                 # Deleted meanwhile; its directory has another name now.
                 return False
+            if one.directory != directory:
+                return await self._flush_once(one, up_to)  # it took its place in between
             log.error("%s", one.fence(error) if isinstance(error, OSError) else error)
             self.directory_failed(one.directory.parent)
             return False
@@ -427,6 +545,17 @@ class WorkerLogs:
     async def _checkpoint_high_watermarks(self) -> None:
         self._checkpoint({HIGH_WATERMARK_FILE: lambda one: one.high_watermark})
 
+    def checkpoint_all(self) -> None:
+        """Replicas have changed places: what their directories say of them has to follow."""
+        self._checkpoint(
+            {
+                RECOVERY_POINT_FILE: lambda one: one.recovery_point,
+                LOG_START_OFFSET_FILE: log_start_offset_to_keep,
+                HIGH_WATERMARK_FILE: lambda one: one.high_watermark,
+            }
+        )
+        self._checkpoint_cleaned()
+
     def _checkpoint_cleaned(self) -> None:
         # A file that knows only half of the logs would have the others cleaned from their start on.
         if self._is_open:
@@ -443,7 +572,7 @@ class WorkerLogs:
         for path in self._directories:
             if path not in self._offline:
                 rows[str(path)] = {name: [] for name in kinds}
-        for one in self._worker.partitions.logs():
+        for one in self._all():
             files = rows.get(str(one.directory.parent))
             if files is not None:
                 topic, index = one.topic_partition
@@ -464,7 +593,7 @@ class WorkerLogs:
         failed: StorageError | None = None
         turns = Turns()
         self.compaction.close()
-        for one in list(self._worker.partitions.logs()):
+        for one in list(self._all()):
             try:
                 if one.failure is None:
                     await self._flush_and_close(one)

@@ -44,7 +44,13 @@ from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.hosted import CoordinatorSettings
 from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.offsets_log import OffsetsLog
-from pkafka.server.handlers import delete_records, describe_log_dirs, list_offsets, offset_for_leader_epoch
+from pkafka.server.handlers import (
+    alter_replica_log_dirs,
+    delete_records,
+    describe_log_dirs,
+    list_offsets,
+    offset_for_leader_epoch,
+)
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import Blob, Handler, Payload, Peer, PeerGone, Reply
@@ -55,6 +61,8 @@ from pkafka.server.metadata import FULL_UPDATE, MetadataCache
 from pkafka.server.metrics import Metrics
 from pkafka.server.partition import Partition, PartitionKey, end_key
 from pkafka.server.partitions import Partitions
+from pkafka.server.rates import SharedRate
+from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
 from pkafka.server.replication.fetcher import ReplicaFetchers
 from pkafka.server.replication.quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.replication.selection import replica_views, selector_of
@@ -89,6 +97,8 @@ class WorkerSetup:
     """Log directories that could not even be locked; their replicas stay offline."""
     clean: Mapping[Path, bool]
     """Whether the directory was closed cleanly; counts for the first start only."""
+    move_rate: SharedRate = field(default_factory=move_rate)
+    """How fast replicas are copied to other log directories; as above."""
     replication_rates: SharedReplicationRates = field(default_factory=SharedReplicationRates)
     """Shared by all workers; one that is alone has its own."""
 
@@ -126,6 +136,7 @@ class Worker:
             is_alive=lambda broker: broker in self.metadata.brokers,
         )
         self.quotas = ReplicationQuotas(setup.replication_rates, self.clock)
+        self.moves = DirectoryMoves(self, setup.move_rate)
         self.isr_changes = IsrChanges(self)
         self.fetchers = ReplicaFetchers(self)
         self._selector = selector_of(self.config.replica_selector_class)
@@ -195,7 +206,9 @@ class Worker:
     async def _open_logs(self) -> None:
         try:
             clean = self.setup.clean if self._first else {}
-            self.partitions.found_on_disk(await self.logs.open_all(clean))
+            found = await self.logs.open_all(clean)
+            self.partitions.found_on_disk(found.current)
+            self.moves.found_on_disk(found.future)
         except (StorageError, OSError) as error:
             self.give_up(f"Cannot open the logs: {error}")
             return
@@ -203,6 +216,7 @@ class Worker:
         self._line.note(lifeline.BOOTED)
         self._opened.set()
         self.logs.start()
+        self.moves.start()
         self.spawn(self._sweep_idle())
         self.spawn(self.offsets.expire_for_ever())
         self.spawn(self.isr_changes.send_for_ever())
@@ -256,6 +270,7 @@ class Worker:
         for connection in list(self.connections):
             connection.close()
         self.fetchers.close()
+        self.moves.close()
         self.partitions.resign()
         try:
             await self.logs.close(self._cleaner)
@@ -428,8 +443,10 @@ class Worker:
     def _table(self) -> dict[str, Handler]:
         """What other processes can ask of this one."""
 
-        def rows(local: by_owner.LocalAnswer) -> Handler:
-            return lambda _peer, payload, _blob, _fds: by_owner.serve_rows(self, payload, local)
+        def rows(local: by_owner.LocalAnswer, *, led_only: bool = True) -> Handler:
+            return lambda _peer, payload, _blob, _fds: by_owner.serve_rows(
+                self, payload, local, led_only=led_only
+            )
 
         return {
             "arena": self._map_arena,
@@ -449,6 +466,7 @@ class Worker:
             "await_low_watermarks": lambda _peer, payload, _blob, _fds: delete_records.await_followers(
                 self, payload[0], payload[1]
             ),
+            "alter_replica_log_dirs": rows(alter_replica_log_dirs.local, led_only=False),
             "describe_log_dirs": lambda _peer, _payload, _blob, _fds: describe_log_dirs.local(self),
             "adopt": self._adopt,
             "quiet": self._other_is_quiet,
@@ -753,6 +771,7 @@ class Worker:
 
     def _partition_changed(self, key: PartitionKey) -> None:
         self.fetchers.update(key)
+        self.moves.update(key)
         self.fetches.check(key)
         self.fetches.check(end_key(*key))
         self.produces.check(key)

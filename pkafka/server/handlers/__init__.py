@@ -9,6 +9,7 @@ from pkafka.protocol.api import ApiKey
 from pkafka.server.dispatch import FrameApi, MessageApi
 from pkafka.server.groups.routing import Serve
 from pkafka.server.handlers import (
+    alter_replica_log_dirs,
     api_versions,
     cluster_metadata,
     delete_groups,
@@ -51,6 +52,7 @@ MESSAGE_APIS: Final[dict[int, MessageApi]] = {
     ApiKey.API_VERSIONS: api_versions.handle,
     ApiKey.DELETE_RECORDS: delete_records.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.DELETE_GROUPS: delete_groups.handle,
     ApiKey.OFFSET_DELETE: offset_delete.handle,

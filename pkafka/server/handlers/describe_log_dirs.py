@@ -1,11 +1,11 @@
-"""DescribeLogDirs (key 35, v0-4): what each log directory holds.
+"""DescribeLogDirs (key 35, v0-4): what each log directory holds, replicas on their way there too (KIP-113).
 
 v1 no change · v2 flexible · v3 error code of the whole answer · v4 total and usable bytes (KIP-827)
 """
 
 import shutil
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.messages.describe_log_dirs import (
@@ -20,6 +20,9 @@ from pkafka.server.ipc import PeerGone
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
+    from pkafka.storage.log import Log
+
+_NO_LAG: Final = -1
 
 
 async def handle(
@@ -38,10 +41,12 @@ async def handle(
     if request.topics is not None:
         wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
     found: dict[str, dict[str, list[DescribeLogDirsPartition]]] = {str(path): {} for path in worker.log_dirs}
-    for directory, topic, partition, size, lag in sorted(rows):
+    for directory, topic, partition, is_future, size, lag in sorted(rows):
         if wanted is None or (topic, partition) in wanted:
             found.setdefault(directory, {}).setdefault(topic, []).append(
-                DescribeLogDirsPartition(partition_index=partition, partition_size=size, offset_lag=lag)
+                DescribeLogDirsPartition(
+                    partition_index=partition, partition_size=size, offset_lag=lag, is_future_key=is_future
+                )
             )
     return DescribeLogDirsResponse(results=[_result(worker, path, topics) for path, topics in found.items()])
 
@@ -66,14 +71,18 @@ def _result(
 
 
 def local(worker: "Worker") -> list[list[Any]]:
-    """The logs of one worker: directory, topic, partition, bytes, how far the log end is past the high watermark."""
+    """The logs of one worker: directory, topic, partition, whether it is a replica on its way, bytes, offset lag."""
+    logs = [*worker.partitions.logs(), *worker.moves.logs()]
     return [
-        [
-            str(log.directory.parent),
-            log.topic_partition.topic,
-            log.topic_partition.partition,
-            log.size_bytes,
-            max(log.log_end_offset - log.high_watermark, 0),
-        ]
-        for log in worker.partitions.logs()
+        [str(log.directory.parent), *log.topic_partition, log.is_future, log.size_bytes, _lag(worker, log)]
+        for log in logs
     ]
+
+
+def _lag(worker: "Worker", log: "Log") -> int:
+    """How far a replica on its way is behind the one that is served; -1 without one, 0 for the one that is served: its
+    end is never below its high watermark, from which Kafka counts that."""
+    partition = worker.partitions.hosted.get((log.topic_partition.topic, log.topic_partition.partition))
+    if partition is None:
+        return _NO_LAG
+    return partition.log.log_end_offset - log.log_end_offset if log.is_future else 0

@@ -137,7 +137,7 @@ def test_a_directory_that_cannot_be_read_at_start_is_offline(tmp_path: Path) -> 
     async def body(family: Family) -> None:
         (worker,) = family.workers
         (tmp_path / "home-1").rmdir()
-        assert await worker.logs.open_all({}) == {}
+        assert await worker.logs.open_all({}) == ({}, {})
         assert told(family) == ["home-1"]
         assert worker.is_offline(str(tmp_path / "home-1"))
 
@@ -204,7 +204,7 @@ def test_every_segment_that_is_recovered_is_a_sign_of_life(tmp_path: Path) -> No
             log.roll(1)
         (line,) = family.lines.values()
         line.read()
-        (again,) = (await worker.logs.open_all({})).values()
+        (again,) = (await worker.logs.open_all({})).current.values()
         again.close()
         assert sum(word == lifeline.BEAT for word, _ in line.read()) >= 10
 

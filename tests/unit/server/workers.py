@@ -98,6 +98,7 @@ class Family:
     def close(self) -> None:
         """Let go of all descriptors."""
         for worker in self.lines:
+            worker.moves.close()
             for peer in worker.worker_peers.values():
                 peer.close()
             worker._line.close()
@@ -105,7 +106,7 @@ class Family:
                 worker.files.forget_peer(index)
             worker.threads.shutdown()
             worker.flushers.shutdown()
-            for log in worker.partitions.logs():
+            for log in (*worker.partitions.logs(), *worker.moves.logs()):
                 log.close()
         for line in self.lines.values():
             line.close()

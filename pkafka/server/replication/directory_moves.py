@@ -1,0 +1,376 @@
+"""Replicas of one worker that move to other log directories of the broker (LOG-25, KIP-113).
+
+The copy lies in ``<topic>-<partition>.<id>-future`` until it takes its place, so a start finds what was under way and
+goes on with it. The worker that owns the partition copies, one partition at a time, batches as they are, in turns that
+leave time for everything else; the last piece is copied, and the replicas change places, within one turn, so no write
+comes in between. What is to be done next is decided in :mod:`pkafka.server.replication.future_replica`.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
+from pkafka.model import Millis, Offset, TopicPartition
+from pkafka.net.page_cache import PageCache
+from pkafka.server.partition import Partition, PartitionKey
+from pkafka.server.rates import SharedRate
+from pkafka.server.replication.future_replica import (
+    BeginAnew,
+    Copy,
+    Flush,
+    Replace,
+    Truncate,
+    has_name_for_move,
+    next_step,
+)
+from pkafka.storage.log import Log
+
+if TYPE_CHECKING:
+    from pkafka.server.worker import Worker
+
+log = logging.getLogger(__name__)
+
+RATE_KEY: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+COPY_BYTES: Final = 256 * 1024
+"""So much is read, checked and written in one step: half a millisecond, of the smallest batches ten."""
+_THROTTLED_S: Final = 0.1
+"""After so long a move that was throttled looks again whether it may go on."""
+_TOO_MANY_FILES: Final = (errno.EMFILE, errno.ENFILE)
+
+
+def move_rate(*, samples: int = 11, window_ms: int = 1000) -> SharedRate:
+    """What the workers measure of their copying, for the quota. Made before they are forked.
+
+    Args:
+        samples: alter.log.dirs.replication.quota.window.num.
+        window_ms: alter.log.dirs.replication.quota.window.size.seconds, in milliseconds.
+    """
+    return SharedRate("pkafka-directory-moves", samples=samples, window_ms=window_ms)
+
+
+class _Move:
+    """One replica on its way.
+
+    Attributes:
+        future: the copy.
+        truncations_seen: of the current replica, see :func:`next_step`.
+        is_flushed: see :func:`next_step`.
+        rests_until_ms: after a failure that may pass.
+        told: the last failure that the log named.
+        read_ahead: the offset of what was looked for in memory, or brought there.
+    """
+
+    __slots__ = ("future", "is_flushed", "read_ahead", "rests_until_ms", "told", "truncations_seen")
+
+    def __init__(self, future: Log) -> None:
+        self.future = future
+        self.truncations_seen: int | None = None
+        self.is_flushed = False
+        self.rests_until_ms: Millis = 0
+        self.told = ""
+        self.read_ahead: Offset = -1
+
+
+class DirectoryMoves:
+    """See the module.
+
+    Args:
+        worker: whose replicas.
+        rate: the bytes that all workers of this broker copy in a second.
+    """
+
+    def __init__(self, worker: "Worker", rate: SharedRate) -> None:
+        self._worker = worker
+        self._rate = rate
+        self._moves: dict[PartitionKey, _Move] = {}
+        self._some = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._wishes: dict[PartitionKey, Path] = {}
+
+    def __contains__(self, key: PartitionKey) -> bool:
+        return key in self._moves
+
+    def logs(self) -> Iterator[Log]:
+        """The future replicas."""
+        yield from (move.future for move in self._moves.values())
+
+    def future_of(self, key: PartitionKey) -> Log | None:
+        """The future replica of a partition, when it moves."""
+        move = self._moves.get(key)
+        return None if move is None else move.future
+
+    # -- what administrators ask --
+
+    def move_to(self, topic: str, index: int, path: str) -> None:
+        """The replica of a partition is to lie in another log directory (AlterReplicaLogDirs).
+
+        One that is there already stays, and a move of it to elsewhere is given up. One that is not here yet is made
+        there when it comes, unless this process dies before that.
+
+        Args:
+            path: of the log directory, as the broker names it.
+
+        Raises:
+            ApiError: INVALID_TOPIC_EXCEPTION (its name leaves no room for the directory's), LOG_DIR_NOT_FOUND,
+                KAFKA_STORAGE_ERROR (some directory is offline), UNKNOWN_TOPIC_OR_PARTITION, or REPLICA_NOT_AVAILABLE
+                (it is not here yet).
+        """
+        worker, key, target = self._worker, (topic, index), Path(path)
+        if not has_name_for_move(topic, index):
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if path not in map(str, worker.log_dirs):
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
+        if worker.is_offline(path) or key in worker.partitions.offline:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        partition = worker.partitions.hosted.get(key)
+        move = self._moves.get(key)
+        if partition is not None and move is not None and move.future.directory.parent != target:
+            self._give_up(key, "it is wanted elsewhere")
+            move = None
+        if partition is None:
+            self._wishes[key] = target
+            if worker.metadata.partition(topic, index) is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE)
+        if move is None and partition.log.directory.parent != target:
+            self._begin(partition, target)
+
+    def wish(self, key: PartitionKey) -> Path | None:
+        """Where somebody wants a replica that is not here yet."""
+        return self._wishes.get(key)
+
+    def fulfilled(self, key: PartitionKey) -> None:
+        """The replica has been made there."""
+        self._wishes.pop(key, None)
+
+    def _begin(self, partition: Partition, target: Path) -> None:
+        current = partition.log
+        future = self._worker.logs.create_future(current, target)
+        log.info(
+            "Moving the replica of %s-%d from %s to %s", *partition.key, current.directory.parent, target
+        )
+        self._moves[partition.key] = _Move(future)
+        # Who cleans a log while it is copied makes work twice; Kafka's cleaner leaves it alone as well.
+        self._worker.logs.compaction.leave(current)
+        self._some.set()
+
+    def _give_up(self, key: PartitionKey, reason: str) -> None:
+        future = self._moves.pop(key).future
+        log.info("Giving up the move of %s-%d to %s: %s", *key, future.directory.parent, reason)
+        self._delete(future)
+
+    def _delete(self, one: Log) -> None:
+        try:
+            self._worker.logs.delete(one)
+        except (StorageError, OSError) as error:
+            log.error("%s", error)
+            self._worker.logs.directory_failed(one.directory.parent)
+
+    # -- what happens to partitions --
+
+    def found_on_disk(self, futures: Mapping[TopicPartition, Log]) -> None:
+        """Take over what was under way when the broker, or a worker before this one, ended."""
+        self._moves.update({(key.topic, key.partition): _Move(future) for key, future in futures.items()})
+
+    def update(self, key: PartitionKey) -> None:
+        """The controller said something of a partition: its move goes on, or ends with it."""
+        move = self._moves.get(key)
+        if move is None:
+            return
+        partition = self._worker.partitions.hosted.get(key)
+        if partition is None:
+            if key not in self._worker.partitions.offline:
+                self._give_up(key, "the replica was deleted")
+        elif move.future.topic_id not in (partition.log.topic_id, None):
+            self._give_up(key, "it is of another topic of that name")
+        else:
+            self._some.set()
+
+    def directory_failed(self, path: Path) -> None:
+        """Forget the copies in a log directory that is offline; a start that finds them goes on with them."""
+        for key, move in list(self._moves.items()):
+            if move.future.directory.parent == path:
+                del self._moves[key]
+                move.future.fence(OSError(errno.EIO, os.strerror(errno.EIO)), "use")
+                move.future.close()
+
+    # -- copying --
+
+    def start(self) -> None:
+        """Begin to copy."""
+        self._page_cache = PageCache(self._worker.threads)
+        self._task = self._worker.loop.create_task(self._run())
+        self._task.add_done_callback(self._ended)
+
+    def close(self) -> None:
+        """Copy no more: the logs are about to be closed."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._worker.crash(error)  # moves that stand still would never be noticed
+
+    async def _run(self) -> None:
+        while True:
+            self._some.clear()
+            found = self._next()
+            if found is None:
+                await self._wait()
+            else:
+                await self._advance(*found)
+                await asyncio.sleep(0)  # after every step: who copies for hours takes short turns
+
+    def _next(self) -> tuple[Partition, _Move] | None:
+        """The first in order that can go on: so one comes to its end before the next one begins."""
+        now_ms = self._worker.clock.monotonic_ms()
+        for key in sorted(self._moves):
+            move = self._moves[key]
+            partition = self._worker.partitions.hosted.get(key)
+            if partition is None or move.rests_until_ms > now_ms or partition.log.failure is not None:
+                continue
+            if move.future.topic_id in (partition.log.topic_id, None):
+                return partition, move
+        return None
+
+    async def _wait(self) -> None:
+        """Until something is said of a partition that moves, or one of them has rested."""
+        now_ms = self._worker.clock.monotonic_ms()
+        rests_ms = [
+            move.rests_until_ms - now_ms for move in self._moves.values() if move.rests_until_ms > now_ms
+        ]
+        try:
+            async with asyncio.timeout(max(min(rests_ms), 1) / 1000 if rests_ms else None):
+                await self._some.wait()
+        except TimeoutError:
+            pass
+
+    async def _advance(self, partition: Partition, move: _Move) -> None:
+        """One step of one move, whatever becomes of it."""
+        current, future = partition.log, move.future
+        try:
+            await self._step(partition, move)
+        except ApiError as error:
+            self._rest(partition, move, error.message or error.code.name)
+        except (StorageError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in _TOO_MANY_FILES:
+                self._rest(partition, move, str(error))
+            elif not (future.is_closed or current.is_closed):
+                log.error("%s", error)
+                failed = current if future.failure is None else future
+                self._worker.logs.directory_failed(failed.directory.parent)
+        except PkafkaError as error:
+            self._rest(partition, move, str(error))
+
+    async def _step(self, partition: Partition, move: _Move) -> None:
+        current, future = partition.log, move.future
+        truncations, seen = current.truncations, move.truncations_seen
+        match next_step(current, future, truncations_seen=seen, is_flushed=move.is_flushed):
+            case BeginAnew(offset):
+                future.truncate_fully_and_start_at(offset)
+            case Truncate(offset):
+                log.info(
+                    "Truncating the copy of %s-%d to %d, where it and the log part", *partition.key, offset
+                )
+                future.truncate_to(offset)
+            case Copy(offset):
+                if await self._copy(partition, move, offset):
+                    # In this turn: before the next one something may be appended again.
+                    await self._step(partition, move)
+                    return
+            case Flush():
+                await self._worker.logs.flush(future)
+                move.is_flushed = True
+            case Replace():
+                self._replace(partition, move)
+        move.truncations_seen = truncations
+
+    def _rest(self, partition: Partition, move: _Move, problem: str) -> None:
+        if problem != move.told:
+            move.told = problem
+            log.warning("Cannot copy %s-%d: %s; trying again", *partition.key, problem)
+        rest_ms = self._worker.config.replica_fetch_backoff_ms
+        move.rests_until_ms = self._worker.clock.monotonic_ms() + rest_ms
+
+    async def _copy(self, partition: Partition, move: _Move, offset: Offset) -> bool:
+        """Copy one piece; or wait, which leaves everything to be decided anew.
+
+        Returns:
+            Whether that was the last one, and nothing has happened since it was decided.
+        """
+        current, future = partition.log, move.future
+        bytes_max = self._allowance()
+        if bytes_max <= 0:
+            await asyncio.sleep(_THROTTLED_S)
+            return False
+        end = current.log_end_offset
+        found = current.read(offset, bytes_max=bytes_max, min_one_batch=True, upper_bound=end)
+        if not found.length:
+            future.pass_over(end)
+            return True
+        segment, position, length = found.segment, found.position, found.length
+        if offset != move.read_ahead:
+            move.read_ahead = offset
+            if self._page_cache.bytes_in_memory(segment.fileno(), position, length) < length:
+                await self._read_ahead(segment.fileno(), position, length)
+                return False
+        future.append_as_follower(segment.read_bytes(position, length))
+        if future.log_end_offset == offset:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"there is no whole batch at offset {offset}")
+        self._follow(current, future)
+        self._rate.record(self._worker.clock.monotonic_ms(), length)
+        return future.log_end_offset == end
+
+    async def _read_ahead(self, descriptor: int, position: int, length: int) -> None:
+        """What was written long ago a thread brings from the disk, so that the next step does not wait for it."""
+        ready: asyncio.Future[None] = self._worker.loop.create_future()
+        self._page_cache.read_ahead(
+            descriptor, position, length, lambda _length: None if ready.done() else ready.set_result(None)
+        )
+        await ready
+
+    def _allowance(self) -> int:
+        """How many bytes may be copied now."""
+        limit = self._worker.config.originals.get(RATE_KEY)
+        if limit is None:
+            return COPY_BYTES
+        measured = self._rate.per_second(self._worker.clock.monotonic_ms())
+        return max(min(COPY_BYTES, int(limit)), 1) if measured <= int(limit) else 0
+
+    @staticmethod
+    def _follow(current: Log, future: Log) -> None:
+        """What the current replica knows of its records, the copy knows of the same records."""
+        future.set_high_watermark(min(current.high_watermark, future.log_end_offset))
+        if future.log_start_offset < current.log_start_offset <= future.high_watermark:
+            future.raise_log_start_offset(current.log_start_offset)
+
+    def _replace(self, partition: Partition, move: _Move) -> None:
+        """The copy becomes the replica, in Kafka's order: between the two renames both have the partition's name.
+
+        A start that finds that goes on with the one that was renamed last.
+        """
+        current, future, logs = partition.log, move.future, self._worker.logs
+        self._follow(current, future)
+        if future.leader_epochs.latest < current.leader_epochs.latest:
+            # One that has begun here and has no record yet.
+            future.begin_epoch(current.leader_epochs.latest)
+        was = future.directory
+        future.become_current()
+        del self._moves[partition.key]
+        future.cleaner_checkpoint = current.cleaner_checkpoint
+        partition.log = future
+        logs.directory_renamed(was, future.directory)
+        self._delete(current)
+        logs.checkpoint_all()
+        log.info(
+            "The replica of %s-%d has moved from %s to %s",
+            *partition.key,
+            current.directory.parent,
+            future.directory.parent,
+        )
