@@ -19,6 +19,8 @@ complete -c pk-features -n '__fish_seen_subcommand_from upgrade' -l feature -x -
 complete -c pk-features -n '__fish_seen_subcommand_from upgrade' -l dry-run -d 'Only check whether it would work.'
 complete -c pk-features -n '__fish_seen_subcommand_from upgrade' -s h -l help -d 'Show this message and exit.'
 complete -c pk-features -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-features -l profile -x -a '(pk-completions names profiles (commandline -opc) 2>/dev/null)' -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-features -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-features -l bootstrap-controller -x -d 'Controllers of KRaft, which a cluster in ZooKeeper mode has not: refused.'
 complete -c pk-features -l command-config -r -F -d 'Properties file for the client.'
 complete -c pk-features -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'

@@ -8,7 +8,14 @@ import click
 
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.kafka_command import HELP_FLAGS, CommandError
-from pkafka.cli.options import Common, parse_duration_ms, text_output_option, timeout_option, version_option
+from pkafka.cli.options import (
+    Common,
+    parse_duration_ms,
+    profile_option,
+    text_output_option,
+    timeout_option,
+    version_option,
+)
 from pkafka.cli.output import OutputFormat, View, line, show
 from pkafka.cli.subcommands import PrefixGroup
 
@@ -49,6 +56,7 @@ def _connection(function: F) -> F:
     gathered.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
     options = (
         click.option("--bootstrap-server", "-b", metavar="HOST:PORT,...", help="Brokers to begin with."),
+        profile_option,
         click.option(
             "--bootstrap-controller",
             "-C",

@@ -7,7 +7,14 @@ import click
 
 from pkafka.cli.cluster import refuse_controllers
 from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, failure
-from pkafka.cli.options import Common, parse_duration_ms, text_output_option, timeout_option, version_option
+from pkafka.cli.options import (
+    Common,
+    parse_duration_ms,
+    profile_option,
+    text_output_option,
+    timeout_option,
+    version_option,
+)
 from pkafka.cli.output import OutputFormat, View
 from pkafka.cli.subcommands import PrefixGroup
 from pkafka.errors import ApiError
@@ -29,6 +36,7 @@ _FIRST_WITHOUT_ZOOKEEPER: Final = "3.3-IV0"
 
 @click.group("pk-features", cls=PrefixGroup, context_settings={"help_option_names": HELP_FLAGS})
 @click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
+@profile_option
 @click.option(
     "--bootstrap-controller",
     metavar="HOST:PORT,...",

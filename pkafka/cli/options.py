@@ -125,26 +125,31 @@ def _connection(function: F, output: Callable[[F], F]) -> F:
 
 def bootstrap_option(function: F) -> F:
     """Add what says which cluster is meant: ``--bootstrap-server`` and ``--profile``; and ``--show-config``."""
+    return click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")(
+        profile_option(function)
+    )
+
+
+def profile_option(function: F) -> F:
+    """Add ``--profile`` and ``--show-config``, of a command that names brokers in a way of its own."""
 
     def keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
         context.meta[f"{__name__}.{parameter.name}"] = value
 
-    return click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")(
+    return click.option(
+        "--profile",
+        metavar="NAME",
+        expose_value=False,
+        callback=keep,
+        help="Settings by name, of .pkafka.toml.",
+    )(
         click.option(
-            "--profile",
-            metavar="NAME",
+            "--show-config",
+            is_flag=True,
             expose_value=False,
             callback=keep,
-            help="Settings by name, of .pkafka.toml.",
-        )(
-            click.option(
-                "--show-config",
-                is_flag=True,
-                expose_value=False,
-                callback=keep,
-                help="Show the client's settings and where they come from; do nothing.",
-            )(function)
-        )
+            help="Show the client's settings and where they come from; do nothing.",
+        )(function)
     )
 
 

@@ -240,14 +240,9 @@ def test_what_is_interrupted_ends_its_document(talk: Talk) -> None:
 @pytest.mark.parametrize("name", ASKING)
 def test_settings_that_would_be_used(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if not any(each.name == "show_config" for each in COMMANDS[name].params):
-        assert name in (
-            "pk-apply",
-            "pk-cluster",
-            "pk-features",
-            "pk-perf-test",
-        )  # of verbs, or Kafka's flags alone
+        assert name in ("pk-apply", "pk-cluster", "pk-perf-test")  # it is a flag of their verbs
         return
-    words = (*ASKING[name], "--show-config")
+    words = ("--show-config", *ASKING[name])
     assert COMMANDS[name].run(_asked(words, "json")) == ExitStatus.OK
     document = json.loads(capsys.readouterr().out)
     check(document, "show-config")

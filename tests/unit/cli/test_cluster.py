@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pkafka.cli import cluster, features
+from pkafka.cli.kafka_command import CommandGroup
 from pkafka.clients.errors import ConnectError
 from pkafka.errors import ErrorCode
 from pkafka.protocol.api import ApiKey
@@ -75,6 +77,39 @@ def test_a_broker_is_unregistered(capsys: pytest.CaptureFixture[str]) -> None:
         assert cluster.main.run(["unregister", "-b", broker.bootstrap, "-i", "3"]) == 0
         assert capsys.readouterr().out == "Broker 3 is no longer registered.\n"
         assert cluster.main.run(["unregister", "-b", broker.bootstrap, "-i", "4"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "verb"),
+    [(cluster.main, [], "cluster-id"), (features.main, ["describe"], "")],
+    ids=["pk-cluster", "pk-features"],
+)
+def test_a_profile_says_which_cluster_is_meant(
+    command: CommandGroup,
+    before: list[str],
+    verb: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PK_BOOTSTRAP_SERVER", f"127.0.0.1:{free_port()}")
+    with FakeBroker() as broker:
+        (tmp_path / ".pkafka.toml").write_text(
+            f'[profiles.here]\nbootstrap.servers = "{broker.bootstrap}"\nssl.key.password = "hush"\n'
+        )
+        broker.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda _message, _version: DescribeClusterResponse(
+            cluster_id="here"
+        )
+        words = [*([verb] if verb else []), "--profile", "here"]
+        assert command.run([*words, *before]) == 0
+        shown = [*words, "--show-config", "--output", "json", *before]
+        capsys.readouterr()
+        assert command.run(shown) == 0
+        document = json.loads(capsys.readouterr().out)
+        check(document, "show-config")
+        rows = {row["key"]: row["value"] for row in document["settings"]}
+        assert (rows["bootstrap.servers"], rows["ssl.key.password"]) == (broker.bootstrap, "[hidden]")
 
 
 def test_json_of_a_quorum_is_what_is_promised(capsys: pytest.CaptureFixture[str]) -> None:
