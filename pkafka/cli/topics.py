@@ -312,6 +312,16 @@ def _replication_factor(
     return len(set(partition.replicas) - set(move.adding))
 
 
+def _move(
+    topic: str, partition: "PartitionDescription", moving: "Mapping[TopicPartition, Reassignment]"
+) -> "Reassignment":
+    """What a reassignment does to a partition: nothing where none is under way."""
+    from pkafka.clients.admin.results import Reassignment
+
+    none = Reassignment(partition.replicas, (), ())
+    return moving.get(TopicPartition(topic, partition.partition), none)
+
+
 def _topic_line(
     topic: "TopicDescription",
     overrides: Mapping[str, str | None],
@@ -369,6 +379,8 @@ def _topic_row(
                 "leader": each.leader,
                 "replicas": each.replicas,
                 "isr": each.isr,
+                "adding_replicas": _move(topic.name, each, moving).adding,
+                "removing_replicas": _move(topic.name, each, moving).removing,
                 "elr": each.elr,
                 "last_known_elr": each.last_known_elr,
             }

@@ -34,9 +34,19 @@ from pkafka.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from pkafka.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
+from pkafka.protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from pkafka.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import FakeBroker
+from tests.json_schemas import check
 from tests.sockets import free_port
 
 ALL: list[KafkaCommand] = [
@@ -164,12 +174,6 @@ def test_compat_brings_back_kafkas_statuses(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_describe_prints_kafkas_cells(capsys: pytest.CaptureFixture[str]) -> None:
-    from pkafka.protocol.messages.describe_configs import (
-        DescribeConfigsResourceResult,
-        DescribeConfigsResponse,
-        DescribeConfigsResult,
-    )
-
     row = DescribeConfigsResourceResult(name="retention.ms", value="5", config_source=1, synonyms=[])
     result = DescribeConfigsResult(resource_type=2, resource_name="t", configs=[row])
     with FakeBroker({"t": 1}) as broker:
@@ -181,6 +185,36 @@ def test_describe_prints_kafkas_cells(capsys: pytest.CaptureFixture[str]) -> Non
     first, second = capsys.readouterr().out.splitlines()
     assert first.endswith("\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: retention.ms=5")
     assert second == "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: N/A\tLastKnownElr: N/A"
+
+
+def test_a_reassignment_is_described_in_json_as_in_text(capsys: pytest.CaptureFixture[str]) -> None:
+    moves = [
+        OngoingTopicReassignment(
+            name="t",
+            partitions=[
+                OngoingPartitionReassignment(
+                    partition_index=1, replicas=[2, 3, 1], adding_replicas=[2, 3], removing_replicas=[1]
+                )
+            ],
+        )
+    ]
+    with FakeBroker({"t": 2}) as broker:
+        broker.handlers[ApiKey.DESCRIBE_CONFIGS] = lambda *_: DescribeConfigsResponse(
+            results=[DescribeConfigsResult(resource_type=2, resource_name="t", configs=[])]
+        )
+        broker.handlers[ApiKey.LIST_PARTITION_REASSIGNMENTS] = lambda *_: ListPartitionReassignmentsResponse(
+            topics=moves
+        )
+        words = ["--bootstrap-server", broker.bootstrap, "--describe", "--topic", "t"]
+        assert topics.main.run(words) == 0
+        assert "\tAdding Replicas: 2,3\tRemoving Replicas: 1\t" in capsys.readouterr().out
+        assert topics.main.run([*words, "--output", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    check(document, "pk-topics.describe")
+    found = [
+        (each["adding_replicas"], each["removing_replicas"]) for each in document["topics"][0]["partitions"]
+    ]
+    assert found == [([], []), ([2, 3], [1])]
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
