@@ -10,6 +10,7 @@ from pkafka.cli import (
     configs,
     console_consumer,
     console_producer,
+    consumer_groups,
     consumer_perf_test,
     delete_records,
     dev,
@@ -140,6 +141,16 @@ def test_a_missing_bootstrap_server_is_usage_unless_the_environment_has_it(
         monkeypatch.setenv("PK_BOOTSTRAP_SERVER", broker.bootstrap)
         assert topics.main.run(["--list"]) == ExitStatus.OK
     assert capsys.readouterr().out == "a\nb\n"
+
+
+@pytest.mark.parametrize("command", [topics.main, consumer_groups.main, get_offsets.main])
+def test_the_zookeeper_of_old_scripts_is_told_what_came_after_it(
+    command: KafkaCommand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.run(["--zookeeper", "localhost:2181", "--list"]) == ExitStatus.USAGE
+    error = capsys.readouterr().err
+    assert "zookeeper is not a recognized option" in error
+    assert "--bootstrap-server" in error
 
 
 def test_an_unreachable_cluster_is_status_3_and_names_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
