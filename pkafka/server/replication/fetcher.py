@@ -65,7 +65,8 @@ class ReplicaFetchers:
         if now is not None:
             del self._followed[key]
             before = self._fetchers.get(now[0])
-            if before is not None:  # it may have ended: a partition whose leader knows better has left it already
+            if before is not None:
+                # It may have ended: a partition whose leader knows better has left it already.
                 before.remove(key)
         if wanted is not None and partition is not None:
             self._followed[key] = wanted

@@ -14,6 +14,7 @@ from typing import Final
 from pkafka.clock import Clock
 from pkafka.errors import ConfigError
 from pkafka.model import BrokerId
+from pkafka.server.config import BrokerConfig
 from pkafka.server.rates import SharedRate
 
 log = logging.getLogger(__name__)
@@ -119,13 +120,20 @@ class SharedReplicationRates:
     """What the workers measure for both quotas. Made before they are forked.
 
     Args:
-        samples: replication.quota.window.num.
-        window_ms: replication.quota.window.size.seconds, in milliseconds.
+        samples, window_ms: as for :class:`pkafka.server.rates.SampledRate`.
     """
 
     def __init__(self, *, samples: int = 11, window_ms: int = 1000) -> None:
         self.leader = SharedRate("pkafka-leader-replication", samples=samples, window_ms=window_ms)
         self.follower = SharedRate("pkafka-follower-replication", samples=samples, window_ms=window_ms)
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> "SharedReplicationRates":
+        """With the windows that a configuration asks for."""
+        return cls(
+            samples=config.replication_quota_window_num,
+            window_ms=config.replication_quota_window_size_seconds * 1000,
+        )
 
 
 class ReplicationQuotas:

@@ -4,6 +4,7 @@ import pytest
 
 from pkafka.clock import Clock
 from pkafka.errors import ConfigError
+from pkafka.server.config import BrokerConfig
 from pkafka.server.replication.quota import (
     UNLIMITED,
     ReplicationQuota,
@@ -110,6 +111,23 @@ def test_nobody_waits_where_nothing_is_throttled_or_limited(
     quotas.set_rates({"leader.replication.throttled.rate": "0"})
     assert quotas.leader.is_exceeded()
     quotas.set_every_topic_config({}, 7)
+    assert not quotas.leader.is_exceeded()
+
+
+@pytest.mark.parametrize(("num", "seconds", "waits_ms"), [(11, 1, 5000), (2, 1, 2000), (2, 2, 4000)])
+def test_the_windows_in_which_a_rate_is_measured(
+    clock: SetClock, num: int, seconds: int, waits_ms: int
+) -> None:
+    """What is older than all windows is forgotten."""
+    windows = {"replication.quota.window.num": num, "replication.quota.window.size.seconds": seconds}
+    config = BrokerConfig.load(None, {name: str(value) for name, value in windows.items()})
+    quotas = ReplicationQuotas(SharedReplicationRates.of(config), clock)
+    quotas.set_rates({"leader.replication.throttled.rate": "1000"})
+    quotas.set_topic_configs({"t": {LEADER_REPLICAS: "*"}}, 7)
+    quotas.leader.record(5000)
+    clock.ms += waits_ms - 1
+    assert quotas.leader.is_exceeded()
+    clock.ms += 1
     assert not quotas.leader.is_exceeded()
 
 
