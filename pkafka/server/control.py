@@ -659,6 +659,7 @@ class Control:
         self, _peer: Peer, rows: Payload, _blob: memoryview, _fds: list[int]
     ) -> list[list[Any]]:
         """Leaders of this broker propose other ISRs: what the controller answers, row by row."""
+        await self._identified.wait()
         return await self.to_controller.alter_partition(rows)
 
     async def _log_dir_failed(self, _peer: Peer, path: Payload, _blob: memoryview, _fds: list[int]) -> None:

@@ -189,6 +189,25 @@ def test_a_worker_that_comes_while_metadata_are_on_their_way_gets_them() -> None
     in_world(scene)
 
 
+def test_an_isr_that_is_proposed_to_a_process_that_has_just_come_waits_until_it_knows_its_broker() -> None:
+    async def scene(world: World) -> None:
+        async def answer(rows: list[list[Any]]) -> list[list[Any]]:
+            return [[0, *row] for row in rows]
+
+        world.control._identified.clear()
+        worker = FakeWorker(world, 0)
+        asked = asyncio.ensure_future(
+            world.control._alter_partition(worker.seen_by_control, [["t"]], memoryview(b""), [])
+        )
+        await asyncio.sleep(0)
+        assert not asked.done()
+        world.control.to_controller = cast("Any", SimpleNamespace(alter_partition=answer))
+        world.control._identified.set()
+        assert await asked == [[0, "t"]]
+
+    in_world(scene)
+
+
 def test_a_worker_that_cannot_do_as_told_stops_nothing() -> None:
     async def scene(world: World) -> None:
         worker = FakeWorker(world, 0)
