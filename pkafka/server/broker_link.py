@@ -1,5 +1,6 @@
 """Requests from this broker to another, over the listener that brokers use among themselves (NET-12, NET-13)."""
 
+import asyncio
 import itertools
 from collections.abc import Callable
 from typing import TypeVar
@@ -14,7 +15,7 @@ M = TypeVar("M", bound=Message)
 
 
 class BrokerLink:
-    """The way to one broker, one request at a time; it connects when it is first needed, and again after a failure.
+    """The way to one broker; it connects when it is first needed, and again after a failure.
 
     Args:
         endpoint: where the broker listens at the moment; None when nobody knows.
@@ -27,6 +28,8 @@ class BrokerLink:
         self._client_id = client_id
         self._config = config
         self._numbers = itertools.count()
+        self._connecting = asyncio.Lock()
+        """Those who ask at once share one connection; a second one would be nobody's, and never closed."""
         self._channel: Channel | None = None
         self._reached: Endpoint | None = None
 
@@ -49,7 +52,8 @@ class BrokerLink:
 
     async def ask_frame(self, request: Message, version: int, *, timeout_s: float) -> memoryview:
         """As :meth:`ask`; the answer as it came, header first, valid until the caller next waits for anything."""
-        channel = await self._connected(timeout_s)
+        async with self._connecting:
+            channel = await self._connected(timeout_s)
         number = next(self._numbers) & 0x7FFFFFFF
         frame = encode_request(_key(request), version, number, self._client_id, request)
         return await channel.ask(frame, timeout_s=timeout_s)
