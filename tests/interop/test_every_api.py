@@ -25,6 +25,11 @@ from pkafka.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from pkafka.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from pkafka.protocol.messages.api_versions import ApiVersionsRequest
 from pkafka.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from pkafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -237,6 +242,12 @@ def _describe_log_dirs(version: int) -> Message:
     return DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=THERE, partitions=[0, 9])])
 
 
+def _alter_replica_log_dirs(version: int) -> Message:
+    """Nothing moves: how it does is another test's (test_directory_moves)."""
+    topics = [AlterReplicaLogDirTopic(name=name, partitions=[0, 9]) for name in (THERE, MISSING, "t" * 249)]
+    return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/nowhere", topics=topics)])
+
+
 def _offset_commit(version: int) -> Message:
     commits = {(name, 0): (5, "m") for name in (THERE, MISSING)}
     commits |= {(name, 1): (6, "m" * 5_000) for name in (THERE, MISSING)}
@@ -378,6 +389,7 @@ REQUESTS: Final[dict[ApiKey, Build]] = {
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
     ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
     ApiKey.UPDATE_FEATURES: _update_features,
     ApiKey.DESCRIBE_CLUSTER: lambda version: DescribeClusterRequest(),
