@@ -8,11 +8,13 @@ import itertools
 from collections.abc import Mapping
 from typing import Final, Self
 
+from pkafka.clients.admin.client_quotas import ClientQuotasAdmin
 from pkafka.clients.admin.cluster_info import ClusterInfoAdmin
 from pkafka.clients.admin.configs import ConfigsAdmin
 from pkafka.clients.admin.groups import GroupsAdmin
 from pkafka.clients.admin.partitions import PartitionsAdmin
 from pkafka.clients.admin.replicas import ReplicasAdmin
+from pkafka.clients.admin.scram import ScramAdmin
 from pkafka.clients.admin.topics import TopicsAdmin
 from pkafka.clients.cluster import Cluster
 from pkafka.clients.config import ClientConfig
@@ -23,7 +25,16 @@ from pkafka.clock import Clock, SystemClock
 _numbers: Final = itertools.count(1)
 
 
-class Admin(TopicsAdmin, ConfigsAdmin, PartitionsAdmin, ReplicasAdmin, GroupsAdmin, ClusterInfoAdmin):
+class Admin(
+    TopicsAdmin,
+    ConfigsAdmin,
+    PartitionsAdmin,
+    ReplicasAdmin,
+    GroupsAdmin,
+    ClusterInfoAdmin,
+    ClientQuotasAdmin,
+    ScramAdmin,
+):
     """See the module.
 
     Args:
