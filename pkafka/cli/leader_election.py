@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WAYS = ("topic", "all-topic-partitions", "path-to-json-file")
 
 
-def _kafka_text(error: Exception) -> str | None:
+def kafka_text(error: Exception) -> str | None:
     """What Kafka's tool prints of a failure to standard output: of most nothing."""
     from pkafka.clients.errors import ClientTimeoutError, ConnectError
 
@@ -29,7 +29,7 @@ def _kafka_text(error: Exception) -> str | None:
     return None
 
 
-@command("pk-leader-election", error_text=_kafka_text)
+@command("pk-leader-election", error_text=kafka_text)
 @connection_options
 @click.option("--admin.config", "admin_config", metavar="FILE", help="Other name of --command-config.")
 @click.option(
@@ -81,8 +81,8 @@ def main(
             if dry_run
             else elect(admin, kind, partitions, timeout_ms=common.timeout_ms)
         )
-    lines = _planned_lines(found, kind.name) if dry_run else _lines(found, kind.name)
-    rows = [_row(each) for each in found]
+    lines = planned_lines(found, kind.name) if dry_run else _lines(found, kind.name)
+    rows = [partition_row(each) for each in found]
     common.show(View("partitions", lines, rows, {"election_type": election_type.lower(), "dry_run": dry_run}))
     failures = sum(1 for each in found if each.error is not None)
     if failures:
@@ -107,7 +107,8 @@ def _lines(found: "list[Elected]", kind: str) -> list[str]:
     return lines
 
 
-def _planned_lines(found: "list[Elected]", kind: str) -> list[str]:
+def planned_lines(found: "list[Elected]", kind: str) -> list[str]:
+    """What ``--dry-run`` says, line by line."""
     from pkafka.tools.leader_election import Result
 
     says = {
@@ -121,7 +122,8 @@ def _planned_lines(found: "list[Elected]", kind: str) -> list[str]:
     ]
 
 
-def _row(elected: "Elected") -> dict[str, object]:
+def partition_row(elected: "Elected") -> dict[str, object]:
+    """A partition's row in JSON."""
     return {
         "topic": elected.partition.topic,
         "partition": elected.partition.partition,

@@ -19,6 +19,8 @@ class Result(Enum):
     ELECTED = "elected"
     NOT_NEEDED = "not_needed"
     FAILED = "failed"
+    ASKED = "asked"
+    """The controller was asked in a way that gives no answer."""
 
 
 class Elected(NamedTuple):
@@ -122,10 +124,11 @@ def foreseen(
 
 
 def _sorted(outcomes: Mapping[TopicPartition, Outcome[None]]) -> list[Elected]:
-    return [_elected(partition, outcomes[partition]) for partition in sorted(outcomes)]
+    return [elected(partition, outcomes[partition]) for partition in sorted(outcomes)]
 
 
-def _elected(partition: TopicPartition, outcome: Outcome[Any]) -> Elected:
+def elected(partition: TopicPartition, outcome: Outcome[Any]) -> Elected:
+    """What became of a partition, by what the controller answered."""
     if not isinstance(outcome, ApiError):
         return Elected(partition, Result.ELECTED)
     if _is_not_needed(outcome):
