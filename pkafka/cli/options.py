@@ -115,6 +115,11 @@ def metered_connection_options(function: F) -> F:
     )
 
 
+def streaming_connection_options(function: F) -> F:
+    """As :func:`connection_options`, of a command that prints while it looks."""
+    return _connection(function, stream_output_option)
+
+
 def _connection(function: F, output: Callable[[F], F]) -> F:
     return bootstrap_option(
         click.option("--command-config", metavar="FILE", help="Properties file for the client.")(
