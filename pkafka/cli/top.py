@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pkafka.cli.columns import columns, told
 from pkafka.cli.options import Common, command, connection_options
 from pkafka.cli.output import (
     JsonList,
@@ -138,7 +139,7 @@ def _print(
     else:
         for found in looks:
             tables = _tables(found, sort)
-            text = [_summary(found), *(each for table in tables.values() for each in ("", *_text(table)))]
+            text = [_summary(found), *(each for table in tables.values() for each in ("", *columns(table)))]
             common.show(View("looks", text, list(tables["topics"].rows), tables=list(tables.values())))
 
 
@@ -169,34 +170,6 @@ def _tables(found: "Overview", sort: str) -> dict[str, Table]:
 
 def _by_lag(found: "Overview") -> list[Any]:
     return sorted(found.groups, key=lambda row: (-row.lag, row.group))
-
-
-def _text(table: Table) -> Iterator[str]:
-    """Columns apart by blanks: the first one to the left, numbers to the right."""
-    if not table.rows:
-        return
-    names = _told(table)
-    cells = [[name.upper() for name in names]] + [[_plain(row[name]) for name in names] for row in table.rows]
-    widths = [max(len(row[index]) for row in cells) for index in range(len(names))]
-    numeric = [all(isinstance(row[name], int | float | None) for row in table.rows) for name in names]
-    for row in cells:
-        yield "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ).rstrip()
-
-
-def _told(table: Table) -> list[str]:
-    """The columns that say something."""
-    return [name for name in table.rows[0] if any(row[name] is not None for row in table.rows)]
-
-
-def _plain(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 def _summary(found: "Overview") -> str:
@@ -272,7 +245,7 @@ def _fitting(found: "Overview", sort: str, height: int) -> list[Table]:
     return [
         Table(
             [
-                {_HEADINGS.get(key, key): _seen(key, row[key]) for key in _told(table)}
+                {_HEADINGS.get(key, key): _seen(key, row[key]) for key in told(table)}
                 for row in table.rows[: shares[name]]
             ]
         )
