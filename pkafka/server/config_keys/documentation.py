@@ -132,6 +132,8 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "replica.fetch.max.bytes": "The most bytes that a follower asks for per partition.",
     "replica.fetch.min.bytes": "The fewest bytes that a leader gathers before it answers a follower.",
     "replica.fetch.response.max.bytes": "The most bytes that a follower asks for at once.",
+    "replication.quota.window.num": "Over how many windows the rate of throttled replicas is measured.",
+    "replication.quota.window.size.seconds": "How long such a window is.",
     "replica.fetch.wait.max.ms": "The longest time that a leader lets a follower wait for new records.",
     "replica.high.watermark.checkpoint.interval.ms": "How often the high watermarks are written down.",
     "replica.lag.time.max.ms": "How long a follower may lag before it leaves the in-sync replicas.",

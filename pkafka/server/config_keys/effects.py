@@ -22,6 +22,8 @@ _LISTENER: Final = "tests/unit/net/test_listener.py::"
 _LIVE: Final = "tests/e2e/test_configs_live.py::"
 _PROCESSES: Final = "tests/faults/test_deaths.py::"
 _SETTINGS: Final = "tests/e2e/test_broker_settings.py::"
+_QUOTA: Final = "tests/unit/server/replication/test_quota.py::"
+_THROTTLES: Final = "tests/e2e/test_replication_throttles.py::"
 _TIMEOUTS: Final = "tests/interop/test_zookeeper_timeouts.py::"
 _ZOOKEEPER: Final = "tests/unit/coordination/test_zookeeper.py::"
 _WORKER_LOGS: Final = "tests/unit/server/test_worker_logs.py::"
@@ -39,6 +41,8 @@ _QUEUE: Final = "Nothing queues between reading a request and serving it."
 _FORMAT: Final = "Records are kept in format 2 whatever it says, as since Kafka 3.0."
 
 BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
+    "replication.quota.window.num": _QUOTA + "test_the_windows_in_which_a_rate_is_measured",
+    "replication.quota.window.size.seconds": _QUOTA + "test_the_windows_in_which_a_rate_is_measured",
     "controlled.shutdown.enable": _REPLICATION + "test_a_broker_that_is_told_so_stops_without_ceremony",
     "leader.imbalance.per.broker.percentage": _OFFICE + "test_nobody_is_elected_while_few_are_away",
     "leader.imbalance.check.interval.seconds": _OFFICE + "test_leaders_drift_back_by_themselves",
@@ -307,8 +311,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "replica.fetch.wait.max.ms",
         "replica.socket.receive.buffer.bytes",
         "replica.socket.timeout.ms",
-        "replication.quota.window.num",
-        "replication.quota.window.size.seconds",
         "request.timeout.ms",
         "sasl.client.callback.handler.class",
         "sasl.enabled.mechanisms",
@@ -425,6 +427,10 @@ TOPIC_EFFECTIVE: Final[Mapping[str, str]] = {
     "segment.jitter.ms": _SETTINGS + "test_roll_jitter",
     "unclean.leader.election.enable": _SETTINGS
     + "test_a_replica_that_missed_records_leads_as_soon_as_that_is_allowed",
+    "follower.replication.throttled.replicas": _THROTTLES
+    + "test_a_move_takes_the_time_that_either_side_allows",
+    "leader.replication.throttled.replicas": _THROTTLES
+    + "test_a_move_takes_the_time_that_either_side_allows",
 }
 """Topic key to the test of its effect."""
 
@@ -435,8 +441,6 @@ TOPIC_WITHOUT_MEANING: Final[Mapping[str, str]] = {
 
 TOPIC_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
     {
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
         "local.retention.bytes",
         "local.retention.ms",
         "remote.log.copy.disable",

@@ -40,7 +40,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "fetch_sessions": 1,
         "purgatory": {"Fetch": 1},
         "isr_events": {"IsrShrinks": 2, "IsrExpands": 1, "FailedIsrUpdates": 0},
-        "replication_rates": {"LeaderReplication": 1000.0},
+        "replication_rates": {"LeaderReplication": 1000.0, "FollowerReplication": 0.0},
         "leaders": 2,
         "partitions": 3,
         "open_files": [0, 40, 1024],
@@ -52,6 +52,6 @@ def worker(**changes: Any) -> dict[str, Any]:
         "group_loads": [0, 0.0, 0.0],
         "led": [["t", 0, 3, 2, 2, 4]],
         "producer_ids": 4,
-        "logs": [["t", 0, 5000, 0, 10, 1, 9]],
+        "logs": [["t", 0, 5000, 0, 10, 1, 9, False], ["t", 0, 300, 0, 4, 1, 4, True]],
         **changes,
     }

@@ -122,7 +122,8 @@ def test_events_of_groups_have_a_count_and_a_rate() -> None:
 
 
 def test_throttled_replicas_have_one_rate_for_all_workers() -> None:
-    found = made(worker(), worker())
+    rates = {"LeaderReplication": 1000.0}
+    found = made(worker(replication_rates=rates), worker(replication_rates=rates))
     assert found["kafka.server:type=LeaderReplication"] == {"byte-rate": 1000.0}
     assert "kafka.server:type=FollowerReplication" not in found
 

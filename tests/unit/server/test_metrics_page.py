@@ -18,7 +18,7 @@ def values(workers: list[dict[str, Any]]) -> dict[tuple[str, tuple[tuple[str, st
 
 
 def test_counters_of_all_workers_are_added_up() -> None:
-    found = values([worker(), worker(logs=[["t", 1, 7000, 0, 20, 2, 20]])])
+    found = values([worker(), worker(logs=[["t", 1, 7000, 0, 20, 2, 20, False]])])
     topic = (("topic", "t"),)
     assert found["kafka_server_brokertopicmetrics_messagesin_total", topic] == 20
     assert found["kafka_server_brokertopicmetrics_bytesin_total", topic] == 2000
@@ -27,6 +27,8 @@ def test_counters_of_all_workers_are_added_up() -> None:
     assert found["kafka_server_replicamanager_partitioncount", ()] == 6
     assert found["kafka_server_socketservermetrics_connectioncount", (("listener", "PLAINTEXT"),)] == 4
     assert found["kafka_log_log_size", (("partition", "0"), ("topic", "t"))] == 5000
+    on_its_way = (("is_future", "true"), ("partition", "0"), ("topic", "t"))
+    assert found["kafka_log_log_size", on_its_way] == 300
     assert found["kafka_log_log_size", (("partition", "1"), ("topic", "t"))] == 7000
 
 
@@ -49,7 +51,8 @@ def test_the_times_of_loading_groups_are_those_of_all_workers() -> None:
 
 
 def test_throttled_replicas_have_one_rate_for_all_workers() -> None:
-    found = values([worker(), worker()])
+    rates = {"LeaderReplication": 1000.0}
+    found = values([worker(replication_rates=rates), worker(replication_rates=rates)])
     assert found["kafka_server_leaderreplication_byte_rate", ()] == 1000
     assert ("kafka_server_followerreplication_byte_rate", ()) not in found
 
