@@ -175,7 +175,9 @@ ASKING: dict[str, Words] = {
     "pk-get-offsets": [],
     "pk-leader-election": ["--election-type", "preferred", "--all-topic-partitions"],
     "pk-log-dirs": ["--describe"],
+    "pk-metadata": ["brokers"],
     "pk-perf-test": ["run", "--num-records", "1"],
+    "pk-preferred-replica-election": [],
     "pk-producer-perf-test": [
         "--topic",
         "t",
@@ -187,6 +189,7 @@ ASKING: dict[str, Words] = {
         "1",
     ],
     "pk-reassign-partitions": ["--list"],
+    "pk-replica-verification": ["--once"],
     "pk-top": [],
     "pk-topics": ["--list"],
 }
@@ -240,7 +243,7 @@ def test_what_is_interrupted_ends_its_document(talk: Talk) -> None:
 @pytest.mark.parametrize("name", ASKING)
 def test_settings_that_would_be_used(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if not any(each.name == "show_config" for each in COMMANDS[name].params):
-        assert name in ("pk-apply", "pk-cluster", "pk-perf-test")  # it is a flag of their verbs
+        assert name in ("pk-apply", "pk-cluster", "pk-metadata", "pk-perf-test")  # it is a flag of their verbs
         return
     words = ("--show-config", *ASKING[name])
     assert COMMANDS[name].run(_asked(words, "json")) == ExitStatus.OK
@@ -385,6 +388,56 @@ def leaders_are_elected(at: At) -> None:
         }
     assert at.document("--election-type", "UNCLEAN", "--all-topic-partitions")["partitions"] == []
     at.error("--election-type", "preferred", "--path-to-json-file", at.file({}))
+
+
+@of("pk-preferred-replica-election")
+def preferred_leaders_are_elected(at: At) -> None:
+    topic, missing = at.topic(), at.new()
+    rows = [{"topic": each, "partition": 0} for each in (topic, missing)]
+    words = ["--path-to-json-file", at.file({"partitions": rows})]
+    for more in ([], ["--dry-run"]):
+        found = at.every_form([*words, *more], ExitStatus.FAILURE)
+        assert {row["topic"]: row["result"] for row in found["partitions"]} == {
+            topic: "not_needed",
+            missing: "failed",
+        }
+    assert at.document()["partitions"] == []
+    at.error("--path-to-json-file", at.file({}))
+
+
+@of("pk-replica-verification")
+def replicas_are_compared(at: At) -> None:
+    topic = at.topic(b"a", b"b")
+    words = ["--once", "--topics-include", topic]
+    started, report = at.document(*words)["events"]
+    assert (started["event"], started["partitions"]) == ("started", 1)
+    assert (report["event"], report["lag"], report["offset"]) == ("report", 0, 2)
+    assert [row["event"] for row in at.rows(*words)] == ["started", "report"]
+    at.error("--once", "--topics-include", at.new())
+
+
+@of(
+    "pk-metadata.brokers",
+    "pk-metadata.controller",
+    "pk-metadata.log-dirs",
+    "pk-metadata.topics",
+    "pk-metadata.partitions",
+    "pk-metadata.epochs",
+    "pk-metadata.isr",
+)
+def metadata_is_shown(at: At) -> None:
+    topic, verb = at.topic(b"a"), at.name.partition(".")[2]
+    if verb == "isr":
+        assert at.document(verb) == {"partitions": []}
+        assert at.rows(verb, "--check") == []
+        return
+    found = at.every_form([verb, "--check"])
+    if verb in ("topics", "partitions", "epochs"):
+        (row,) = at.document(verb, "--topic", topic)[verb if verb != "epochs" else "partitions"]
+        assert row["topic"] == topic
+    else:
+        assert len(next(each for each in found.values() if isinstance(each, list))) == 1
+    assert at.rows(verb, "--problems") == []
 
 
 def moving(at: At, *topics: str, **more: object) -> Words:

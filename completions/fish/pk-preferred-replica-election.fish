@@ -1,0 +1,15 @@
+# Completion of pk-preferred-replica-election for fish; made by scripts/regenerate.py.
+complete -c pk-preferred-replica-election -f
+complete -c pk-preferred-replica-election -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-preferred-replica-election -l debug -d 'Show the traceback of a failure.'
+complete -c pk-preferred-replica-election -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-preferred-replica-election -l profile -x -a '(pk-completions names profiles (commandline -opc) 2>/dev/null)' -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-preferred-replica-election -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
+complete -c pk-preferred-replica-election -l command-config -r -F -d 'Properties file for the client.'
+complete -c pk-preferred-replica-election -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'
+complete -c pk-preferred-replica-election -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
+complete -c pk-preferred-replica-election -l admin.config -r -F -d 'Other name of --command-config.'
+complete -c pk-preferred-replica-election -l path-to-json-file -r -F -d 'Partitions, as JSON; every partition when left out.'
+complete -c pk-preferred-replica-election -l zookeeper -x -d 'Ask the controller by a node, in place of asking a broker.'
+complete -c pk-preferred-replica-election -l dry-run -d 'Say where a leader would be elected, and elect none.'
+complete -c pk-preferred-replica-election -s h -l help -d 'Show this message and exit.'

@@ -1,0 +1,18 @@
+# Completion of pk-replica-verification for fish; made by scripts/regenerate.py.
+complete -c pk-replica-verification -f
+complete -c pk-replica-verification -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-replica-verification -l debug -d 'Show the traceback of a failure.'
+complete -c pk-replica-verification -l bootstrap-server -x -d 'Brokers to begin with.'
+complete -c pk-replica-verification -l profile -x -a '(pk-completions names profiles (commandline -opc) 2>/dev/null)' -d 'Settings by name, of .pkafka.toml.'
+complete -c pk-replica-verification -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
+complete -c pk-replica-verification -l command-config -r -F -d 'Properties file for the client.'
+complete -c pk-replica-verification -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'
+complete -c pk-replica-verification -l output -x -a 'text json jsonl' -d 'Format of what is shown; default: Kafka\'s text.'
+complete -c pk-replica-verification -l broker-list -x -d 'Kafka\'s name of --bootstrap-server.'
+complete -c pk-replica-verification -l topics-include -x -d 'Topics to verify; default: all.'
+complete -c pk-replica-verification -l time -x -d 'Where to begin: a timestamp, -1 the end, -2 the beginning. Default -1; with --once -2.'
+complete -c pk-replica-verification -l fetch-size -x -d 'Of a partition and replica at a time (1048576).'
+complete -c pk-replica-verification -l max-wait-ms -x -d 'How long a broker waits for something new (1000).'
+complete -c pk-replica-verification -l report-interval-ms -x -d 'Between two reports (30000).'
+complete -c pk-replica-verification -l once -d 'Compare what is there now, report once, and fail where replicas differ or are behind.'
+complete -c pk-replica-verification -s h -l help -d 'Show this message and exit.'
