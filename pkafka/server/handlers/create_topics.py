@@ -77,14 +77,13 @@ async def handle(ctx: ControlContext, request: CreateTopicsRequest, version: int
 async def auto_create(ctx: ControlContext, names: Sequence[str]) -> dict[str, ErrorCode]:
     """Create topics that somebody asked about (auto.create.topics.enable), without waiting for their leaders.
 
+    Any broker does that, as Kafka in ZooKeeper mode: the controller finds the topic in the store.
+
     Returns:
         For each name LEADER_NOT_AVAILABLE when the topic is there or on its way, else why not.
     """
     outcome: dict[str, ErrorCode] = {}
     for name in dict.fromkeys(names):
-        if not ctx.controller.is_active:
-            outcome[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            continue
         try:
             await _create(ctx, _internal_or_default(ctx, name), validate_only=False)
         except ApiError as error:

@@ -1,0 +1,48 @@
+"""Topics that are made by being asked for, whichever broker of a cluster is asked."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.cluster import Cluster
+from tests.raw_client import RawClient
+from tests.talk import wait_for
+from tests.zookeeper import ZooKeeper
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+METADATA_VERSION = 9
+COORDINATOR_VERSION = 4
+
+
+@pytest.fixture(scope="module")
+def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("auto"), zookeeper.connect) as started:
+        yield started
+
+
+def test_any_broker_has_topics_made(cluster: Cluster) -> None:
+    for number, broker in enumerate(cluster.brokers):
+        name = f"asked-of-{number}"
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+        with RawClient(broker.bootstrap) as client:
+
+            def is_led(client: RawClient = client, request: MetadataRequest = request) -> bool:
+                [topic] = client.call(request, METADATA_VERSION).topics
+                return bool(topic.error_code == ErrorCode.NONE and topic.partitions[0].leader_id >= 0)
+
+            wait_for(is_led, timeout_s=15, what=f"{name} (controller: {cluster.controller()})")
+
+
+def test_any_broker_has_the_topic_of_groups_made(cluster: Cluster) -> None:
+    other = next(number for number in range(3) if number != cluster.controller())
+    with RawClient(cluster.brokers[other].bootstrap) as client:
+
+        def is_known() -> bool:
+            answer = client.call(FindCoordinatorRequest(coordinator_keys=["g"]), COORDINATOR_VERSION)
+            return bool(answer.coordinators[0].error_code == ErrorCode.NONE)
+
+        wait_for(is_known, timeout_s=15, what="a coordinator")
