@@ -8,9 +8,9 @@ import asyncio
 import copy
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
@@ -32,7 +32,9 @@ from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, Upda
 from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.ipc import Peer, PeerGone
 from pkafka.server.metadata import BrokerInfo
+from pkafka.server.partition import PartitionKey
 from pkafka.server.partitions import owner_of
+from pkafka.server.replication.leadership import is_final
 from pkafka.server.state_change import broker_log
 from pkafka.server.worker import CONTROL_REQUEST_VERSIONS
 
@@ -47,13 +49,23 @@ _RESPONSES: Final[dict[type[ControlRequest], type[ControlResponse]]] = {
     UpdateMetadataRequest: UpdateMetadataResponse,
 }
 
+
+class _Proposal(NamedTuple):
+    """An ISR that a leader of this broker asks for."""
+
+    leader_epoch: int
+    isr: tuple[BrokerId, ...]
+
+
 OnResponse: TypeAlias = "Callable[[ControlResponse], None] | None"
 
 
 class LocalChannels:
     """Delivers control requests to the workers of this broker, one after the other.
 
-    What the controller last said of each partition is kept, so that a worker that is started again gets its share.
+    What the controller last said of each partition is kept, so that a worker that is started again gets its share. Its
+    answers to proposals of other ISRs are a part of that: a leader that knew an older ISR would take for committed what
+    some members of the present one lack.
     """
 
     def __init__(self, control: "Control", workers: int) -> None:
@@ -65,7 +77,9 @@ class LocalChannels:
         self._metadata_on_their_way: UpdateMetadataRequest | None = None
         self._topics: set[str] = set()
         """Those whose settings are known."""
-        self._assigned: dict[tuple[str, int], tuple[bytes, LeaderAndIsrPartitionState]] = {}
+        self._assigned: dict[PartitionKey, tuple[bytes, LeaderAndIsrPartitionState]] = {}
+        self._proposals: dict[PartitionKey, _Proposal] = {}
+        """Those that may be carried out yet."""
 
     # -- the controller's side: any thread --
 
@@ -78,6 +92,28 @@ class LocalChannels:
         """Nothing to drop: the only broker that is served here is this one."""
 
     # -- the event loop's side --
+
+    def isrs_proposed(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Leaders of this broker propose other ISRs; rows as in :meth:`.to_controller.ToController.alter_partition`."""
+        for topic, partition, _topic_id, leader_epoch, isr, _partition_epoch in rows:
+            self._proposals[topic, partition] = _Proposal(leader_epoch, tuple(isr))
+
+    def isrs_answered(self, rows: Sequence[Sequence[Any]], answers: Sequence[Sequence[Any]]) -> None:
+        """The controller's answer to each of these rows."""
+        for (topic, partition, _topic_id, leader_epoch, isr, _), (code, *now) in zip(
+            rows, answers, strict=True
+        ):
+            key = (topic, partition)
+            if not is_final(ErrorCode(code)):
+                continue
+            if self._proposals.get(key) == (leader_epoch, tuple(isr)):
+                del self._proposals[key]
+            if now and key in self._assigned:
+                topic_id, state = self._assigned[key]
+                if _epochs(state) < (now[0], now[2]) and state.leader_epoch == now[0]:
+                    known = copy.copy(state)
+                    _, known.isr, known.partition_epoch = now
+                    self._assigned[key] = (topic_id, known)
 
     async def settled(self) -> None:
         """Wait until all that is queued now is delivered."""
@@ -146,15 +182,27 @@ class LocalChannels:
             await peer.call("update_metadata", None, encode(self._metadata_on_their_way, version))
         if self._last is not None:
             mine = [
-                (topic, topic_id, state)
-                for (topic, _index), (topic_id, state) in self._assigned.items()
-                if owner_of(topic, state.partition_index, self._workers) == peer.index
+                (key[0], topic_id, self._with_proposed(key, state))
+                for key, (topic_id, state) in self._assigned.items()
+                if owner_of(*key, self._workers) == peer.index
             ]
             if mine:
                 part = _leader_and_isr_part(self._last, mine)
                 await peer.call(
                     "leader_and_isr", None, encode(part, CONTROL_REQUEST_VERSIONS["leader_and_isr"])
                 )
+
+    def _with_proposed(
+        self, key: PartitionKey, state: LeaderAndIsrPartitionState
+    ) -> LeaderAndIsrPartitionState:
+        """What a worker is told whose predecessor proposed an ISR and may not have lived to hear the answer: that those
+        who were to join have joined. They are waited for, and should they be none, leave in their time."""
+        proposal = self._proposals.get(key)
+        if proposal is None or proposal.leader_epoch != state.leader_epoch:
+            return state
+        told = copy.copy(state)
+        told.isr = list(dict.fromkeys((*state.isr, *proposal.isr)))
+        return told
 
     async def _ask(self, worker: int, operation: str, body: bytes) -> bytes:
         """Call a worker; when it dies, its successor."""
@@ -166,13 +214,7 @@ class LocalChannels:
                 continue
 
     async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        if self._last is not None and request.controller_epoch < self._last.controller_epoch:
-            # Workers would refuse it too; nothing of it is to be kept for those that come later.
-            raise ApiError(
-                ErrorCode.STALE_CONTROLLER_EPOCH,
-                f"controller {request.controller_id} has epoch {request.controller_epoch}, the latest one is"
-                f" {self._last.controller_epoch}",
-            )
+        self._check_epoch(request)
         self._last = request
         await self._load_settings(request)
         version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
@@ -199,9 +241,25 @@ class LocalChannels:
                 whole.partition_errors.extend(answered.partition_errors)
         return LeaderAndIsrResponse(topics=list(by_topic.values()))
 
+    def _check_epoch(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> None:
+        if self._last is not None and request.controller_epoch < self._last.controller_epoch:
+            # Workers would refuse it too; nothing of it is to be kept for those that come later.
+            raise ApiError(
+                ErrorCode.STALE_CONTROLLER_EPOCH,
+                f"controller {request.controller_id} has epoch {request.controller_epoch}, the latest one is"
+                f" {self._last.controller_epoch}",
+            )
+
+    def _forget(self, key: PartitionKey, leader_epoch: int) -> None:
+        _, known = self._assigned.get(key, (None, None))
+        if known is None or 0 <= leader_epoch < known.leader_epoch:
+            return  # it was overtaken on its way; its worker ignores it too
+        del self._assigned[key]
+        self._proposals.pop(key, None)
+
     def _keep(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> None:
         known_id, known = self._assigned.get((topic, state.partition_index), (topic_id, state))
-        if known_id == topic_id and known.leader_epoch > state.leader_epoch:
+        if known_id == topic_id and _epochs(known) > _epochs(state):
             return  # it was overtaken on its way; its worker ignores it too
         kept = copy.copy(state)
         kept.is_new = False
@@ -223,12 +281,13 @@ class LocalChannels:
                 self._topics.update(unknown)
 
     async def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        self._check_epoch(request)
         version = CONTROL_REQUEST_VERSIONS["stop_replica"]
         shares: defaultdict[int, list[StopReplicaTopicState]] = defaultdict(list)
         for topic in request.topic_states:
             by_owner: dict[int, StopReplicaTopicState] = {}
             for state in topic.partition_states:
-                self._assigned.pop((topic.topic_name, state.partition_index), None)
+                self._forget((topic.topic_name, state.partition_index), state.leader_epoch)
                 owner = owner_of(topic.topic_name, state.partition_index, self._workers)
                 if owner not in by_owner:
                     by_owner[owner] = StopReplicaTopicState(topic_name=topic.topic_name)
@@ -269,6 +328,11 @@ class LocalChannels:
         finally:
             self._metadata_on_their_way = None
         return UpdateMetadataResponse(error_code=ErrorCode.NONE)
+
+
+def _epochs(state: LeaderAndIsrPartitionState) -> tuple[int, int]:
+    """Of two states of a partition, the one with the larger epochs is the later one."""
+    return state.leader_epoch, state.partition_epoch
 
 
 def _size(request: ControlRequest) -> int:

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pkafka.coordination.store import StoreError
+from pkafka.coordination.store import Stat, StoreError
 from pkafka.errors import ErrorCode, ProtocolError
-from pkafka.model import NO_TOPIC_ID
+from pkafka.model import NO_TOPIC_ID, BrokerId, TopicPartition
 from pkafka.net.channel import ChannelError
 from pkafka.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -22,6 +22,7 @@ from pkafka.protocol.messages.controlled_shutdown import (
 )
 from pkafka.protocol.schema import Message
 from pkafka.server.broker_link import BrokerLink
+from pkafka.server.controller import nodes
 from pkafka.server.handlers import alter_partition, controlled_shutdown
 from pkafka.server.metadata import Endpoint
 
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Message)
 
 _ALTER_PARTITION_VERSION: Final = 3
+_BEHIND: Final = ErrorCode.INVALID_UPDATE_VERSION
 _CONTROLLED_SHUTDOWN_VERSION: Final = 3
 
 
@@ -62,6 +64,32 @@ class ToController:
         Returns:
             For each row an error code and, with NONE, leader epoch, ISR and partition epoch as they are now.
         """
+        channels = self._control.local_channels
+        channels.isrs_proposed(rows)
+        answers = await self._as_it_is(rows, await self._propose(rows))
+        channels.isrs_answered(rows, answers)
+        return answers
+
+    async def _as_it_is(self, rows: Sequence[Sequence[Any]], answers: Sequence[list[Any]]) -> list[list[Any]]:
+        """The answers; to leaders that know an older state of their partition than the store, how it is now.
+
+        Nobody else would tell them: a worker that died may have proposed what was carried out only then.
+        """
+        behind = [row for row, answer in zip(rows, answers, strict=True) if answer[0] == _BEHIND]
+        if not behind:
+            return [*answers]
+        control = self._control
+        paths = [nodes.partition_state(TopicPartition(row[0], row[1])) for row in behind]
+        try:
+            found = iter(await control.run_on_store(control.store.get_many, paths))
+        except StoreError:
+            return [[ErrorCode.NOT_CONTROLLER] if answer[0] == _BEHIND else answer for answer in answers]
+        return [
+            _now(control.broker_id, row, next(found)) if answer[0] == _BEHIND else answer
+            for row, answer in zip(rows, answers, strict=True)
+        ]
+
+    async def _propose(self, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
         try:
             response = await self._ask(
                 _request(self._control, rows),
@@ -136,6 +164,19 @@ class ToController:
         return await self._link.ask(
             request, version, answer, timeout_s=control.config.controller_socket_timeout_ms / 1000
         )
+
+
+def _now(broker_id: BrokerId, row: Sequence[Any], node: tuple[bytes, Stat] | None) -> list[Any]:
+    """How a partition is whose leader was told that it is behind, by its node."""
+    _, _, _, leader_epoch, _, partition_epoch = row
+    if node is None:
+        return [int(_BEHIND)]
+    now = nodes.decode_leadership(node[0], node[1].version)
+    if (now.leader, now.leader_epoch) != (broker_id, leader_epoch):
+        return [int(_BEHIND)]  # the LeaderAndIsr that says so is on its way
+    if now.partition_epoch <= partition_epoch:
+        return [int(ErrorCode.NOT_CONTROLLER)]  # it is the controller that is behind
+    return [0, leader_epoch, list(now.isr), now.partition_epoch]
 
 
 def _request(control: "Control", rows: Sequence[Sequence[Any]]) -> AlterPartitionRequest:

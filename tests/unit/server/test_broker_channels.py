@@ -8,8 +8,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
 from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -18,6 +26,12 @@ from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
     LeaderAndIsrTopicState,
 )
+from pkafka.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopicState,
+)
 from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
@@ -25,10 +39,13 @@ from pkafka.protocol.messages.update_metadata import (
 )
 from pkafka.server.config import BrokerConfig
 from pkafka.server.control import Control, ControlSetup
+from pkafka.server.controller import nodes
 from pkafka.server.controller.channels import ControlResponse
+from pkafka.server.controller.context import Leadership
 from pkafka.server.ipc import Payload, Peer
 from pkafka.server.metadata import MetadataCache
 from pkafka.server.supervisor import Birth
+from pkafka.server.to_controller import ToController
 from pkafka.server.worker import CONTROL_REQUEST_VERSIONS
 from tests.unit.server.workers import until
 
@@ -39,6 +56,8 @@ class FakeWorker:
     def __init__(self, world: "World", index: int) -> None:
         self.metadata = MetadataCache()
         self.asked: list[str] = []
+        self.told: list[LeaderAndIsrPartitionState] = []
+        """Of the partitions that it hosts, in the order in which it heard of them."""
         self.holds: set[str] = set()
         """Operations that it does not answer."""
         self.fails: set[str] = set()
@@ -48,6 +67,7 @@ class FakeWorker:
             "broker_config",
             "every_topic_config",
             "leader_and_isr",
+            "stop_replica",
             "update_metadata",
             "serve",
         )
@@ -66,9 +86,13 @@ class FakeWorker:
             if name == "update_metadata":
                 version = CONTROL_REQUEST_VERSIONS[name]
                 self.metadata.apply(decode(UpdateMetadataRequest, version, bytes(blob)))
+            if name == "stop_replica":
+                return None, encode(StopReplicaResponse(), CONTROL_REQUEST_VERSIONS[name]), ()
             if name == "leader_and_isr":
                 version = CONTROL_REQUEST_VERSIONS[name]
-                return None, encode(_done(decode(LeaderAndIsrRequest, version, bytes(blob))), version), ()
+                request = decode(LeaderAndIsrRequest, version, bytes(blob))
+                self.told += [state for topic in request.topic_states for state in topic.partition_states]
+                return None, encode(_done(request), version), ()
             return None
 
         return serve
@@ -114,7 +138,11 @@ class World:
         self.control = Control(setup, Birth(line, "control", first=True, session=None))
         self.control.configs = cast(
             "Any",
-            SimpleNamespace(topics=dict, layers=SimpleNamespace(current=config), load_topics=self.load),
+            SimpleNamespace(
+                topics=dict,
+                layers=SimpleNamespace(current=config, broker={}, cluster={}),
+                load_topics=self.load,
+            ),
         )
         self.control.controller = cast("Any", SimpleNamespace(submit=submitted))
         self.loaded: list[str] = []
@@ -273,5 +301,126 @@ def test_what_an_old_controller_says_is_not_kept() -> None:
         # What a worker that comes later hears is the newest that was said of each partition.
         await world.channels.carry_out(leads("t", 4, controller_epoch=2))
         assert world.channels._assigned["t", 0][1].leader_epoch == 5
+
+    in_world(scene, workers=1)
+
+
+# -- ISRs --
+
+TOPIC_ID = b"t" * 16
+
+
+class Asked:
+    """The controller, as far as leaders ask it for other ISRs."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answer: asyncio.Future[AlterPartitionResponse] = asyncio.get_running_loop().create_future()
+        self._to_controller = ToController(world.control)
+        monkeypatch.setattr(self._to_controller, "_ask", self._ask)
+
+    async def _ask(self, request: AlterPartitionRequest, *_: object) -> AlterPartitionResponse:
+        return await self.answer
+
+    async def propose(self, isr: list[int], *, partition_epoch: int) -> list[Any]:
+        [answer] = await self._to_controller.alter_partition([["t", 0, TOPIC_ID, 3, isr, partition_epoch]])
+        return answer
+
+    def answers(self, isr: list[int], partition_epoch: int, code: ErrorCode = ErrorCode.NONE) -> None:
+        one = AlterPartitionResponsePartitionData(
+            error_code=code, leader_epoch=3, isr=isr, partition_epoch=partition_epoch
+        )
+        topic = AlterPartitionResponseTopicData(topic_id=TOPIC_ID, partitions=[one])
+        self.answer.set_result(AlterPartitionResponse(topics=[topic]))
+
+
+def leads_with(isr: list[int], *, partition_epoch: int, epoch: int = 3) -> LeaderAndIsrRequest:
+    request = leads("t", epoch)
+    [state] = request.topic_states[0].partition_states
+    state.isr, state.replicas, state.partition_epoch = isr, [0, 1, 2], partition_epoch
+    return request
+
+
+async def successor(world: World, worker: FakeWorker) -> tuple[list[int], int]:
+    """The ISR and partition epoch that a worker is told which takes the place of this one."""
+    worker.peer.close()
+    await until(lambda: not world.control._workers)
+    another = FakeWorker(world, 0)
+    await world.hello(another)
+    [state] = another.told
+    return state.isr, state.partition_epoch
+
+
+def test_the_successor_of_a_leader_knows_the_isr_that_was_agreed_since_its_election(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else it would acknowledge what it alone has, and those in the ISR could be elected without it."""
+
+    async def scene(world: World) -> None:
+        worker = FakeWorker(world, 0)
+        await world.hello(worker)
+        await world.channels.carry_out(leads_with([0], partition_epoch=7))
+        asked = Asked(world, monkeypatch)
+        asked.answers([0, 1], 8)
+        assert await asked.propose([0, 1], partition_epoch=7) == [0, 3, [0, 1], 8]
+        # What was sent before and comes again says nothing new.
+        await world.channels.carry_out(leads_with([0], partition_epoch=7))
+        assert await successor(world, worker) == ([0, 1], 8)
+
+    in_world(scene, workers=1)
+
+
+def test_the_successor_of_a_leader_waits_for_those_who_may_have_joined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene(world: World) -> None:
+        worker = FakeWorker(world, 0)
+        await world.hello(worker)
+        await world.channels.carry_out(leads_with([0], partition_epoch=7))
+        asked = Asked(world, monkeypatch)
+        proposing = asyncio.ensure_future(asked.propose([0, 1], partition_epoch=7))
+        await asyncio.sleep(0)
+        assert await successor(world, worker) == ([0, 1], 7)
+        asked.answers([], 7, ErrorCode.INELIGIBLE_REPLICA)
+        assert await proposing == [ErrorCode.INELIGIBLE_REPLICA]
+        assert not world.channels._proposals
+
+    in_world(scene, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("now", "answer"),
+    [
+        (Leadership(0, 3, (0, 1), 1, 8), [0, 3, [0, 1], 8]),
+        (Leadership(1, 4, (1,), 1, 9), [ErrorCode.INVALID_UPDATE_VERSION]),
+        (Leadership(0, 3, (0,), 1, 7), [ErrorCode.NOT_CONTROLLER]),
+        (None, [ErrorCode.INVALID_UPDATE_VERSION]),
+    ],
+)
+def test_a_leader_that_is_behind_is_told_how_its_partition_is(
+    monkeypatch: pytest.MonkeyPatch, now: Leadership | None, answer: list[Any]
+) -> None:
+    """Without it, its ISR would stay as it is until the next election."""
+
+    async def scene(world: World) -> None:
+        node = None
+        if now is not None:
+            node = (nodes.encode_leadership(now), SimpleNamespace(version=now.partition_epoch))
+        world.control.store = cast("Any", SimpleNamespace(get_many=lambda paths: [node for _ in paths]))
+        asked = Asked(world, monkeypatch)
+        asked.answers([], 7, ErrorCode.INVALID_UPDATE_VERSION)
+        assert await asked.propose([0, 2], partition_epoch=7) == answer
+
+    in_world(scene)
+
+
+@pytest.mark.parametrize(("leader_epoch", "is_known"), [(2, True), (3, False), (-2, False)])
+def test_a_stop_that_came_late_takes_nothing_from_workers_to_come(leader_epoch: int, is_known: bool) -> None:
+    async def scene(world: World) -> None:
+        await world.hello(FakeWorker(world, 0))
+        await world.channels.carry_out(leads_with([0], partition_epoch=7))
+        stopped = StopReplicaPartitionState(partition_index=0, leader_epoch=leader_epoch)
+        topic = StopReplicaTopicState(topic_name="t", partition_states=[stopped])
+        await world.channels.carry_out(StopReplicaRequest(controller_epoch=1, topic_states=[topic]))
+        assert (("t", 0) in world.channels._assigned) is is_known
 
     in_world(scene, workers=1)
