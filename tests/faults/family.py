@@ -72,7 +72,9 @@ def connect_to(broker: Broker, name: str) -> Wire:
     """A connection that is served by the worker of that name; the kernel spreads them over all."""
     while True:
         wire = Wire(broker.bootstrap)
-        port = wire.sock.getsockname()[1]
-        if eventually(lambda: holder(broker, port)) == name:  # noqa: B023 - called at once
-            return wire
-        wire.close()
+        with contextlib.ExitStack() as stack:
+            stack.push(wire)  # a process may die while it is looked for
+            port = wire.sock.getsockname()[1]
+            if eventually(lambda: holder(broker, port)) == name:  # noqa: B023 - called at once
+                stack.pop_all()
+                return wire
