@@ -17,6 +17,7 @@ _OPEN = {("pk-console-producer.input", "")}
 _LATER_KEYS = {
     "pk-console-consumer": {"error"},
     "pk-dump-log": {"error", "problems"},
+    "pk-replica-verification": {"error"},
     "pk-top": {"error"},
 }
 """What is left out of documents that are printed while they grow, and end in one way or another."""
