@@ -16,7 +16,17 @@ Appended: TypeAlias = tuple[Partition, Offset]
 Done: TypeAlias = Callable[[Mapping[PartitionKey, ErrorCode]], None]
 
 
-class _DelayedProduce(DelayedOperation):
+class DelayedProduce(DelayedOperation):
+    """Records that were appended just now, and whoever waits until all in sync have them.
+
+    To be made before anything else is waited for: records of a leader epoch that is over may have been cut off, and
+    others committed in their place.
+
+    Args:
+        appended: what.
+        done: called back with a code for each partition.
+    """
+
     __slots__ = ("_codes", "_done", "_open")
 
     def __init__(self, appended: Sequence[Appended], done: Done) -> None:
@@ -26,6 +36,19 @@ class _DelayedProduce(DelayedOperation):
         }
         self._codes: dict[PartitionKey, ErrorCode] = {}
         self._done = done
+
+    def begin(self, worker: "Worker", *, timeout_ms: Millis) -> None:
+        """Call back when all have what was appended; at once when they have.
+
+        Args:
+            worker: the owner of the partitions.
+            timeout_ms: then those that are not there yet are answered with REQUEST_TIMED_OUT.
+        """
+        keys = list(self._open)
+        if self.try_complete():
+            self.force_complete()
+        else:
+            worker.produces.watch(self, keys, timeout_ms=timeout_ms)
 
     def try_complete(self) -> bool:
         for key, (partition, end, leader_epoch) in list(self._open.items()):
@@ -45,20 +68,3 @@ class _DelayedProduce(DelayedOperation):
 
     def on_failure(self, error: Exception) -> None:
         self._done(self._codes | dict.fromkeys(self._open, ErrorCode.UNKNOWN_SERVER_ERROR))
-
-
-def wait_until_committed(
-    worker: "Worker", appended: Sequence[Appended], *, timeout_ms: Millis, done: Done
-) -> None:
-    """Call back with a code for each partition when all in sync have what was appended; at once when they have.
-
-    Args:
-        worker: the owner of the partitions.
-        timeout_ms: then those that are not there yet are answered with REQUEST_TIMED_OUT.
-    """
-    operation = _DelayedProduce(appended, done)
-    if operation.try_complete():
-        operation.force_complete()
-    else:
-        keys = [partition.key for partition, _ in appended]
-        worker.produces.watch(operation, keys, timeout_ms=timeout_ms)

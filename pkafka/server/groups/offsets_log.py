@@ -12,7 +12,7 @@ from pkafka.records.compression import Codec
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record, iter_entries, read_batches
 from pkafka.records.validation import build_validated
-from pkafka.server.acknowledgements import wait_until_committed
+from pkafka.server.acknowledgements import DelayedProduce
 from pkafka.server.turns import Turns
 from pkafka.storage.log import Log
 
@@ -76,11 +76,13 @@ class OffsetsLog:
         else:
             # It is committed when the high watermark has passed it: at once without other replicas, unless it has to be
             # flushed first.
+            end = found.log.log_end_offset
+            when = self._waiting(found, end, base_offset, committed) if acks == _ACKS_ALL else None
             if found.log.flush_is_due:
-                worker.spawn(self._flush(found, found.log.log_end_offset, committed, base_offset, acks))
+                worker.spawn(self._flush(found, end, base_offset, committed, when))
             else:
                 worker.appended(found)
-                self._when_committed(found, found.log.log_end_offset, committed, base_offset, acks)
+                self._wait(when, base_offset, committed)
 
     def _append(self, found: "Partition", records: Sequence[RecordFields], acks: int) -> int:
         worker = self._worker
@@ -95,26 +97,31 @@ class OffsetsLog:
         return result.base_offset
 
     async def _flush(
-        self, partition: "Partition", end: int, committed: Committed, base_offset: int, acks: int
+        self,
+        partition: "Partition",
+        end: int,
+        base_offset: int,
+        committed: Committed,
+        when: DelayedProduce | None,
     ) -> None:
         if await self._worker.logs.flush_appended([(partition, end)]):
             committed(ErrorCode.KAFKA_STORAGE_ERROR, base_offset)
         else:
-            self._when_committed(partition, end, committed, base_offset, acks)
+            self._wait(when, base_offset, committed)
 
-    def _when_committed(
-        self, partition: "Partition", end: int, committed: Committed, base_offset: int, acks: int
-    ) -> None:
-        if acks != _ACKS_ALL:
-            committed(ErrorCode.NONE, base_offset)
-            return
-
+    def _waiting(
+        self, partition: "Partition", end: int, base_offset: int, committed: Committed
+    ) -> DelayedProduce:
         def done(codes: "Mapping[PartitionKey, ErrorCode]") -> None:
             committed(codes[partition.key], base_offset)
 
-        worker = self._worker
-        timeout_ms = worker.config.offsets_commit_timeout_ms
-        wait_until_committed(worker, [(partition, end)], timeout_ms=timeout_ms, done=done)
+        return DelayedProduce([(partition, end)], done)
+
+    def _wait(self, when: DelayedProduce | None, base_offset: int, committed: Committed) -> None:
+        if when is None:
+            committed(ErrorCode.NONE, base_offset)
+        else:
+            when.begin(self._worker, timeout_ms=self._worker.config.offsets_commit_timeout_ms)
 
     # -- reading --
 

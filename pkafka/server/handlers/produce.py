@@ -25,7 +25,7 @@ from pkafka.protocol.hot import (
     encode_produce_response,
 )
 from pkafka.records.validation import RecordError, validate
-from pkafka.server.acknowledgements import wait_until_committed
+from pkafka.server.acknowledgements import DelayedProduce
 from pkafka.server.ipc import Blob, PeerLate, Reply
 
 if TYPE_CHECKING:
@@ -359,6 +359,8 @@ def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callabl
         _note_failures(rows, codes, worker.current_leader)
         done()
 
+    waiting = DelayedProduce(acks, acknowledged)
+
     async def flush_first() -> None:
         refused = await worker.logs.flush_appended(flushes)
         _note_failures(
@@ -366,12 +368,12 @@ def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callabl
             {partition.key: ErrorCode.KAFKA_STORAGE_ERROR for partition in refused},
             worker.current_leader,
         )
-        wait_until_committed(worker, acks, timeout_ms=timeout_ms, done=acknowledged)
+        waiting.begin(worker, timeout_ms=timeout_ms)
 
     if flushes:
         worker.spawn(flush_first())
     else:
-        wait_until_committed(worker, acks, timeout_ms=timeout_ms, done=acknowledged)
+        waiting.begin(worker, timeout_ms=timeout_ms)
 
 
 def _note_failures(
