@@ -1,7 +1,8 @@
 """The znodes of ACLs and delegation tokens, as Apache Kafka 3.9 writes them; see :mod:`pkafka.coordination.znodes`."""
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pkafka.coordination.znode_json import from_json, to_json
@@ -185,3 +186,27 @@ class TokenChange:
     @decoder
     def decode(cls, data: bytes) -> "TokenChange":
         return cls(data.decode())
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """The value of ``SCRAM-SHA-256`` or ``SCRAM-SHA-512`` in ``/config/users/NAME``; for brokers alone to see."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+    def encode(self) -> str:
+        parts = {"salt": self.salt, "stored_key": self.stored_key, "server_key": self.server_key}
+        shown = [f"{name}={b64encode(value).decode()}" for name, value in parts.items()]
+        return ",".join([*shown, f"iterations={self.iterations}"])
+
+    @classmethod
+    @decoder
+    def decode(cls, text: str) -> "ScramCredential":
+        values = dict(each.split("=", 1) for each in text.split(","))
+        salt, stored_key, server_key = (
+            b64decode(values[name], validate=True) for name in ("salt", "stored_key", "server_key")
+        )
+        return cls(salt, stored_key, server_key, int(values["iterations"]))

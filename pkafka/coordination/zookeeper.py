@@ -83,6 +83,7 @@ class ZooKeeperStore:
         create_chroot: make the chroot's nodes when they are missing, as a broker does at its start.
         in_flight_max: how many requests of a batch may be without an answer, up to
             :data:`PIPELINE_REQUESTS_MAX`.
+        tls: certificates for a connection by TLS: kazoo's ``certfile``, ``keyfile``, ``ca`` and so on; None without.
 
     Raises:
         ConnectionLossError: no server answered in time.
@@ -99,6 +100,7 @@ class ZooKeeperStore:
         resume: tuple[int, bytes] | None = None,
         create_chroot: bool = False,
         in_flight_max: int = PIPELINE_REQUESTS_MAX,
+        tls: dict[str, object] | None = None,
     ) -> None:
         hosts, self._chroot = split_connect(connect)
         self._timeout_s = session_timeout_ms / 1000
@@ -112,7 +114,7 @@ class ZooKeeperStore:
         self._expired = False
         self._closed = False
         self._watches = Watches(self._read)
-        self._client = _new_client(hosts, self._timeout_s, resume)
+        self._client = _new_client(hosts, self._timeout_s, resume, tls or {})
         self._client.add_listener(self._on_kazoo_state)
         self._client.start_async()
         connected = False
@@ -459,7 +461,9 @@ def split_connect(connect: str) -> tuple[str, str]:
     return hosts, chroot
 
 
-def _new_client(hosts: str, timeout_s: float, resume: tuple[int, bytes] | None) -> "KazooClient":
+def _new_client(
+    hosts: str, timeout_s: float, resume: tuple[int, bytes] | None, tls: dict[str, object]
+) -> "KazooClient":
     from kazoo.client import KazooClient
     from kazoo.handlers.threading import SequentialThreadingHandler
 
@@ -475,6 +479,8 @@ def _new_client(hosts: str, timeout_s: float, resume: tuple[int, bytes] | None) 
         client_id=resume,
         # For ever: only the server may say that the session is over, however long an election there takes.
         connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
+        use_ssl=bool(tls),
+        **tls,
     )
 
 

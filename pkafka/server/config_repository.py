@@ -16,12 +16,10 @@ from types import MappingProxyType
 from typing import Final
 
 from pkafka.clock import Clock
+from pkafka.coordination.entity_configs import update_config
 from pkafka.coordination.store import (
-    BadVersionError,
-    CreateOp,
     NodeExistsError,
     NoNodeError,
-    SetOp,
     Store,
     StoreError,
     Watch,
@@ -53,7 +51,6 @@ NOTE_EXPIRY_MS: Final = 15 * 60 * 1000
 
 _NOTE_PREFIX: Final = ConfigChange.create_path().rpartition("/")[2]
 _NOTES_PER_PURGE: Final = 500
-_WRITE_ATTEMPTS: Final = 20
 
 ChangeCallback = Callable[[str, str, Configs], None]
 """(entity type, entity name, its settings now); the type is 'topics', 'brokers', 'users', 'clients' or 'ips'."""
@@ -182,25 +179,7 @@ class ConfigRepository:
         Raises:
             StoreError: the store failed; after a lost connection the change may still be made.
         """
-        store = self._require_store()
-        path = EntityConfig.path(entity_type, entity_name)
-        note = CreateOp(
-            ConfigChange.create_path(), ConfigChange(f"{entity_type}/{entity_name}").encode(), sequential=True
-        )
-        for attempt in range(_WRITE_ATTEMPTS):
-            node = store.get_many([path])[0]
-            configs = change(_decode(path, node[0]) if node is not None else {})
-            data = EntityConfig(configs).encode()
-            try:
-                if node is None:
-                    _ensure(store, path.rpartition("/")[0])
-                    store.multi([CreateOp(path, data), note])
-                else:
-                    store.multi([SetOp(path, data, version=node[1].version), note])
-                break
-            except (BadVersionError, NodeExistsError, NoNodeError):
-                if attempt == _WRITE_ATTEMPTS - 1:
-                    raise
+        configs = update_config(self._require_store(), entity_type, entity_name, change, decode=_decode)
         # The note reaches this broker too; reading now lets the next request see its predecessor's work.
         self._reload(entity_type, entity_name)
         return configs

@@ -16,6 +16,7 @@ from pkafka.coordination import znodes as z
 from pkafka.coordination import znodes_security as zs
 from pkafka.coordination.znode_json import ZnodeFormatError, in_scala_order, string_hash
 from pkafka.model import TopicPartition, parse_topic_id
+from pkafka.net.scram import ScramMechanism, keys_of, salted_password
 
 GOLDEN: dict[str, bytes] = {
     name: value.encode()
@@ -228,3 +229,21 @@ def test_hashes_and_orders_are_the_jvms() -> None:
     assert string_hash("polygenelubricants") == 0x80000000
     assert string_hash("\U0001f600") == 1772899
     assert in_scala_order(["0", "1", "10", "11", *"23456789"]) == ["11", *"0123456789", "10"]
+
+
+def test_a_scram_credential_of_kafka() -> None:
+    """As kafka-configs.sh 3.9.1 stored SCRAM-SHA-512=[password=a=b,c]."""
+    text = (
+        "salt=c3lnZWR5NzZjcjdudDlpYnY5OWdkdnhnYg==,"
+        "stored_key=su9WINde3lTzhOubAADbpuvaufYAe6nc4vkyRQas63Uhv2ev26/0nATyYq+wqI2QroygjZSMmLvmogunqwkWGA==,"
+        "server_key=fi0IjO3JG5cYuHTHseWBFOonsYVTLXuXtLWNtq4fIj/iBmSh/HUHTUWjdFDswkK69E/2gEinv//i4ZW8mEF4Bg==,"
+        "iterations=4096"
+    )
+    credential = zs.ScramCredential.decode(text)
+    assert credential.encode() == text
+    salted = salted_password(ScramMechanism.SCRAM_SHA_512, b"a=b,c", credential.salt, credential.iterations)
+    assert keys_of(ScramMechanism.SCRAM_SHA_512, salted) == (credential.stored_key, credential.server_key)
+    assert repr(credential) == "ScramCredential(iterations=4096)"
+    for bad in ("", "salt=x", text.replace("salt=", "salt=!"), text.replace("4096", "many")):
+        with pytest.raises(ZnodeFormatError):
+            zs.ScramCredential.decode(bad)
