@@ -18,6 +18,8 @@ from tests.interop import kafka as oracle
 from tests.talk import good, wait_for
 
 SIZE: Final = 3
+_MANY_MS: Final = 120_000
+"""For a thousand partitions, on any machine."""
 _TICK_MS: Final = 3000
 """ZooKeeper's own default; sessions of 18 s, the default of both systems, are then possible."""
 
@@ -35,20 +37,41 @@ class Cluster:
 
     def create_topic(self, name: str, partitions: int) -> None:
         """A topic of three replicas; returns when all its partitions have a leader."""
-        with Admin({"bootstrap.servers": self.bootstrap}) as admin:
+        patient = {"request.timeout.ms": _MANY_MS, "default.api.timeout.ms": _MANY_MS}
+        with Admin({"bootstrap.servers": self.bootstrap, **patient}) as admin:
             good(admin.create_topics([NewTopic(name, partitions, SIZE)])[name])
-        wait_for(lambda: self._is_led_everywhere(name, partitions))
+        wait_for(lambda: self.is_led_everywhere(name, partitions), timeout_s=_MANY_MS / 1000)
 
-    def _is_led_everywhere(self, topic: str, partitions: int) -> bool:
-        """Whether every broker knows all leaders: clients ask any of them."""
-        for broker in self.brokers:
+    def is_led_everywhere(self, topic: str, partitions: int, without: int = -1) -> bool:
+        """Whether every broker knows all leaders: clients ask any of them.
+
+        Args:
+            topic: its name.
+            partitions: how many it has.
+            without: a broker that is dead: it is not asked, and whom it led is led by nobody yet.
+        """
+        for number, broker in enumerate(self.brokers):
+            if number == without:
+                continue
             with Admin({"bootstrap.servers": broker.bootstrap}) as admin:
                 found = admin.describe_topics([topic])[topic]
-            if isinstance(found, ApiError) or [one.leader for one in found.partitions].count(None):
+            if isinstance(found, ApiError) or any(one.leader in (None, without) for one in found.partitions):
                 return False
             if len(found.partitions) < partitions:
                 return False
         return True
+
+    def controller(self) -> int:
+        """Who is the controller, as the brokers say."""
+        found: list[int] = []
+
+        def is_known() -> bool:
+            with Admin({"bootstrap.servers": self.bootstrap}) as admin:
+                found.append(admin.describe_cluster().controller_id)
+            return found[-1] >= 0
+
+        wait_for(is_known)
+        return found[-1]
 
     def leader(self, topic: str) -> int:
         """The broker that leads the first partition."""
@@ -89,7 +112,7 @@ def running_cluster(system: str, directory: Path) -> Iterator[Cluster]:
         finally:
             for broker in made:
                 with contextlib.suppress(RuntimeError, ProcessLookupError):
-                    broker.kill()  # type: ignore[attr-defined]
+                    broker.kill()
 
 
 def _broker(system: str, directory: Path, number: int, zookeeper_port: int) -> Process:

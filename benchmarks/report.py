@@ -20,7 +20,7 @@ class Report:
         """The table as text."""
         lines = [f"{self.scenario.name}: {self.scenario.about}"]
         lines.append(
-            f"  {'figure':<26}{'system':<14}{'min':>11}{'median':>11}{'max':>11}  {'unit':<12}{'ratio':>7}  bar"
+            f"  {'figure':<34}{'system':<14}{'min':>11}{'median':>11}{'max':>11}  {'unit':<12}{'ratio':>7}  bar"
         )
         for figure in self.scenario.figures:
             for system, rounds in self.rounds.items():
@@ -39,7 +39,7 @@ class Report:
         words = "" if ratio is None else f"{ratio:>7.2f}  {_verdict(figure, figure.bar_of(system), ratio)}"
         if figure.floor is not None:
             words = f"{'':>7}  {_verdict(figure, figure.floor, median(values))}"
-        return f"  {figure.name:<26}{system:<14}{cells}  {figure.unit:<12}{words}"
+        return f"  {figure.name:<34}{system:<14}{cells}  {figure.unit:<12}{words}"
 
     def ratio(self, figure: Figure, system: str) -> float | None:
         """The median on ``system`` by the median on Kafka; None for Kafka itself, or without it."""

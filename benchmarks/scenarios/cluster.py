@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from benchmarks.clusters import Cluster, running_cluster
+from benchmarks.clusters import SIZE, Cluster, running_cluster
 from benchmarks.model import Figure, Scenario, Settings
 from benchmarks.scenarios.clients import CONFLUENT
 from benchmarks.systems import Target
@@ -15,6 +15,8 @@ from pkafka.clients.producer import Producer
 from tests.talk import wait_for
 
 _PARTITIONS = 6
+_MANY = 1000
+_POLL_S = 0.05
 _TOPIC = "load"
 
 
@@ -90,6 +92,30 @@ def _restart(cluster: Cluster, number: int) -> None:
     wait_for(lambda: cluster.in_sync(_TOPIC), timeout_s=60)
 
 
+def _fail_over(target: Target, settings: Settings) -> dict[str, float]:
+    partitions = settings.scaled(_MANY, 100)
+    with _cluster(target) as cluster:
+        began = time.perf_counter()
+        cluster.create_topic(_TOPIC, partitions)
+        figures = {"made": time.perf_counter() - began}
+        for role in ("broker", "controller"):
+            wait_for(lambda: cluster.in_sync(_TOPIC), timeout_s=120)
+            victim = cluster.controller()
+            if role == "broker":
+                victim = (victim + 1) % SIZE
+            began = time.perf_counter()
+            cluster.kill(victim)
+            while not cluster.is_led_everywhere(_TOPIC, partitions, without=victim):
+                time.sleep(_POLL_S)
+            figures[f"led after a {role}'s death"] = time.perf_counter() - began
+            cluster.brokers[victim].kill()  # waits for its end
+            began = time.perf_counter()
+            cluster.brokers[victim].start()
+            wait_for(lambda: cluster.in_sync(_TOPIC), timeout_s=120)
+            figures[f"whole after a {role}'s start"] = time.perf_counter() - began
+        return figures
+
+
 def _cluster(target: Target) -> AbstractContextManager[Cluster]:
     directory = target.broker.log_dir.parent / f"cluster-{time.monotonic_ns():x}"
     return running_cluster(target.name.removesuffix("-n1"), directory)
@@ -126,6 +152,23 @@ SCENARIOS = (
         about="three brokers, RF 3, acks=all, default settings: stop and start of a partition's leader",
         figures=(Figure("longest gap", "s", more_is_better=False, bar=1.0),),
         measure=lambda target, settings: _gap(target, settings, _restart),
+        started=False,
+        warm_up=False,
+    ),
+    Scenario(
+        name="cluster_fail_over",
+        about=(
+            f"three brokers, RF 3, {_MANY} partitions, default settings: how long until all have leaders again after"
+            " kill -9 of all processes of a broker, which leads a third of them, and of the controller, which does too"
+        ),
+        figures=(
+            Figure("made", "s", more_is_better=False),
+            Figure("led after a broker's death", "s", more_is_better=False, floor=3.0),
+            Figure("whole after a broker's start", "s", more_is_better=False),
+            Figure("led after a controller's death", "s", more_is_better=False, floor=3.0),
+            Figure("whole after a controller's start", "s", more_is_better=False),
+        ),
+        measure=_fail_over,
         started=False,
         warm_up=False,
     ),
