@@ -21,6 +21,7 @@ from pkafka.protocol.primitives import read_uvarint
 from pkafka.protocol.schema import Message, version_range
 from pkafka.records.reading import Record
 from pkafka.tools.coordinator_records import TRANSACTION_STATES, document
+from pkafka.tools.java_values import java_double
 from pkafka.tools.log_rows import ContentOf, Documents, Texts, plain_content, plain_documents
 from pkafka.tools.offsets_decoder import decode_offsets_record
 
@@ -262,19 +263,9 @@ def _metadata(record: Record) -> Texts:
     if isinstance(message, cluster_metadata.ClientQuotaRecord):
         # The only number with a fraction.
         text = text.replace(
-            f'"value":{message.value!r},"remove"', f'"value":{_java_double(message.value)},"remove"'
+            f'"value":{message.value!r},"remove"', f'"value":{java_double(message.value)},"remove"'
         )
     return None, text
-
-
-def _java_double(value: float) -> str:
-    """As ``Double.toString`` has it: with an exponent below 1e-3 and from 1e7 on."""
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    digits, _, exponent = f"{value:e}".partition("e")
-    shortest = repr(value).partition("e")[0].replace(".", "").strip("-0") or "0"
-    sign = "-" if digits.startswith("-") else ""
-    return f"{sign}{shortest[0]}.{shortest[1:] or '0'}E{int(exponent)}"
 
 
 def _remote(record: Record) -> Texts:
