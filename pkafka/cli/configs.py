@@ -1,18 +1,23 @@
 """pk-configs: dynamic configurations of topics, brokers and broker loggers, as kafka-configs.sh.
 
-Not here yet: clients, users, ips (quotas and SCRAM credentials), client-metrics and the --zookeeper forms.
+Quotas and credentials of users, clients and addresses: :mod:`pkafka.cli.configs_quotas`; what goes without a broker:
+:mod:`pkafka.cli.configs_zookeeper`.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
+from pkafka.cli import configs_quotas
+from pkafka.cli.configs_changes import Change, refuse_unset, show_changes
+from pkafka.cli.configs_entities import CLIENT_METRICS, Entities, entities_of, entity_options
 from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.options import Common, command, connection_options, exclude
-from pkafka.cli.output import OutputFormat, View, line
+from pkafka.cli.output import View
+from pkafka.cli.zookeeper_option import zookeeper_option
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.tools.secret_keys import is_secret
 
@@ -20,70 +25,53 @@ if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
     from pkafka.clients.admin.results import ConfigEntry, ConfigResource
 
-_TYPES: Final = ("topics", "brokers", "broker-loggers")
-_LATER: Final = ("clients", "users", "ips", "client-metrics")
-_LATER_FLAGS: Final = (
-    *("user", "client", "ip", "client_metrics"),
-    *("user_defaults", "client_defaults", "ip_defaults", "zookeeper"),
-)
-_SHORT: Final = {"topic": "topics", "broker": "brokers", "broker_logger": "broker-loggers"}
-
 # Not between brackets: an opening one comes first, or none at all.
 _OUTSIDE = r"(?=[^\]]*(?:\[|$))"
 _NO_BRACKETS = str.maketrans("", "", "[]")
-
-
-class Entity(NamedTuple):
-    """What a configuration belongs to: a kind, and a name (empty: the default; None: all of the kind)."""
-
-    kind: str
-    name: str | None
-
-    @property
-    def noun(self) -> str:
-        """The kind in the singular."""
-        return self.kind[:-1]
 
 
 @command("pk-configs")
 @connection_options
 @click.option("--describe", is_flag=True, help="Show configurations.")
 @click.option("--alter", is_flag=True, help="Change configurations.")
-@click.option("--entity-type", metavar="topics|brokers|broker-loggers", help="What the settings belong to.")
-@click.option("--entity-name", metavar="NAME", help="Name of the topic, id of the broker.")
-@click.option("--entity-default", is_flag=True, help="The default of all brokers.")
-@click.option("--topic", metavar="NAME", help="Short for --entity-type topics --entity-name NAME.")
-@click.option("--broker", metavar="ID", help="Short for --entity-type brokers --entity-name ID.")
-@click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
-@click.option(
-    "--broker-logger", metavar="ID", help="Short for --entity-type broker-loggers --entity-name ID."
+@entity_options
+@zookeeper_option(
+    "In place of a broker: SCRAM credentials of users, and settings of brokers that do not run."
 )
-@click.option("--user", hidden=True)
-@click.option("--client", hidden=True)
-@click.option("--ip", hidden=True)
-@click.option("--client-metrics", hidden=True)
-@click.option("--user-defaults", is_flag=True, hidden=True)
-@click.option("--client-defaults", is_flag=True, hidden=True)
-@click.option("--ip-defaults", is_flag=True, hidden=True)
-@click.option("--zookeeper", hidden=True)
-@click.option("--add-config", metavar="K=V,K=[A,B]", help="Keys to set; brackets protect commas.")
+@click.option(
+    "--zk-tls-config-file", metavar="FILE", help="Properties file for TLS to ZooKeeper; stores in PEM."
+)
+@click.option(
+    "--add-config",
+    metavar="K=V,K=[A,B]",
+    help="Keys to set; brackets protect commas, as in SCRAM-SHA-256=[iterations=8192,password=...].",
+)
 @click.option("--add-config-file", metavar="FILE", help="Properties file of keys to set.")
 @click.option("--delete-config", metavar="K,K", help="Keys to set back.")
 @click.option("--all", "show_all", is_flag=True, help="Show static and default values too.")
 @click.option("--force", is_flag=True, help="Ask nothing.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check --alter, and change nothing.")
 def main(common: Common, **flags: object) -> None:
-    """Show and change dynamic configurations."""
+    """Show and change dynamic configurations, quotas of clients, and SCRAM credentials of users."""
     _check_action(flags)
-    for name in _LATER_FLAGS:
-        if flags[name]:
-            raise CommandError(f"--{name.replace('_', '-')} is not supported by this version of pk-configs")
-    entity = _entity(flags)
+    entities = entities_of(flags)
+    _check_connection(common, flags)
+    if flags["zookeeper"] is not None:
+        from pkafka.cli import configs_zookeeper
+
+        configs_zookeeper.run(common, entities, flags, _added(flags), _removed(flags))
+        return
+    if entities.kind == CLIENT_METRICS:
+        raise CommandError("client-metrics needs a cluster without ZooKeeper, which this version is not for")
     with common.admin() as admin:
         if flags["describe"]:
-            common.show(_describe(admin, entity, show_all=bool(flags["show_all"])))
+            common.show(
+                configs_quotas.describe(admin, entities)
+                if entities.kind in configs_quotas.QUOTA_TYPES
+                else _describe(admin, entities, show_all=bool(flags["show_all"]))
+            )
         else:
-            _alter(admin, common, entity, flags)
+            _alter(admin, common, entities, flags)
 
 
 def _check_action(flags: Mapping[str, object]) -> None:
@@ -98,52 +86,23 @@ def _check_action(flags: Mapping[str, object]) -> None:
         )
 
 
-def _entity(flags: Mapping[str, object]) -> Entity:
-    short = [(kind, str(flags[name])) for name, kind in _SHORT.items() if flags[name] is not None]
-    if flags["broker_defaults"]:
-        short.append(("brokers", ""))
-    kind, name = flags["entity_type"], flags["entity_name"]
-    if short and (kind or name is not None or flags["entity_default"]):
-        raise click.UsageError(
-            "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
-        )
-    if len(short) > 1:
-        raise click.UsageError("Only one entity may be given for topics, brokers and broker-loggers")
-    if short:
-        entity = Entity(*short[0])
-    else:
-        if kind is None:
-            raise click.UsageError("At least one entity type must be specified")
-        if kind in _LATER:
-            raise CommandError(f"--entity-type {kind} is not supported by this version of pk-configs")
-        if kind not in _TYPES:
+def _check_connection(common: Common, flags: Mapping[str, object]) -> None:
+    if flags["zookeeper"] is None:
+        if flags["zk_tls_config_file"] is not None:
             raise click.UsageError(
-                f"Invalid entity type {kind}, the entity type must be one of {', '.join(_TYPES)}"
+                "Only the --zookeeper option can be used with the --zk-tls-config-file option."
             )
-        entity = Entity(str(kind), "" if flags["entity_default"] else (None if name is None else str(name)))
-    _check_entity(entity, altering=bool(flags["alter"]))
-    return entity
-
-
-def _check_entity(entity: Entity, *, altering: bool) -> None:
-    if entity.kind != "topics" and entity.name and not entity.name.isdigit():
-        raise click.UsageError(
-            f"The entity name for {entity.kind} must be a valid integer broker id, but it is: {entity.name}"
-        )
-    if entity.name == "" and entity.kind != "brokers":
-        raise click.UsageError(f"--entity-default makes no sense for {entity.kind}")
-    if entity.name is None and (altering or entity.kind == "broker-loggers"):
-        raise click.UsageError(
-            f"an entity name must be specified with --alter of {entity.kind}"
-            if altering
-            else "an entity name must be specified for broker-loggers"
-        )
+        return
+    if common.bootstrap_server is not None:
+        raise click.UsageError("Only one of --bootstrap-server and --zookeeper can be specified")
+    if flags["show_all"]:
+        raise click.UsageError("--bootstrap-server must be specified for --all")
 
 
 # -- describe ---------------------------------------------------------------------------------------------
 
 
-def _describe(admin: "Admin", entity: Entity, *, show_all: bool) -> View:
+def _describe(admin: "Admin", entity: Entities, *, show_all: bool) -> View:
     lines: list[str] = []
     rows: list[dict[str, object]] = []
     for name in _names(admin, entity):
@@ -160,7 +119,7 @@ def _describe(admin: "Admin", entity: Entity, *, show_all: bool) -> View:
     return View("configs", lines, rows, columns=columns)
 
 
-def _names(admin: "Admin", entity: Entity) -> list[str]:
+def _names(admin: "Admin", entity: Entities) -> list[str]:
     if entity.name is not None:
         return [entity.name]
     if entity.kind == "topics":
@@ -227,37 +186,40 @@ def _java(value: str | None) -> str:
 # -- alter ------------------------------------------------------------------------------------------------
 
 
-def _alter(admin: "Admin", common: Common, entity: Entity, flags: Mapping[str, object]) -> None:
+def _alter(admin: "Admin", common: Common, entities: Entities, flags: Mapping[str, object]) -> None:
+    added, removed, dry_run = _added(flags), _removed(flags), bool(flags["dry_run"])
+    if entities.kind in configs_quotas.QUOTA_TYPES:
+        changes = configs_quotas.alter(admin, entities, added, removed, dry_run=dry_run)
+    else:
+        changes = _alter_resource(admin, entities, added, removed, dry_run=dry_run)
+    show_changes(common, entities, f"{_updated(entities)}.", changes, dry_run=dry_run)
+
+
+def _updated(entities: Entities) -> str:
+    # Of a user and a client Kafka's tool names the one that comes first for it.
+    if entities.name:
+        return f"config for {entities.noun} {entities.name}"
+    return f"default config for {entities.kind} in the cluster"
+
+
+def _alter_resource(
+    admin: "Admin", entities: Entities, added: Mapping[str, str], removed: Sequence[str], *, dry_run: bool
+) -> list[Change]:
     from pkafka.clients.admin.results import AlterOp, ConfigChange
 
-    added = _added(flags)
-    removed = [key.strip() for key in str(flags["delete_config"] or "").split(",") if key.strip()]
-    name = entity.name or ""
-    _check_keys(_entries(admin, entity.kind, name, show_all=False), entity, added, removed)
+    name = entities.name or ""
+    _check_keys(_entries(admin, entities.kind, name, show_all=False), entities, added, removed)
     changes: list[ConfigChange] = [ConfigChange(key, AlterOp.SET, value) for key, value in added.items()]
     changes += [ConfigChange(key, AlterOp.DELETE, "") for key in removed]
-    resource = _resource(entity.kind, name)
-    dry_run = bool(flags["dry_run"])
+    resource = _resource(entities.kind, name)
     outcome = admin.alter_configs({resource: changes}, validate_only=dry_run)[resource]
     if isinstance(outcome, ApiError):
         raise outcome
-    text = (
-        f"config for {entity.noun} {name}." if name else f"default config for {entity.kind} in the cluster."
-    )
-    text = f"Would update {text}" if dry_run else f"Completed updating {text}"
-    if common.output in (None, OutputFormat.TEXT, OutputFormat.TABLE):
-        line(text)
-        return
-    rows = [
-        {"name": each.name, "op": each.op.name, "value": None if is_secret(each.name) else each.value}
-        for each in changes
-    ]
-    extra = {"entity_type": entity.kind, "entity_name": name or None, "dry_run": dry_run}
-    common.show(View("changes", [], rows, extra))
+    return [Change(each.name, each.op.name, None if is_secret(each.name) else each.value) for each in changes]
 
 
 def _check_keys(
-    entries: "Sequence[ConfigEntry]", entity: Entity, added: Mapping[str, str], removed: Iterable[str]
+    entries: "Sequence[ConfigEntry]", entity: Entities, added: Mapping[str, str], removed: Iterable[str]
 ) -> None:
     """A key that is not set cannot be deleted, and a logger that is not there cannot be set (as Kafka's tool)."""
     present = {entry.name for entry in entries}
@@ -265,9 +227,11 @@ def _check_keys(
         unknown = [key for key in (*added, *removed) if key not in present]
         if unknown:
             raise CommandError(f"Invalid broker logger(s): {','.join(unknown)}")
-    unset = [key for key in removed if key not in present]
-    if unset:
-        raise CommandError(f"Invalid config(s): {','.join(unset)}")
+    refuse_unset(removed, present)
+
+
+def _removed(flags: Mapping[str, object]) -> list[str]:
+    return [key.strip() for key in str(flags["delete_config"] or "").split(",") if key.strip()]
 
 
 def _added(flags: Mapping[str, object]) -> dict[str, str]:

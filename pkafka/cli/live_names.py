@@ -10,10 +10,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.cli.client_settings import SERVERS, client_settings
 from pkafka.errors import PkafkaError
+
+if TYPE_CHECKING:
+    from pkafka.clients.admin import Admin
 
 _DEADLINE_S: Final = 0.3
 _FRESH_S: Final = 10.0
@@ -48,13 +51,14 @@ def names(kind: str, words: Sequence[str]) -> list[str]:
 
 
 def _entity_type(words: Sequence[str]) -> str:
-    """What pk-configs is about, as far as the line says; empty where it does not."""
+    """What pk-configs is about, the last of what the line says; empty where it does not."""
+    found = ""
     for flag, value in _flags(words):
         if flag == "--entity-type":
-            return value
-        if flag in _ENTITY_FLAGS:
-            return _ENTITY_FLAGS[flag]
-    return ""
+            found = value
+        elif flag in _ENTITY_FLAGS:
+            found = _ENTITY_FLAGS[flag]
+    return found
 
 
 def _flags(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -144,10 +148,25 @@ def _keep(kept: dict[str, Any], servers: str, kind: str, found: Sequence[str]) -
     os.replace(half, path)
 
 
+def _users(admin: "Admin") -> list[str]:
+    return list({*_with_quotas(admin, "user"), *admin.describe_user_scram_credentials()})
+
+
+def _with_quotas(admin: "Admin", entity_type: str) -> list[str]:
+    """Names of one type that have a quota, alone or together with another."""
+    from pkafka.clients.admin.client_quotas import QuotaFilter
+
+    found = admin.describe_client_quotas([QuotaFilter(entity_type)])
+    return list({name for entity in found for kind, name in entity if kind == entity_type and name})
+
+
 _LIVE: Final[Mapping[str, Callable[[Any], list[str]]]] = {
     "topics": lambda admin: [each.name for each in admin.list_topics()],
     "groups": lambda admin: [each.group_id for each in admin.list_groups().groups],
     "brokers": lambda admin: [str(each.id) for each in admin.describe_cluster().brokers],
+    "users": _users,
+    "clients": lambda admin: _with_quotas(admin, "client-id"),
+    "ips": lambda admin: _with_quotas(admin, "ip"),
 }
 
 
@@ -190,6 +209,24 @@ def _profiles() -> list[str]:
     return profile_names()
 
 
+def _quota_keys() -> list[str]:
+    from pkafka.cli.configs_quotas import CLIENT_KEYS
+
+    return sorted(CLIENT_KEYS)
+
+
+def _user_keys() -> list[str]:
+    from pkafka.net.scram import KNOWN
+
+    return [*_quota_keys(), *(each.mechanism_name for each in KNOWN)]
+
+
+def _address_keys() -> list[str]:
+    from pkafka.cli.configs_quotas import IP_KEYS
+
+    return sorted(IP_KEYS)
+
+
 _OFFLINE: Final[Mapping[str, Callable[[], list[str]]]] = {
     "topic-keys": _topic_keys,
     "broker-keys": _broker_keys,
@@ -197,16 +234,34 @@ _OFFLINE: Final[Mapping[str, Callable[[], list[str]]]] = {
     "producer-keys": _producer_keys,
     "consumer-keys": _consumer_keys,
     "profiles": _profiles,
+    "client-quota-keys": _quota_keys,
+    "user-keys": _user_keys,
+    "address-keys": _address_keys,
 }
 _BY_ENTITY: Final[Mapping[str, Mapping[str, str]]] = {
-    "entity-names": {"topics": "topics", "brokers": "brokers", "broker-loggers": "brokers"},
-    "config-keys": {"topics": "topic-keys", "brokers": "changeable-broker-keys"},
+    "entity-names": {
+        **{kind: kind for kind in ("topics", "brokers", "users", "clients", "ips")},
+        "broker-loggers": "brokers",
+    },
+    "config-keys": {
+        "topics": "topic-keys",
+        "brokers": "changeable-broker-keys",
+        "users": "user-keys",
+        "clients": "client-quota-keys",
+        "ips": "address-keys",
+    },
 }
 _ENTITY_FLAGS: Final = {
     "--topic": "topics",
     "--broker": "brokers",
     "--broker-defaults": "brokers",
     "--broker-logger": "broker-loggers",
+    "--user": "users",
+    "--user-defaults": "users",
+    "--client": "clients",
+    "--client-defaults": "clients",
+    "--ip": "ips",
+    "--ip-defaults": "ips",
 }
 KINDS: Final = (*_LIVE, *_OFFLINE, *_BY_ENTITY)
 """What can be asked for."""

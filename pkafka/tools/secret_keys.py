@@ -6,7 +6,7 @@ HIDDEN: Final = "[hidden]"
 """In place of the value."""
 
 _WORDS: Final = (
-    *("password", "secret", "jaas", "token", "credential"),
+    *("password", "secret", "jaas", "token", "credential", "scram-sha"),
     *("ssl.keystore.key", "ssl.truststore.cert"),
 )
 

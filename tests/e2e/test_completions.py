@@ -73,6 +73,11 @@ def test_settings_are_those_of_what_the_line_changes(
     assert topic in live_names.names("entity-names", [*line, "--entity-type=topics"])
     assert live_names.names("entity-names", [*line, "--entity-type", "brokers"]) == ["0"]
     assert live_names.names("entity-names", line) == []
+    of_users = live_names.names("config-keys", [*line, "--user", "u"])
+    assert {"producer_byte_rate", "SCRAM-SHA-256"} <= set(of_users)
+    pair = ["--entity-type", "users", "--entity-name", "u", "--entity-type", "clients"]
+    assert "SCRAM-SHA-256" not in live_names.names("config-keys", [*line, *pair])
+    assert live_names.names("config-keys", [*line, "--ip-defaults"]) == ["connection_creation_rate"]
 
 
 def test_what_was_found_is_kept_for_a_moment_and_stands_in_for_a_broker_that_is_away(

@@ -19,13 +19,18 @@ from pkafka.clients.consumer import Consumer
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.coordination.embedded import STORE_FILE, EmbeddedStore
 from pkafka.model import TopicPartition
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages import describe_client_quotas as quotas_wire
+from pkafka.protocol.messages import describe_user_scram_credentials as scram_wire
 from pkafka.records.builder import build_batch
 from pkafka.testing import Broker, running_broker
 from scripts.regenerate import commands
+from tests.fakes.broker import FakeBroker
 from tests.json_schemas import COMMON, SCHEMAS, check, check_cells, leaves, prints_json
 from tests.log_files import write_rich_files
 from tests.sockets import free_port
 from tests.talk import Talk, talking, wait_for
+from tests.zookeeper import running_zookeeper
 
 pytestmark = pytest.mark.usefixtures("plain_environment")
 
@@ -243,7 +248,12 @@ def test_what_is_interrupted_ends_its_document(talk: Talk) -> None:
 @pytest.mark.parametrize("name", ASKING)
 def test_settings_that_would_be_used(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if not any(each.name == "show_config" for each in COMMANDS[name].params):
-        assert name in ("pk-apply", "pk-cluster", "pk-metadata", "pk-perf-test")  # it is a flag of their verbs
+        assert name in (
+            "pk-apply",
+            "pk-cluster",
+            "pk-metadata",
+            "pk-perf-test",
+        )  # it is a flag of their verbs
         return
     words = ("--show-config", *ASKING[name])
     assert COMMANDS[name].run(_asked(words, "json")) == ExitStatus.OK
@@ -319,6 +329,60 @@ def configurations_are_described(at: At) -> None:
     assert at.error("--describe", "--topic", at.new())["code"] == 3
 
 
+@of("pk-configs.describe-clients")
+def quotas_and_credentials_are_described(at: At) -> None:
+    """By a broker of a few lines: no pkafka serves them yet. Of Apache Kafka, see tests/interop/session/."""
+    user = quotas_wire.EntityData(entity_type="user", entity_name="u")
+    client = quotas_wire.EntityData(entity_type="client-id", entity_name=None)
+    values = [quotas_wire.ValueData(key="producer_byte_rate", value=1024.5)]
+    entries = [quotas_wire.EntryData(entity=[user, client], values=values)]
+    infos = [scram_wire.CredentialInfo(mechanism=2, iterations=8192)]
+    results = [
+        scram_wire.DescribeUserScramCredentialsResult(user="u", credential_infos=infos),
+        scram_wire.DescribeUserScramCredentialsResult(user="v", error_code=92, error_message="twice"),
+        scram_wire.DescribeUserScramCredentialsResult(user="w", error_code=91),
+    ]
+    with FakeBroker() as broker:
+        broker.handlers[ApiKey.DESCRIBE_CLIENT_QUOTAS] = lambda *_: quotas_wire.DescribeClientQuotasResponse(
+            entries=entries
+        )
+        broker.handlers[ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS] = lambda *_: (
+            scram_wire.DescribeUserScramCredentialsResponse(results=results)
+        )
+        words = ["--bootstrap-server", broker.bootstrap, "--describe", "--entity-type", "users"]
+        quota, credential, failed = at.every_form(words)["configs"]
+        text = at.run(*words)
+    assert (quota["user"], quota["defaults"], quota["value"]) == ("u", ["client-id"], 1024.5)
+    assert (credential["name"], credential["value"], credential["iterations"]) == (
+        "SCRAM-SHA-512",
+        None,
+        8192,
+    )
+    assert failed["error"]["message"] == "twice"
+    assert "Quota configs for user-principal 'u', the default client-id are producer_byte_rate=1024.5" in text
+    assert "Error retrieving SCRAM credential configs for user-principal 'v': ExecutionException: " in text
+    assert "'w'" not in text
+    refused = at.error("--describe", "--entity-type", "users", status=ExitStatus.FAILURE)
+    assert "DescribeClientQuotas" in refused["message"]
+
+
+@of("pk-configs.describe-zookeeper")
+def what_zookeeper_stores_is_described(at: At) -> None:
+    secret = "SCRAM-SHA-256=[iterations=8192,password=hush]"
+    with running_zookeeper() as server:
+        by_zookeeper = ["--zookeeper", server.connect, "--alter", "--user", "u", "--add-config", secret]
+        for dry_run in (True, False):
+            changed = json.loads(
+                at.run(*by_zookeeper, *(["--dry-run"] if dry_run else []), "--output", "json")
+            )
+            check(changed, "pk-configs.alter")
+            assert changed["dry_run"] is dry_run
+            assert changed["changes"] == [{"name": "SCRAM-SHA-256", "op": "SET", "value": None}]
+        found = at.every_form(["--zookeeper", server.connect, "--describe", "--user", "u"])
+    row = {"entity_type": "users", "entity_name": "u", "name": "SCRAM-SHA-256", "value": "iterations=8192"}
+    assert found == {"configs": [row]}
+
+
 @of("pk-configs.alter")
 def configurations_are_changed(at: At) -> None:
     topic = at.topic()
@@ -329,6 +393,16 @@ def configurations_are_changed(at: At) -> None:
     at.document("--alter", "--broker-defaults", "--add-config", "log.cleaner.threads=1", "--dry-run")
     secret = ["--alter", "--broker", "0", "--add-config", "my.reporter.password=hush", "--dry-run"]
     assert at.document(*secret)["changes"] == [{"name": "my.reporter.password", "op": "SET", "value": None}]
+    credential = ["--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[password=hush]", "--dry-run"]
+    with FakeBroker() as broker:
+        broker.handlers[ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS] = lambda *_: (
+            scram_wire.DescribeUserScramCredentialsResponse(
+                results=[scram_wire.DescribeUserScramCredentialsResult(user="u", error_code=91)]
+            )
+        )
+        found = at.document("--bootstrap-server", broker.bootstrap, *credential)
+    assert found["changes"] == [{"name": "SCRAM-SHA-256", "op": "SET", "value": None}]
+    assert found["entities"] == [{"type": "users", "name": "u"}]
     assert at.error("--alter", "--topic", topic, "--add-config", "retention.ms=x")["name"] == "INVALID_CONFIG"
 
 

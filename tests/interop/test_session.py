@@ -174,8 +174,17 @@ MAKES: Final = [
 ]
 
 
-@pytest.mark.parametrize("path", sessions(), ids=lambda path: path.stem)
-@pytest.mark.parametrize(("make", "name"), MAKES)
+def runs() -> list[object]:
+    """Every file with every make and system; those about what pkafka does not serve on Apache Kafka alone."""
+    return [
+        pytest.param(*make.values, path, id=f"{make.id}-{path.stem}", marks=make.marks)
+        for make in MAKES
+        for path in sessions()
+        if make.values[1] == "kafka" or not read_session(path).is_for_kafka_alone
+    ]
+
+
+@pytest.mark.parametrize(("make", "name", "path"), runs())
 @pytest.mark.timeout(300)
 def test_session(request: pytest.FixtureRequest, tmp_path: Path, path: Path, make: str, name: str) -> None:
     system: System | None = request.getfixturevalue(name)
@@ -189,7 +198,14 @@ def test_session(request: pytest.FixtureRequest, tmp_path: Path, path: Path, mak
         else kafka_tools(request.getfixturevalue("java_tool"))
     )
     letter = {"pk": "P", "pk-compatible": "C", "kafka-tools": "K"}[make]
-    stage = Stage(session, letter, bootstrap=system.bootstrap, log_dir=system.log_dir, folder=tmp_path)
+    stage = Stage(
+        session,
+        letter,
+        bootstrap=system.bootstrap,
+        log_dir=system.log_dir,
+        folder=tmp_path,
+        zookeeper=getattr(system, "zookeeper", None),
+    )
     answers = perform(session, stage, system.bootstrap, run, ours=ours, compatible=compatible)
     if RECORD and name == "kafka":
         _record(session, answers, make)

@@ -15,9 +15,11 @@ One entry of a file::
     same output                ... or it ends otherwise, and prints what Kafka's does
 
 Between entries: ``file plan.json`` (its lines follow as ``| ...``), ``member @group @topic`` and ``leave`` (a consumer
-joins, and is gone again), ``gone @topic`` (wait until it is deleted), and comments.
+joins, and is gone again), ``gone @topic`` (wait until it is deleted), and comments. A file that has a line
+``only kafka`` is about what pkafka does not serve, and is run on Apache Kafka alone.
 
-``BROKER``, ``LOGS`` and ``DIR`` are the address, the log directory and the folder of the files. ``@orders`` stands for
+``BROKER``, ``LOGS`` and ``DIR`` are the address, the log directory and the folder of the files, ``ZOOKEEPER`` the
+address of what stores the cluster's nodes (only on Apache Kafka). ``@orders`` stands for
 a topic or group that every run calls otherwise, at the same length: both makes find the same state on one cluster.
 """
 
@@ -47,6 +49,8 @@ _STACK: Final = re.compile(r"^\w+(\.[\w$]+)+(: .*)?\n(.*\n)*", re.MULTILINE)
 MASKS: Final[Mapping[str, tuple[tuple[re.Pattern[str], str], ...]]] = {
     "versions": ((_VERSIONS, "#"),),
     "stack": ((_STACK, "STACK\n"),),
+    # What Kafka's tool shows of stored credentials beside the iterations.
+    "secrets": ((re.compile(r"\b(salt|stored_key|server_key)=[A-Za-z0-9+/=]+,"), ""),),
     # Digits behind a point are counted, whole numbers of milliseconds are not; a date keeps its form.
     "rates": (
         (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}"), "DATE"),
@@ -159,6 +163,11 @@ class Session:
         ]
         return {found[1] for text in texts for found in _NAME.finditer(text)}
 
+    @property
+    def is_for_kafka_alone(self) -> bool:
+        """Whether pkafka does not serve what it is about."""
+        return any(isinstance(each, Step) and each.verb == "only" for each in self.items)
+
     def render(self) -> str:
         """The text of the file."""
         return "".join(line + "\n" for item in self.items for line in _render(item))
@@ -186,7 +195,7 @@ def read_session(path: Path) -> Session:
             items.append(Command(number, line[2:]))
         elif not line or line.startswith("#"):
             items.append(Step("", [], line))
-        elif line.split()[0] in ("file", "member", "leave", "gone"):
+        elif line.split()[0] in ("file", "member", "leave", "gone", "only"):
             verb, *words = line.split()
             items.append(Step(verb, words))
         elif isinstance(last, Command):
@@ -270,13 +279,25 @@ class Stage:
         session: the file.
         letter: what this run puts in the place of ``@``; runs on one system take different ones.
         bootstrap, log_dir: of the broker.
+        zookeeper: of the broker, if it has one.
         folder: for the files.
     """
 
-    def __init__(self, session: Session, letter: str, *, bootstrap: str, log_dir: Path, folder: Path) -> None:
+    def __init__(
+        self,
+        session: Session,
+        letter: str,
+        *,
+        bootstrap: str,
+        log_dir: Path,
+        folder: Path,
+        zookeeper: str | None = None,
+    ) -> None:
         self.folder = folder
         self._letter = letter
         self._words = {"BROKER": bootstrap, "LOGS": str(log_dir), "DIR": str(folder)}
+        if zookeeper is not None:
+            self._words["ZOOKEEPER"] = zookeeper
         self._names = sorted(session.names, key=len, reverse=True)
 
     def real(self, text: str) -> str:

@@ -1,0 +1,55 @@
+"""What pk-configs --alter says of the keys that it changed, whoever stores them."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pkafka.cli.configs_entities import Entities
+from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.options import Common
+from pkafka.cli.output import OutputFormat, View, line
+
+
+class Change(NamedTuple):
+    """What is done to one key; the value is empty for one that is deleted, and None for a secret."""
+
+    name: str
+    op: str
+    value: str | None
+
+
+def deleted(keys: Iterable[str]) -> list[Change]:
+    """Of keys that are set back."""
+    return [Change(key, "DELETE", "") for key in keys]
+
+
+def refuse_unset(removed: Iterable[str], present: Iterable[str]) -> None:
+    """A key that is not set cannot be deleted (as Kafka's tool).
+
+    Raises:
+        CommandError: one is not.
+    """
+    known = set(present)
+    unset = [key for key in removed if key not in known]
+    if unset:
+        raise CommandError(f"Invalid config(s): {','.join(unset)}")
+
+
+def show_changes(
+    common: Common, entities: Entities, what: str, changes: Sequence[Change], *, dry_run: bool
+) -> None:
+    """Print what was changed, or would be.
+
+    Args:
+        what: was updated; behind Kafka's "Completed updating".
+    """
+    if common.output in (None, OutputFormat.TEXT, OutputFormat.TABLE):
+        line(f"Would update {what}" if dry_run else f"Completed updating {what}")
+        return
+    rows = [{"name": each.name, "op": each.op, "value": each.value} for each in changes]
+    extra = {
+        "entity_type": entities.kind,
+        "entity_name": entities.name or None,
+        "entities": [{"type": kind, "name": name or None} for kind, name in entities.pairs],
+        "dry_run": dry_run,
+    }
+    common.show(View("changes", [], rows, extra))
