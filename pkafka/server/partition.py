@@ -265,5 +265,7 @@ class Partition:
             ApiError: NOT_ENOUGH_REPLICAS.
         """
         leadership = self.leadership
-        if leadership is not None and not leadership.is_enough_in_sync(self.log.config.min_insync_replicas):
+        # The leader itself is in sync: what most topics want is there.
+        least = self.log.config.min_insync_replicas
+        if least > 1 and leadership is not None and not leadership.is_enough_in_sync(least):
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)

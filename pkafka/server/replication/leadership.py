@@ -72,6 +72,7 @@ class Leadership:
         "_proposed",
         "broker_id",
         "epoch_start_offset",
+        "has_followers",
         "isr",
         "leader_epoch",
         "partition_epoch",
@@ -81,6 +82,8 @@ class Leadership:
         self.broker_id = broker_id
         self._lag_max_ms = lag_max_ms
         self._followers: dict[BrokerId, Follower] = {}
+        self.has_followers = False
+        """Whether there is another replica than the leader's; every append asks."""
         self._proposed: IsrProposal | None = None
         self._is_refused = False
         self.isr: tuple[BrokerId, ...] = ()
@@ -93,11 +96,6 @@ class Leadership:
     def followers(self) -> Mapping[BrokerId, Follower]:
         """The remote replicas by broker."""
         return MappingProxyType(self._followers)
-
-    @property
-    def has_followers(self) -> bool:
-        """Whether there is another replica than the leader's."""
-        return bool(self._followers)
 
     @property
     def proposed(self) -> IsrProposal | None:
@@ -138,6 +136,7 @@ class Leadership:
             self._proposed = None
         others = [broker for broker in replicas if broker != self.broker_id]
         self._followers = {broker: self._followers.get(broker) or Follower(broker) for broker in others}
+        self.has_followers = bool(others)
         if leader_epoch > self.leader_epoch or is_new_leader:
             self.leader_epoch = leader_epoch
             self.epoch_start_offset = log_end
