@@ -753,7 +753,9 @@ class Worker:
         """Records were appended to a partition that this broker leads: whoever waits for them may have them."""
         if partition.has_followers:
             self.fetches.check(partition.end_key)
-        self.let_read(partition)
+            self.let_read(partition)
+        elif partition.advance_high_watermark():
+            self.fetches.check(partition.key)  # and no producer waits for others
 
     def follower_fetched(self, partition: Partition, broker_id: int, offset: int, log_start: int) -> None:
         """A follower has all before ``offset``: that may commit it, and may bring the follower into the ISR."""
