@@ -4,9 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from pkafka.clients.admin.results import ElectionType
 from pkafka.clients.consumer import Consumer
 from pkafka.model import TopicPartition
+from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.cluster import Cluster
+from tests.raw_client import RawClient
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -54,6 +57,55 @@ def test_what_is_acknowledged_is_read(cluster: Cluster) -> None:
 
         wait_for(has_all)
     assert values == [b"%d" % number for number in range(100)]
+
+
+def test_clients_go_to_a_new_leader_that_the_old_one_names(cluster: Cluster) -> None:
+    """They would rest for ten minutes before they asked anybody (KIP-951)."""
+    cluster.create_topic("handed", assignment={0: (0, 1, 2), 1: (1, 0, 2)})
+    partitions = [TopicPartition("handed", index) for index in range(2)]
+    patience = {"retry.backoff.ms": 600_000, "retry.backoff.max.ms": 600_000}
+    settings = {"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest", **patience}
+    with cluster.admin() as admin:
+        moved = admin.alter_partition_reassignments({partitions[0]: [1, 0, 2], partitions[1]: [0, 1, 2]})
+        assert set(moved.values()) == {None}
+        wait_for(lambda: not admin.list_partition_reassignments())
+    wait_until_all_know(cluster, "handed", {0: 0, 1: 1})
+    with cluster.producer(**patience) as producer, Consumer(settings) as consumer:
+        consumer.assign(partitions)
+        values: list[bytes | None] = []
+
+        def send_and_read(value: bytes) -> None:
+            for partition in range(2):
+                assert producer.send("handed", value, partition=partition).result(30)
+
+            def has_both() -> bool:
+                values.extend(one.value for one in consumer.poll(100))
+                return values.count(value) == 2
+
+            wait_for(has_both)
+
+        send_and_read(b"before")
+        with cluster.admin() as admin:
+            elected = admin.elect_leaders(ElectionType.PREFERRED, partitions)
+            assert elected == dict.fromkeys(partitions)
+        wait_until_all_know(cluster, "handed", {0: 1, 1: 0})
+        send_and_read(b"after")
+
+
+def wait_until_all_know(cluster: Cluster, topic: str, leaders: dict[int, int]) -> None:
+    """Every broker says that these lead the partitions, under the same epochs."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+
+    def told_by(address: str) -> dict[int, tuple[int, int]]:
+        with RawClient(address) as client:
+            [found] = client.call(request, 12).topics
+        return {one.partition_index: (one.leader_id, one.leader_epoch) for one in found.partitions}
+
+    def is_known() -> bool:
+        first, *others = [told_by(broker.bootstrap) for broker in cluster.brokers]
+        return {one: leader for one, (leader, _) in first.items()} == leaders and others == [first, first]
+
+    wait_for(is_known, what=f"leaders of {topic} at all brokers")
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -167,6 +168,33 @@ def test_a_move(cluster: Cluster, same: Same, tmp_path: Path) -> None:
         REASSIGN, "--verify", "--reassignment-json-file", back, "--preserve-throttles"
     )
     same(REASSIGN, "--verify", "--reassignment-json-file", there)
+
+
+def test_a_move_that_kafkas_tool_throttles(cluster: Cluster, java_tool: JavaTool, tmp_path: Path) -> None:
+    """24 MB at 4 MB a second: 6 seconds, but for what went before the brokers heard of it and knew the rate."""
+    cluster.create_topic("heavy", assignment={0: (0, 1)})
+    with cluster.producer() as producer:
+        for _ in range(240):
+            producer.send("heavy", bytes(100_000), partition=0)
+        producer.flush()
+    plan = ("--reassignment-json-file", plan_file(tmp_path / "there.json", {"heavy": [0, 2]}))
+
+    def run(*words: str) -> str:
+        done = java_tool(REASSIGN[1], "--bootstrap-server", cluster.brokers[0].bootstrap, *words)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    began_s = time.monotonic()
+    assert "The inter-broker throttle limit was set to 4000000 B/s" in run(
+        "--execute", *plan, "--throttle", "4000000"
+    )
+    with cluster.admin() as admin:
+        wait_for(lambda: not admin.list_partition_reassignments(), timeout_s=60)
+    assert time.monotonic() - began_s > 3
+    wait_for(lambda: cluster.leadership("heavy")[0] == (0, [0, 2]))
+    verified = run("--verify", *plan)
+    assert "Reassignment of partition heavy-0 is completed." in verified
+    assert "Clearing topic-level throttles on topic heavy" in verified
 
 
 def test_moves_that_wait(cluster: Cluster, same: Same, tmp_path: Path) -> None:
