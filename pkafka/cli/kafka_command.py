@@ -190,8 +190,8 @@ class KafkaCommand(_Explaining):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if error.option_name == "--zookeeper" and "--bootstrap-server" in self._long_names():
-                error.message = "zookeeper is not a recognized option: since Kafka 3 it is --bootstrap-server"
-                error.possibilities = None
+                text = "zookeeper is not a recognized option: since Kafka 3 it is --bootstrap-server"
+                raise click.NoSuchOption(error.option_name, text, ctx=error.ctx) from error
             raise
         except click.BadParameter as error:
             raise _in_kafkas_words(error) from error
