@@ -165,8 +165,9 @@ def _gauges(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[s
     yield from _replica_gauges(workers)
     yield _bean("kafka.server", "ReplicaManager", "OfflineReplicaCount"), facts.offline_replicas
     for row in (row for worker in workers for row in worker["logs"]):
+        on_its_way = {"is-future": "true"} if row[-1] else {}
         for place, name in enumerate(_LOG_GAUGES, start=2):
-            yield _bean("kafka.log", "Log", name, topic=row[0], partition=row[1]), row[place]
+            yield _bean("kafka.log", "Log", name, topic=row[0], partition=row[1], **on_its_way), row[place]
     for name, value in sum_of(worker["groups"] for worker in workers).items():
         yield _bean("kafka.coordinator.group", "GroupMetadataManager", name), value
     for name, kind in _CLEANER_GAUGES.items():

@@ -143,7 +143,8 @@ class Metrics:
                     log.log_end_offset,
                     len(log.segments),
                     log.high_watermark,
+                    log.is_future,
                 ]
-                for log in worker.partitions.logs()
+                for log in (*worker.partitions.logs(), *worker.moves.logs())
             ],
         }

@@ -208,9 +208,12 @@ def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
 
     rows = sorted(row for worker in workers for row in worker["logs"])
     for place, (name, text) in enumerate(_LOG_GAUGES, start=2):
-        family = GaugeMetricFamily(name, text, labels=["topic", "partition"])
+        family = GaugeMetricFamily(name, text)
         for row in rows:
-            family.add_metric([row[0], str(row[1])], row[place])
+            labels = {"topic": row[0], "partition": str(row[1])}
+            if row[-1]:
+                labels["is_future"] = "true"  # on its way to another log directory
+            family.add_sample(name, labels, row[place])
         yield family
 
 

@@ -207,6 +207,7 @@ def test_beans_are_served_over_http_beside_the_page() -> None:
             for each in get("?qry=kafka.log:type=Log,name=Size,*&qry=kafka.server:type=app-info,*")
         ] == [
             "kafka.log:type=Log,name=Size,topic=t,partition=0",
+            "kafka.log:type=Log,name=Size,topic=t,partition=0,is-future=true",
             "kafka.server:type=app-info,id=7",
         ]
         every = get("")
