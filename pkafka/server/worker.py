@@ -460,8 +460,8 @@ class Worker:
             "await_appends": lambda _peer, payload, _blob, _fds: self.appends.here(
                 payload[0], timeout_ms=payload[1]
             ),
-            "list_offsets": rows(list_offsets.local),
-            "offset_for_leader_epoch": rows(offset_for_leader_epoch.local),
+            "list_offsets": rows(list_offsets.local, led_only=False),
+            "offset_for_leader_epoch": rows(offset_for_leader_epoch.local, led_only=False),
             "delete_records": rows(delete_records.local),
             "await_low_watermarks": lambda _peer, payload, _blob, _fds: delete_records.await_followers(
                 self, payload[0], payload[1]
@@ -692,6 +692,25 @@ class Worker:
         """
         known = self.partitions.hosted.get((topic, partition)) or self.metadata.partition(topic, partition)
         return None if known is None else CurrentLeader(known.leader, known.leader_epoch)
+
+    def replica_at(
+        self, topic: str, partition: int, current_leader_epoch: int, *, led_only: bool
+    ) -> Partition:
+        """A replica that this worker owns, for a client that believes in a leader epoch.
+
+        Epochs are compared before it counts who leads, as in Kafka: a client whose epoch is old hears that first.
+
+        Raises:
+            ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH; NOT_LEADER_OR_FOLLOWER when another broker leads it;
+                or why there is no such replica.
+        """
+        found = self.partitions.hosted.get((topic, partition))
+        if found is None:
+            raise self.missing_partition(topic, partition)
+        found.check_epoch(current_leader_epoch)
+        if led_only and (topic, partition) not in self.partitions.led:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return found
 
     def missing_partition(self, topic: str, partition: int) -> ApiError:
         """Why this worker does not lead a partition that it would own."""

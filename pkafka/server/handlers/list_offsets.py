@@ -34,6 +34,8 @@ _FIRST_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 
 _FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5
 _READ_COMMITTED: Final = 1
 _CONSUMER: Final = -1
+_DEBUGGING: Final = -2
+"""Tools that look at a broker's replicas, led there or not."""
 _NONE_FOUND: Final = (-1, -1, NO_EPOCH)
 
 
@@ -54,7 +56,7 @@ async def handle(context: RequestContext, request: ListOffsetsRequest, version: 
         for partition in topic.partitions
     ]
     _refuse_duplicates(rows)
-    answers = await ask_owners(context.worker, "list_offsets", rows, local)
+    answers = await ask_owners(context.worker, "list_offsets", rows, local, led_only=False)
     topics = []
     paired = zip(rows, answers, strict=True)
     for name, group in groupby(paired, key=lambda pair: pair[0][0]):
@@ -92,8 +94,7 @@ def local(worker: "Worker", row: Row) -> Row:
     topic, index, leader_epoch, timestamp, max_num_offsets, isolation_level, replica_id, version, *flaws = row
     if flaws or version < _FIRST_VERSION_OF.get(timestamp, 0) or timestamp < LATEST_TIERED:
         raise ApiError(ErrorCode.INVALID_REQUEST if flaws else ErrorCode.UNSUPPORTED_VERSION)
-    partition = worker.partitions.led[topic, index]
-    partition.check_epoch(leader_epoch)
+    partition = worker.replica_at(topic, index, leader_epoch, led_only=replica_id != _DEBUGGING)
     log = partition.log
     if replica_id != _CONSUMER:
         bound = log.log_end_offset

@@ -28,7 +28,7 @@ async def handle(
         for topic in request.topics
         for partition in topic.partitions
     ]
-    answers = await ask_owners(context.worker, "offset_for_leader_epoch", rows, local)
+    answers = await ask_owners(context.worker, "offset_for_leader_epoch", rows, local, led_only=False)
     topics = []
     for name, group in groupby(zip(rows, answers, strict=True), key=lambda pair: pair[0][0]):
         partitions = [
@@ -45,8 +45,7 @@ def local(worker: "Worker", row: Row) -> Row:
     """The owner's answer: code, epoch, end offset.
 
     Raises:
-        ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+        ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, or it is led elsewhere.
     """
-    partition = worker.partitions.led[row[0], row[1]]
-    partition.check_epoch(row[2])
+    partition = worker.replica_at(row[0], row[1], row[2], led_only=True)
     return [0, *partition.log.end_offset_for_epoch(row[3])]

@@ -8,10 +8,10 @@ import pytest
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.records.builder import build_batch
 from pkafka.server import by_owner
-from pkafka.server.handlers import list_offsets, produce
+from pkafka.server.handlers import list_offsets, offset_for_leader_epoch, produce
 from pkafka.server.worker import Worker
 from pkafka.storage.config import LogConfig
-from tests.unit.server.workers import Family, with_family
+from tests.unit.server.workers import Family, follow, with_family
 
 UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -72,6 +72,37 @@ def test_a_disk_that_refuses_takes_its_directory_offline(tmp_path: Path) -> None
         await family.lead("t", [0])
         [answer] = by_owner.serve_rows(family.workers[0], [["t", 0]], refuse)
         assert answer == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+    with_family(tmp_path, body, workers=1)
+
+
+# -- epochs, and who leads --
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (4, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (3, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_epochs_are_compared_before_it_counts_who_leads(tmp_path: Path, epoch: int, code: ErrorCode) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", [0])
+        await follow(family, "t", [0], leader=1, epoch=4)
+        [worker] = family.workers
+        offsets = ["t", 0, epoch, -1, 1, 0, -1, 9]
+        for row, local in (
+            (offsets, list_offsets.local),
+            (["t", 0, epoch, 0], offset_for_leader_epoch.local),
+        ):
+            assert by_owner.serve_rows(worker, [row], local, led_only=False) == [[code]]
+        # A tool that looks at replicas is answered where they are.
+        debugging = [*offsets[:6], -2, 9]
+        [answer] = by_owner.serve_rows(worker, [debugging], list_offsets.local, led_only=False)
+        assert answer[0] == (0 if code is ErrorCode.NOT_LEADER_OR_FOLLOWER else code)
 
     with_family(tmp_path, body, workers=1)
 
