@@ -1,6 +1,7 @@
 """pk-server-start: run a broker in the foreground, or as a daemon."""
 
 import contextlib
+import os
 import shutil
 import signal
 import sys
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from pkafka.server.config import BrokerConfig
 
 OUTPUT_FILE: Final = "kafkaServer.out"
+METRICS_PORT_VARIABLE: Final = "JMX_PORT"
+_METRICS_PORT_KEY: Final = "pkafka.metrics.port"
+_PORT_MAX: Final = 65_535
 
 
 def _print_version() -> None:
@@ -82,7 +86,9 @@ def main(
         )
     from pkafka.server.config import BrokerConfig
 
-    config = BrokerConfig.load(properties, {key: value.strip() for key, value in settings.items()})
+    config = BrokerConfig.load(
+        properties, {key: value.strip() for key, value in settings.items()}, _environment_defaults()
+    )
     if ready_file is not None:
         ready_file = ready_file.absolute()
         ready_file.unlink(missing_ok=True)  # an old one says nothing about this broker
@@ -98,6 +104,18 @@ def main(
     with Daemon(OUTPUT_FILE, wait=wait) as started:
         _log_to(log_directory(), config.warnings)
         return _run(config, adopt=adopt, ready_file=ready_file, started=started)
+
+
+def _environment_defaults() -> dict[str, str]:
+    """$JMX_PORT as Kafka's scripts take it: empty is not set, and what is no port ends the start."""
+    text = os.environ.get(METRICS_PORT_VARIABLE, "").strip()
+    if not text:
+        return {}
+    if not (text.isascii() and text.isdigit() and int(text) <= _PORT_MAX):
+        raise click.UsageError(
+            f"{METRICS_PORT_VARIABLE}={text}: must be a port from 0 to {_PORT_MAX}, or not set"
+        )
+    return {_METRICS_PORT_KEY: text}
 
 
 def _run(config: "BrokerConfig", *, adopt: bool, ready_file: Path | None, started: Daemon | None) -> int:

@@ -79,6 +79,7 @@ class Registration:
             ),
             timestamp_ms=self._clock.now_ms(),
             rack=config.rack,
+            jmx_port=config.metrics_port,  # as configured, as Kafka says it: what 0 became is in the log
             is_pkafka=True,
         )
 

@@ -18,6 +18,7 @@ from tests.talk import wait_for
 
 Completed = subprocess.CompletedProcess[str]
 TIMEOUT_S = 60.0
+_STATE = "kafka.server:type=KafkaServer,name=BrokerState"
 
 
 class Shell:
@@ -256,6 +257,33 @@ def test_a_daemon_says_when_it_is_ready_logs_to_a_file_and_is_stopped(pk: Shell)
     assert pk("server_stop", "--node-id", node).stdout == "No kafka server to stop\n"
     assert "Stopping (signal SIGTERM)" in (pk.folder / "logs" / "server.log").read_text()
     assert (pk.folder / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_jmx_port_in_the_environment_opens_the_page_of_metrics_unless_the_key_is_set(pk: Shell) -> None:
+    node = 900 + os.getpid() % 100
+    asked, other = free_port(), free_port()
+    for key, port in ((), asked), ((f"pkafka.metrics.port={other}",), other):
+        args = settings(pk.folder / "data", f"broker.id={node}", *key)
+        started = pk("server_start", "--daemon", "--wait", *args, JMX_PORT=str(asked))
+        try:
+            assert started.returncode == 0, started
+            found = pk("metrics", "--url", f"http://localhost:{port}", "--one-time", "--object-name", _STATE)
+            assert f"{_STATE}:Value" in found.stdout
+            node_value = pk(
+                "zookeeper_shell", "--data-dir", pk.folder / "data", "get", f"/brokers/ids/{node}"
+            )
+            assert f'"jmx_port":{port},' in node_value.stdout
+        finally:
+            stop(pk, node)
+
+
+@pytest.mark.parametrize("text", ["x", "65536", "-1", "\u0663"])
+def test_a_jmx_port_that_is_none_is_one_line(pk: Shell, text: str) -> None:
+    done = pk("server_start", JMX_PORT=text)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"pk-server-start: JMX_PORT={text}: must be a port")
+    assert done.stderr.count("\n") == 1
+    assert not (pk.folder / "data").exists()
 
 
 def test_a_busy_port_is_one_line_with_the_way_out(pk: Shell) -> None:

@@ -39,7 +39,12 @@ def test_the_node_names_where_the_broker_can_be_reached(store: EmbeddedStore) ->
     assert stat.ephemeral_owner == store.session_id
     found = BrokerRegistration.decode(data)
     assert [str(one) for one in found.endpoints] == [f"PLAINTEXT://{canonical_host_name()}:40001"]
-    assert (found.rack, found.version) == ("r1", 5)
+    assert (found.rack, found.version, found.jmx_port) == ("r1", 5, -1)
+
+
+def test_the_node_says_where_metrics_are(store: EmbeddedStore) -> None:
+    _registration(**{"pkafka.metrics.port": "9308"}).register(store)
+    assert BrokerRegistration.decode(store.get("/brokers/ids/3")[0]).jmx_port == 9308
 
 
 def test_the_name_of_a_machine_is_that_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
