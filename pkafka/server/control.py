@@ -33,6 +33,7 @@ from pkafka.server.cluster_channels import ClusterChannels
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_repository import ConfigRepository
 from pkafka.server.controller import nodes
+from pkafka.server.controller.context import DeletionCounts
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.state_store import remove_dead_controller
 from pkafka.server.dynamic_config import DYNAMIC_ONLY_KEYS
@@ -256,6 +257,7 @@ class Control:
         ]
         answers = await asyncio.gather(*calls, return_exceptions=True)
         cleaner = await self._ask_cleaner()
+        deletion = await self._count_deletions()
         partitions = [one for topic in self.metadata.topics.values() for one in topic.partitions.values()]
         facts = BrokerFacts(
             active_controller=self.controller.is_active,
@@ -269,8 +271,20 @@ class Control:
             cluster_id=self.cluster_id,
             broker_id=self.broker_id,
             started_ms=self._started_ms,
+            deletion=deletion.by_name() if deletion is not None else {},
+            controller_queue=self.controller.queue_size,
         )
         return [answer[0] for answer in answers if not isinstance(answer, BaseException)], facts
+
+    async def _count_deletions(self) -> DeletionCounts | None:
+        """None: the controller has not come to the question in time."""
+        if not self.controller.is_active:
+            return DeletionCounts()
+        counted = self.controller.run(self.controller.context.deletion_counts)
+        try:
+            return await asyncio.wait_for(counted, _METRICS_OF_A_WORKER_MAX_S)
+        except (PkafkaError, TimeoutError):
+            return None
 
     async def _ask_cleaner(self) -> Mapping[str, Any]:
         if self._cleaner is None:

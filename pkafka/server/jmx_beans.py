@@ -18,6 +18,7 @@ from pkafka.server.metrics_page import (
     BrokerFacts,
     Snapshot,
     led_partitions,
+    max_lag,
     replication_rates,
     request_name,
     request_times,
@@ -189,8 +190,10 @@ def _gauges(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[s
         "OfflinePartitionsCount": facts.offline_partitions if facts.active_controller else 0,
         "PreferredReplicaImbalanceCount": facts.preferred_imbalance if facts.active_controller else 0,
     }
+    controller |= facts.deletion if facts.active_controller else dict.fromkeys(facts.deletion, 0)
     for name, value in controller.items():
         yield _bean("kafka.controller", "KafkaController", name), value
+    yield _bean("kafka.controller", "ControllerEventManager", "EventQueueSize"), facts.controller_queue
     yield _bean("kafka.server", "KafkaServer", "BrokerState"), _RUNNING
     yield _bean("kafka.server", "KafkaServer", "ClusterId"), facts.cluster_id
 
@@ -202,6 +205,7 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
     totals = {
         "LeaderCount": sum(worker["leaders"] for worker in workers),
         "PartitionCount": sum(worker["partitions"] for worker in workers),
+        "ReassigningPartitions": sum(worker["reassigning"] for worker in workers),
         "ProducerIdCount": sum(worker["producer_ids"] for worker in workers),
         "UnderReplicatedPartitions": sum(under),
         "UnderMinIsrPartitionCount": sum(below),
@@ -209,6 +213,14 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
     }
     for name, value in totals.items():
         yield _bean("kafka.server", "ReplicaManager", name), value
+    manager = _bean("kafka.server", "ReplicaFetcherManager", "MaxLag", clientId="Replica")
+    yield manager, max_lag(workers)
+    for worker in workers:
+        for leader, topic, partition, lag in worker["lags"]:
+            # A worker is one of the fetchers of a leader that num.replica.fetchers are to Kafka.
+            client = f"ReplicaFetcherThread-{worker['open_files'][0]}-{leader}"
+            tags = {"clientId": client, "topic": topic, "partition": partition}
+            yield _bean("kafka.server", "FetcherLagMetrics", "ConsumerLag", **tags), lag
     for one in led:
         gauges = {
             "ReplicasCount": one.replicas,

@@ -111,6 +111,8 @@ class Metrics:
             "isr_events": worker.isr_changes.counters(),
             "replication_rates": worker.quotas.byte_rates(),
             "leaders": len(worker.partitions.led),
+            "reassigning": sum(one.is_reassigning for one in worker.partitions.led.values()),
+            "lags": [list(row) for row in worker.fetchers.lags()],
             "partitions": len(worker.partitions.hosted),
             "open_files": [
                 worker.index,

@@ -67,6 +67,13 @@ _GROUP_EVENTS: Final = {
     "group_completed_rebalance": "Rebalances that ended with an assignment.",
 }
 
+_DELETION_GAUGES: Final = {
+    "TopicsToDeleteCount": "Topics that are to be deleted.",
+    "ReplicasToDeleteCount": "Replicas of them that are not deleted yet.",
+    "TopicsIneligibleToDeleteCount": "Topics whose deletion waits for a broker or a reassignment.",
+    "ReplicasIneligibleToDeleteCount": "Replicas whose broker is away, or failed to delete them.",
+}
+
 Snapshot = Mapping[str, Any]
 
 
@@ -118,6 +125,8 @@ class BrokerFacts:
         live_brokers: how many brokers the cluster has now.
         cluster_id, broker_id: who this is.
         started_ms: when, in milliseconds since the epoch.
+        deletion: the controller's gauges of what is left to delete, by Kafka's names; empty when it is too busy to say.
+        controller_queue: how many events the controller has before it.
     """
 
     def __init__(
@@ -134,6 +143,8 @@ class BrokerFacts:
         cluster_id: str,
         broker_id: int,
         started_ms: int,
+        deletion: Mapping[str, int],
+        controller_queue: int,
     ) -> None:
         self.active_controller = active_controller
         self.topics = topics
@@ -146,6 +157,8 @@ class BrokerFacts:
         self.cluster_id = cluster_id
         self.broker_id = broker_id
         self.started_ms = started_ms
+        self.deletion = deletion
+        self.controller_queue = controller_queue
 
 
 def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metric]":
@@ -298,6 +311,14 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
             "Partitions led here with fewer replicas in sync than min.insync.replicas.",
             sum(one.is_under_min_isr for one in led),
         ),
+        "kafka_server_replicamanager_reassigningpartitions": (
+            "Partitions led here to which replicas are added, or from which they are taken.",
+            sum(w["reassigning"] for w in workers),
+        ),
+        "kafka_server_replicafetchermanager_maxlag": (
+            "Records that the replica here furthest behind its leader misses.",
+            max_lag(workers),
+        ),
         "kafka_server_fetchsessioncache_numincrementalfetchsessions": (
             "Fetch sessions kept.",
             sum(w["fetch_sessions"] for w in workers),
@@ -316,6 +337,18 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
             "Partitions without a leader.",
             facts.offline_partitions,
         ),
+        "kafka_controller_kafkacontroller_preferredreplicaimbalancecount": (
+            "Partitions that another than their preferred replica leads.",
+            facts.preferred_imbalance,
+        ),
+        "kafka_controller_controllereventmanager_eventqueuesize": (
+            "Events that the controller has before it.",
+            facts.controller_queue,
+        ),
+        **{
+            f"kafka_controller_kafkacontroller_{name.lower()}": (_DELETION_GAUGES[name], value)
+            for name, value in facts.deletion.items()
+        },
         "pkafka_server_workers": ("Worker processes that answered this scrape.", len(workers)),
     }
     for name, (text, value) in plain.items():
@@ -341,6 +374,11 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
         for value, count in sorted(sum_of(worker[key] for worker in workers).items()):
             family.add_metric([value], count)
         yield family
+
+
+def max_lag(workers: Sequence[Snapshot]) -> int:
+    """Of the replicas that follow other brokers here, the largest number of missing records; 0 when nobody follows."""
+    return max((row[-1] for worker in workers for row in worker["lags"]), default=0)
 
 
 def replication_rates(workers: Sequence[Snapshot]) -> dict[str, float]:

@@ -71,6 +71,7 @@ class Partition:
         "_rules",
         "end_key",
         "index",
+        "is_reassigning",
         "isr",
         "key",
         "leader",
@@ -95,6 +96,8 @@ class Partition:
         self.partition_epoch = -1
         self.isr: list[int] = []
         self.replicas: list[int] = []
+        self.is_reassigning = False
+        """Whether the controller is adding replicas to it or taking some away."""
         self.leadership: Leadership | None = None
         """While this broker leads the partition."""
         self._rules: dict[int, ProduceRules] = {}
@@ -171,6 +174,7 @@ class Partition:
         self.partition_epoch = state.partition_epoch
         self.isr = list(state.isr)
         self.replicas = list(state.replicas)
+        self.is_reassigning = bool(state.adding_replicas or state.removing_replicas)
 
     def advance_high_watermark(self) -> bool:
         """After an append, a follower's fetch or a change of the ISR: what all in sync have is committed.

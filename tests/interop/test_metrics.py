@@ -30,9 +30,9 @@ SETTINGS: Final = {
 # are not there, and requests and answers lie in no queue. Patterns of "domain:type[,name]".
 MISSING: Final = (
     "kafka:type=kafka.Log4jController",
-    "kafka.controller:type=Controller(ChannelManager|EventManager|Stats),.*",
-    "kafka.controller:type=KafkaController,(ControllerState|FencedBrokerCount|"
-    "(Topics|Replicas)(Ineligible)?ToDeleteCount|ZkMigrationState)",
+    "kafka.controller:type=Controller(ChannelManager|Stats),.*",
+    "kafka.controller:type=ControllerEventManager,EventQueueTimeMs",
+    "kafka.controller:type=KafkaController,(ControllerState|FencedBrokerCount|ZkMigrationState)",
     "kafka.coordinator.transaction:.*",
     "kafka.log:type=LogFlushStats,.*",
     "kafka.network:type=(Acceptor|Processor|RequestChannel|SocketServer),.*",
@@ -46,8 +46,9 @@ MISSING: Final = (
     "kafka.server:type=KafkaRequestHandlerPool,.*",
     "kafka.server:type=KafkaServer,(linux-disk-.*|yammer-metrics-count)",
     "kafka.server:type=MetadataLoader,.*",
-    "kafka.server:type=Replica(AlterLogDirs|Fetcher)Manager,.*",
-    "kafka.server:type=ReplicaManager,(PartitionsWithLateTransactionsCount|ReassigningPartitions)",
+    "kafka.server:type=ReplicaAlterLogDirsManager,.*",
+    "kafka.server:type=ReplicaFetcherManager,(DeadThreadCount|FailedPartitionsCount|MinFetchRate)",
+    "kafka.server:type=ReplicaManager,PartitionsWithLateTransactionsCount",
     "kafka.server:type=(SessionExpireListener|ZooKeeperClientMetrics),.*",
     "kafka.server:type=(alter-partition|forwarding|controller-channel|txn-marker-channel)-metrics",
     "kafka.server:type=transaction-coordinator-metrics",

@@ -71,6 +71,26 @@ class Leadership(NamedTuple):
     """The leader was elected uncleanly and has not recovered yet."""
 
 
+class DeletionCounts(NamedTuple):
+    """How much is left to delete, under Kafka's names; 0 where this broker is not the controller."""
+
+    topics: int = 0
+    replicas: int = 0
+    """That their brokers have not deleted yet."""
+    ineligible_topics: int = 0
+    ineligible_replicas: int = 0
+    """Whose broker is away or failed to delete them."""
+
+    def by_name(self) -> dict[str, int]:
+        """By the name of the gauge of Kafka's controller."""
+        return {
+            "TopicsToDeleteCount": self.topics,
+            "ReplicasToDeleteCount": self.replicas,
+            "TopicsIneligibleToDeleteCount": self.ineligible_topics,
+            "ReplicasIneligibleToDeleteCount": self.ineligible_replicas,
+        }
+
+
 class ControllerContext:
     """See the module.
 
@@ -179,6 +199,17 @@ class ControllerContext:
     def in_state(self, topic: str, state: ReplicaState) -> list[Replica]:
         """The replicas of a topic in a state."""
         return [one for one in self.replicas((topic,)) if self.replica_states.get(one) is state]
+
+    def deletion_counts(self) -> DeletionCounts:
+        """What the gauges of deletion say."""
+        replicas = self.replicas(self.being_deleted)
+        states = [self.replica_states.get(one) for one in replicas]
+        return DeletionCounts(
+            topics=len(self.being_deleted),
+            replicas=len(states) - states.count(ReplicaState.DELETION_SUCCESSFUL),
+            ineligible_topics=len(self.deletion_ineligible),
+            ineligible_replicas=states.count(ReplicaState.DELETION_INELIGIBLE),
+        )
 
     def led_by_nobody(self) -> Iterator[TopicPartition]:
         """Partitions that had a leader which cannot serve, topics being deleted left out."""

@@ -187,6 +187,11 @@ class Controller:
         """:meth:`submit`, awaited on the caller's event loop (the ``run`` of a ControlContext)."""
         return await asyncio.wrap_future(self.submit(function, *args, **kwargs))
 
+    @property
+    def queue_size(self) -> int:
+        """How many events wait."""
+        return len(self._queue)
+
     # -- the thread --
 
     @property

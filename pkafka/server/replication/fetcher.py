@@ -25,6 +25,8 @@ from pkafka.server.replication.session import FollowerSession, Key, Wish
 from pkafka.server.replication.truncation import truncation_offset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pkafka.server.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -76,6 +78,15 @@ class ReplicaFetchers:
             fetcher.add(partition)
         for leader in [leader for leader, fetcher in self._fetchers.items() if fetcher.is_idle]:
             self._fetchers.pop(leader).close()
+
+    def lags(self) -> list[tuple[BrokerId, str, int, int]]:
+        """Leader, topic, partition and missing records (FetcherLagMetrics) of what has been fetched from its leader."""
+        return [
+            (leader, *followed.partition.key, followed.lag)
+            for leader, fetcher in self._fetchers.items()
+            for followed in fetcher.followed()
+            if followed.lag is not None
+        ]
 
     def close(self) -> None:
         """Follow nobody any more: the logs are about to be closed."""
@@ -135,6 +146,10 @@ class _Fetcher:
     def is_idle(self) -> bool:
         """Whether there is nothing to follow."""
         return not self._followed
+
+    def followed(self) -> "Iterable[_Followed]":
+        """What is followed now."""
+        return self._followed.values()
 
     def add(self, partition: Partition) -> None:
         """Follow a partition from where its log ends."""

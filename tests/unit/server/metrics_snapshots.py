@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pkafka.server.controller.context import DeletionCounts
 from pkafka.server.metrics_page import BrokerFacts
 from pkafka.server.request_times import RequestTimes
 
@@ -18,6 +19,8 @@ FACTS = BrokerFacts(
     cluster_id="cluster",
     broker_id=7,
     started_ms=1_700_000_000_000,
+    deletion=DeletionCounts(2, 5, 1, 3).by_name(),
+    controller_queue=4,
 )
 
 
@@ -42,6 +45,8 @@ def worker(**changes: Any) -> dict[str, Any]:
         "isr_events": {"IsrShrinks": 2, "IsrExpands": 1, "FailedIsrUpdates": 0},
         "replication_rates": {"LeaderReplication": 1000.0, "FollowerReplication": 0.0},
         "leaders": 2,
+        "reassigning": 1,
+        "lags": [[2, "t", 1, 30]],
         "partitions": 3,
         "open_files": [0, 40, 1024],
         "uncleanable": [],

@@ -146,6 +146,18 @@ def test_partitions_of_which_replicas_lag_are_counted() -> None:
     assert found[partition.format("LastStableOffsetLag")]["Value"] == 4
 
 
+def test_replicas_that_follow_and_partitions_that_move_are_told_of() -> None:
+    other = worker(reassigning=2, lags=[[2, "t", 2, 0], [3, "u", 0, 70]], open_files=[1, 40, 1024])
+    found = made(worker(), other)
+    assert found["kafka.server:type=ReplicaManager,name=ReassigningPartitions"] == {"Value": 3}
+    manager = "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica"
+    assert found[manager] == {"Value": 70}
+    lag = "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=ReplicaFetcherThread-{}"
+    assert found[lag.format("0-2,topic=t,partition=1")] == {"Value": 30}
+    assert found[lag.format("1-3,topic=u,partition=0")] == {"Value": 70}
+    assert made(worker(lags=[]))[manager] == {"Value": 0}
+
+
 def test_only_the_controller_tells_of_the_cluster() -> None:
     controller = "kafka.controller:type=KafkaController,name={}"
     found = made(worker())
@@ -153,6 +165,9 @@ def test_only_the_controller_tells_of_the_cluster() -> None:
     assert found[controller.format("ActiveBrokerCount")] == {"Value": 3}
     assert found[controller.format("OfflinePartitionsCount")] == {"Value": 1}
     assert found[controller.format("PreferredReplicaImbalanceCount")] == {"Value": 2}
+    assert found[controller.format("ReplicasToDeleteCount")] == {"Value": 5}
+    assert found[controller.format("TopicsIneligibleToDeleteCount")] == {"Value": 1}
+    assert found["kafka.controller:type=ControllerEventManager,name=EventQueueSize"] == {"Value": 4}
     assert found["kafka.server:type=ReplicaManager,name=OfflineReplicaCount"] == {"Value": 1}
     assert found["kafka.server:type=KafkaServer,name=ClusterId"] == {"Value": "cluster"}
     assert found["kafka.server:type=app-info,id=7"]["StartTimeMs"] == 1_700_000_000_000

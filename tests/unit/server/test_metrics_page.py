@@ -57,6 +57,14 @@ def test_throttled_replicas_have_one_rate_for_all_workers() -> None:
     assert ("kafka_server_followerreplication_byte_rate", ()) not in found
 
 
+def test_what_moves_lags_and_is_deleted_is_on_the_page_too() -> None:
+    found = values([worker(), worker(lags=[[3, "u", 0, 70]])])
+    assert found["kafka_server_replicamanager_reassigningpartitions", ()] == 2
+    assert found["kafka_server_replicafetchermanager_maxlag", ()] == 70
+    assert found["kafka_controller_kafkacontroller_topicstodeletecount", ()] == 2
+    assert found["kafka_controller_controllereventmanager_eventqueuesize", ()] == 4
+
+
 def test_open_files_are_told_of_each_process() -> None:
     found = values([worker(open_files=[1, 90, 2048]), worker()])
     assert found["pkafka_process_openfiledescriptorcount", (("worker", "0"),)] == 40

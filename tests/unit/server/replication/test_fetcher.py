@@ -27,6 +27,7 @@ async def follow(worker: Worker, index: int, *, leader: int = LEADER, epoch: int
         leader_epoch=epoch,
         isr=[0, leader],
         replicas=[0, leader],
+        adding_replicas=[0],
         partition_epoch=epoch,
         is_new=True,
     )
@@ -88,5 +89,17 @@ def test_where_a_log_begins_and_ends_counts_for_the_epoch_that_was_asked_for(
         assert log.log_end_offset == 100
         await fetcher._find_place(following(worker, 0)[1])
         assert log.log_end_offset == 10
+
+    with_worker(tmp_path, body)
+
+
+def test_records_that_a_replica_misses_are_told_once_its_leader_has_answered(tmp_path: Path) -> None:
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        await follow(worker, 1, epoch=1)
+        assert worker.fetchers.lags() == []
+        following(worker, 1)[1].lag = 7
+        assert worker.fetchers.lags() == [(LEADER, "t", 1, 7)]
+        assert worker.partitions.hosted["t", 1].is_reassigning
 
     with_worker(tmp_path, body)
