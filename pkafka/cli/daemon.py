@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 import sys
 from pathlib import Path
@@ -27,14 +28,16 @@ class Daemon:
     Args:
         output_file: where standard output and error go, in the log directory.
         wait: the process that entered waits for :meth:`is_ready`, and fails when the daemon ends without it.
+        wait_ms: how long it waits at most; then it fails too, and the daemon goes on. None: for as long as it takes.
 
     Raises:
         OSError: the log directory cannot be written (on entering, in the foreground).
     """
 
-    def __init__(self, output_file: str, *, wait: bool = False) -> None:
+    def __init__(self, output_file: str, *, wait: bool = False, wait_ms: int | None = None) -> None:
         self._output = log_directory() / output_file
         self._wait = wait
+        self._wait_s = None if wait_ms is None else wait_ms / 1_000
         self._parent = -1
 
     def __enter__(self) -> Self:
@@ -71,12 +74,18 @@ class Daemon:
             self._parent = -1
 
     def _await(self, word_from: int) -> int:
+        name = Path(sys.argv[0]).name
+        if not select.select([word_from], [], [], self._wait_s)[0]:
+            output.note(
+                f"{name}: it is not ready after {self._wait_s:g} s, and goes on starting"
+                f" (more in {self._output.parent})"
+            )
+            return ExitStatus.FAILURE
         # One read: the broker's other processes inherit the pipe and keep it open.
         word = os.read(word_from, _WORD_BYTES_MAX)
         if word.startswith(_READY):
             output.line(word[1:].decode())
             return ExitStatus.OK
-        name = Path(sys.argv[0]).name
         output.note(
             f"{name}: {word.decode() or 'it ended before it was ready'} (more in {self._output.parent})"
         )

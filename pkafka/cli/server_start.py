@@ -14,7 +14,7 @@ import click
 from pkafka.cli import output
 from pkafka.cli.daemon import LOG_DIRECTORY_VARIABLE, Daemon, log_directory
 from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command, parse_assignments
+from pkafka.cli.options import command, parse_assignments, parse_duration_ms
 
 if TYPE_CHECKING:
     from pkafka.server.config import BrokerConfig
@@ -46,6 +46,11 @@ def _print_version() -> None:
     "--wait", is_flag=True, help="With --daemon: return when clients are served, fail if it does not start."
 )
 @click.option(
+    "--timeout",
+    metavar="DURATION",
+    help="With --wait: fail when it takes longer; the broker goes on starting. Without it there is no limit.",
+)
+@click.option(
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key over the file's value."
 )
 @click.option(
@@ -66,6 +71,7 @@ def main(
     properties: Path | None,
     daemon: bool,
     wait: bool,
+    timeout: str | None,
     overrides: tuple[str, ...],
     adopt: bool,
     ready_file: Path | None,
@@ -79,6 +85,9 @@ def main(
         raise click.UsageError(
             "--wait goes with --daemon; in the foreground the command lasts as long as the broker"
         )
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout goes with --wait")
+    wait_ms = parse_duration_ms(timeout, option="timeout") if timeout is not None else None
     settings = parse_assignments(overrides, option="--override")
     if properties is not None and not properties.is_file():
         raise click.UsageError(
@@ -101,7 +110,7 @@ def main(
     if not daemon:
         _log_to(None, config.warnings)
         return _run(config, adopt=adopt, ready_file=ready_file, started=None)
-    with Daemon(OUTPUT_FILE, wait=wait) as started:
+    with Daemon(OUTPUT_FILE, wait=wait, wait_ms=wait_ms) as started:
         _log_to(log_directory(), config.warnings)
         return _run(config, adopt=adopt, ready_file=ready_file, started=started)
 

@@ -214,6 +214,8 @@ def test_version_says_whether_the_loops_are_compiled(pk: Shell) -> None:
         (["--override", "num.partitions=many"], "num.partitions=many: "),
         (["--override", "listeners=PLAINTEXT://localhost"], "listeners="),
         (["--wait"], "--wait goes with --daemon"),
+        (["--daemon", "--timeout", "5s"], "--timeout goes with --wait"),
+        (["--daemon", "--wait", "--timeout", "soon"], "soon"),
         (["--ready-file", "none/ready"], "there is no folder"),
         (["--nonsense"], "No such option"),
     ],
@@ -257,6 +259,19 @@ def test_a_daemon_says_when_it_is_ready_logs_to_a_file_and_is_stopped(pk: Shell)
     assert pk("server_stop", "--node-id", node).stdout == "No kafka server to stop\n"
     assert "Stopping (signal SIGTERM)" in (pk.folder / "logs" / "server.log").read_text()
     assert (pk.folder / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_who_waits_for_a_daemon_may_have_a_limit_and_the_daemon_goes_on(pk: Shell) -> None:
+    node = 900 + os.getpid() % 100
+    args = settings(pk.folder / "data", f"broker.id={node}")
+    ready = pk.folder / "ready"
+    started = pk("server_start", "--daemon", "--wait", "--timeout", "1ms", "--ready-file", ready, *args)
+    try:
+        assert (started.returncode, started.stdout) == (1, ""), started
+        assert "it is not ready after 0.001 s, and goes on starting" in started.stderr
+        wait_for(ready.exists, timeout_s=TIMEOUT_S)
+    finally:
+        stop(pk, node)
 
 
 def test_jmx_port_in_the_environment_opens_the_page_of_metrics_unless_the_key_is_set(pk: Shell) -> None:
