@@ -204,7 +204,8 @@ class Reassignments:
         if not moves(wanted):
             return True
         now = self._context.leadership.get(partition)
-        return now is not None and set(target(wanted)) <= set(now.isr)
+        # An empty list leaves a partition of Kafka's controller on its way to nowhere: arriving would delete it.
+        return now is not None and bool(target(wanted)) and set(target(wanted)) <= set(now.isr)
 
     def _finish(self, partition: TopicPartition, wanted: Assignment) -> None:
         """The new replicas are in sync: they take over, and those that are too many go."""

@@ -206,6 +206,21 @@ def test_written_moves_that_cannot_be_are_taken_out(world: World, wanted: tuple[
     assert written(world) == {T1: (2, 3)}
 
 
+def test_a_move_to_nowhere_stays_where_it_is(world: World) -> None:
+    # As the controller of Kafka 3.9 leaves a partition when it is asked to keep no replica.
+    nowhere = PartitionAssignment((1, 2), removing=(1, 2))
+    world.crash_controller(1)
+    world.store.set(nodes.topic("t"), TopicAssignment({0: nowhere}, b"t" * 16).encode())
+    world.start_controller(2)
+    assert assignment(world) == Assignment((1, 2), removing=(1, 2))
+    assert not any("StopReplica" in line for line in world.take_lines())
+    catch_up(world, 1)
+    catch_up(world, 1, 2)
+    assert assignment(world) == Assignment((1, 2), removing=(1, 2))
+    move(world, (1, 2))
+    assert assignment(world) == Assignment((1, 2))
+
+
 def test_a_topic_and_a_move_written_at_once(world: World) -> None:
     path = nodes.topic("u")
     world.store.multi(
