@@ -15,6 +15,7 @@ from pkafka.clients.admin.results import (
     NewTopic,
     ResourceType,
 )
+from pkafka.clients.errors import ClientError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicId, TopicPartition
 from pkafka.protocol.messages import fetch, init_producer_id, produce
@@ -62,7 +63,7 @@ class Talk:
         """Set (None: delete) settings of a topic, live."""
         self.alter(ConfigResource(ResourceType.TOPIC, topic), configs)
 
-    def set_broker(self, *, name: str | None = None, **configs: object) -> None:
+    def set_broker(self, name: str | None = None, /, **configs: object) -> None:
         """Set (None: delete) dynamic settings of the broker, or with ``name=""`` of all brokers."""
         self.alter(
             ConfigResource(ResourceType.BROKER, str(self.broker_id) if name is None else name), configs
@@ -194,9 +195,9 @@ def talking(bootstrap: str, *, broker_id: int = 0) -> Iterator[Talk]:
         talk.close()
 
 
-def good(outcome: T | ApiError) -> T:
+def good(outcome: T | ApiError | ClientError) -> T:
     """The outcome, when it is none of failure."""
-    if isinstance(outcome, ApiError):
+    if isinstance(outcome, ApiError | ClientError):
         raise outcome
     return outcome
 

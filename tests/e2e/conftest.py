@@ -99,7 +99,7 @@ def inherit(talk: Talk) -> Iterator[Callable[..., None]]:
 
     def change(**settings: object) -> None:
         changed.update(dict.fromkeys(settings))
-        talk.set_broker(name="", **settings)
+        talk.set_broker("", **settings)
 
     yield change
-    talk.set_broker(name="", **changed)
+    talk.set_broker("", **changed)

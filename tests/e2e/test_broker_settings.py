@@ -305,9 +305,9 @@ def test_connections_are_taken_in_at_their_rate(tmp_path: Path) -> None:
         # A burst of one window passes, and perhaps what came when the broker started.
         assert seconds_for(broker, 25) > 0.8
         with talking(broker.bootstrap) as talk:
-            talk.set_broker(name="", max_connection_creation_rate=1_000)
+            talk.set_broker("", max_connection_creation_rate=1_000)
             wait_for(lambda: seconds_for(broker, 25) < 0.8)
-            talk.set_broker(name="", **{"listener.name.plaintext.max.connection.creation.rate": 10})
+            talk.set_broker("", **{"listener.name.plaintext.max.connection.creation.rate": 10})
             wait_for(lambda: seconds_for(broker, 25) > 0.8)
 
 
@@ -372,7 +372,7 @@ def test_a_replica_that_missed_records_leads_as_soon_as_that_is_allowed(
             if whose == "topic":
                 talk.set_topic(topic, unclean_leader_election_enable=True)
             else:
-                talk.set_broker(name="", unclean_leader_election_enable=True)
+                talk.set_broker("", unclean_leader_election_enable=True)
             wait_for(lambda: leader_of(broker, topic) == 0)
             assert talk.send(topic, b"x") == 0
 

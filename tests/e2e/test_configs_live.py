@@ -211,7 +211,7 @@ def test_broker_settings_reach_every_topic_that_has_none_of_its_own(
     talk.create(topic, partitions=WORKERS)
     talk.create(topic + "-own", max_message_bytes=5000)
     try:
-        talk.set_broker(name="", message_max_bytes=2000)
+        talk.set_broker("", message_max_bytes=2000)
         for partition in range(WORKERS):
             talk.send(topic, BLOCK, partition=partition)
             code = refusal(lambda: talk.send(topic, BLOCK * 3, partition=partition))  # noqa: B023 - called at once
@@ -229,7 +229,7 @@ def test_broker_settings_reach_every_topic_that_has_none_of_its_own(
         assert (entry.value, entry.source) == ("2000", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
     finally:
         talk.set_broker(message_max_bytes=None)
-        talk.set_broker(name="", message_max_bytes=None)
+        talk.set_broker("", message_max_bytes=None)
     talk.send(topic, BLOCK * 3)
 
 
