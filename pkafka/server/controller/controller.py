@@ -533,6 +533,7 @@ class Controller:
         ]
         self._partitions.become_offline(leaderless)
         self._partitions.become_online_where_possible()
+        self._send()  # nobody waits for a leader until the ISRs of all other partitions are written
         self._replicas.become_offline(
             one for one in replicas if one.partition.topic not in context.being_deleted
         )
