@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import NO_LEADER, BrokerId
+from pkafka.model import NO_EPOCH, NO_LEADER, BrokerId
 from pkafka.net.connection import Answer, Detach, FileRange, Part, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import (
@@ -537,7 +537,9 @@ def _read_partition(
     if limits.version < _FIRST_VERSION_WITH_ZSTD and log.config.compression_type == "zstd":
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if limits.follows and limits.replica_id not in partition.replicas:
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        # Who knows the leader's epoch knows of an assignment of the replicas that is still to come here, says Kafka.
+        knows_more = current_leader_epoch != NO_EPOCH
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_more else ErrorCode.NOT_LEADER_OR_FOLLOWER)
     diverging = divergence(log, offset, last_fetched_epoch)
     if diverging is not None:
         return Found(

@@ -375,6 +375,21 @@ def test_throttled_replicas_take_no_place_of_others(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
+    ("epoch", "code"), [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+def test_a_broker_that_is_no_replica_hears_of_epochs_where_it_names_one(
+    tmp_path: Path, epoch: int, code: ErrorCode
+) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", [0])
+        row = ("t", 0, epoch, 0, -1, 1_000_000, None, 0)
+        [found] = fetch.read(family.workers[0], [row], Limits(1_000_000, True, 0, 7, VERSION))
+        assert found.error == code
+
+    with_family(tmp_path, body, workers=1)
+
+
+@pytest.mark.parametrize(
     ("version", "epoch", "code", "leader"),
     [
         (17, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER, (1, 4)),
