@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.options import Common, command, connection_options
 from pkafka.cli.output import Table, View
-from pkafka.protocol import registry
-from pkafka.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from pkafka.clients.admin.results import BrokerInfo
@@ -84,11 +82,15 @@ def _flat(brokers: list[dict[str, Any]]) -> list[dict[str, object]]:
 
 
 def _keys(versions: dict[int, tuple[int, int]]) -> list[int]:
+    from pkafka.protocol.api import ApiKey
+
     return sorted({*versions, *(key for key in ApiKey if key not in _CONTROLLER_ONLY)})
 
 
 def _usable(key: int, low: int, high: int) -> int | None:
     """The highest version that this client speaks too."""
+    from pkafka.protocol import registry
+
     ours = registry.versions(key)
     usable = min(high, ours[-1]) if ours else -1
     return usable if usable >= low else None
@@ -96,6 +98,8 @@ def _usable(key: int, low: int, high: int) -> int | None:
 
 def api_name(key: int) -> str:
     """The name of a request as Kafka writes it; UNKNOWN for one that came after 3.9."""
+    from pkafka.protocol.api import ApiKey
+
     try:
         return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
     except ValueError:

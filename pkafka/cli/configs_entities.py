@@ -3,7 +3,6 @@
 Pure but for the name of an address, which Kafka's tool looks up too.
 """
 
-import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -191,6 +190,8 @@ def _check_names(entities: Entities) -> None:
 
 
 def _is_address(name: str) -> bool:
+    import socket
+
     try:
         socket.getaddrinfo(name, None)
     except (OSError, UnicodeError):

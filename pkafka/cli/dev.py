@@ -5,7 +5,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
@@ -14,7 +14,9 @@ from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
 from pkafka.cli.options import output_option, parse_assignments, text_output_option, version_option
 from pkafka.cli.output import OutputFormat, View, note, show
-from pkafka.tools.dev_brokers import DEFAULT_NAME, DevBroker, DevBrokers, state_directory
+
+if TYPE_CHECKING:
+    from pkafka.tools.dev_brokers import DevBroker, DevBrokers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,9 +48,21 @@ def _broker_options(function: F) -> F:
     )
 
 
+def _default_name() -> str:
+    from pkafka.tools.dev_brokers import DEFAULT_NAME
+
+    return DEFAULT_NAME
+
+
+def _brokers() -> "DevBrokers":
+    from pkafka.tools.dev_brokers import DevBrokers, state_directory
+
+    return DevBrokers(state_directory())
+
+
 def _name_option(function: F) -> F:
     return click.option(
-        "--name", default=DEFAULT_NAME, metavar="NAME", help="Which broker, for several at once."
+        "--name", default=_default_name, metavar="NAME", help="Which broker, for several at once."
     )(function)
 
 
@@ -71,7 +85,7 @@ def _settings(workers: int | None, overrides: tuple[str, ...]) -> Mapping[str, o
 @text_output_option
 def up(name: str, count: int, workers: int | None, overrides: tuple[str, ...], output: str | None) -> None:
     """Start a broker, or a cluster, in the background and print BOOTSTRAP=host:port."""
-    brokers = DevBrokers(state_directory())
+    brokers = _brokers()
     started = brokers.start(name, _settings(workers, overrides), brokers=count)
     _show([started], [f"BOOTSTRAP={started.bootstrap}"], output, default=OutputFormat.TEXT)
 
@@ -82,7 +96,7 @@ def up(name: str, count: int, workers: int | None, overrides: tuple[str, ...], o
 @text_output_option
 def down(name: str, every: bool, output: str | None) -> None:
     """End a broker and remove its data."""
-    brokers = DevBrokers(state_directory())
+    brokers = _brokers()
     names = [each.name for each in brokers.all()] if every else [name]
     ended = [broker for each in names if (broker := brokers.stop(each)) is not None]
     if not ended and not every:
@@ -96,7 +110,7 @@ def down(name: str, every: bool, output: str | None) -> None:
 @output_option
 def status(name: str | None, output: str | None) -> int:
     """List the brokers in the background."""
-    brokers = DevBrokers(state_directory())
+    brokers = _brokers()
     found = [each for each in brokers.all() if name in (None, each.name)]
     lines = [
         f"{each.name}\t{each.bootstrap}\t{_state(each)}\tpid {each.pid}\t{each.directory}" for each in found
@@ -194,12 +208,12 @@ class _Signals:
             self._process.send_signal(number)
 
 
-def _state(broker: DevBroker) -> str:
+def _state(broker: "DevBroker") -> str:
     return "running" if broker.is_running else "dead"
 
 
 def _show(
-    brokers: list[DevBroker],
+    brokers: "list[DevBroker]",
     lines: list[str],
     asked: str | None,
     *,
