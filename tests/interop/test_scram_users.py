@@ -63,10 +63,10 @@ def test_passwords_of_users(secured: Secured, java_tool: JavaTool, tmp_path: Pat
     wrong = log_in("admin", "wrong", "SCRAM-SHA-256")
     assert (wrong.returncode, "Authentication failed" in wrong.stdout) == (1, True)
     server = ("--bootstrap-server", secured.plain)
-    for user, password in (("alice", "first"), ("alice", "naïve second"), ("b ö/b", "x")):
+    for user, password in (("alice", "first"), ("alice", "naïve second"), ("b c/d,e=f", "x")):
         credential = f"SCRAM-SHA-512=[password={password}]"
         pk("configs", *server, "--alter", "--user", user, "--add-config", credential)
-    assert log_in("b ö/b", "x", "SCRAM-SHA-512").returncode == 0
+    assert log_in("b c/d,e=f", "x", "SCRAM-SHA-512").returncode == 0
     assert log_in("alice", "naïve second", "SCRAM-SHA-512").returncode == 0
     assert log_in("alice", "first", "SCRAM-SHA-512").returncode == 1
     pk("configs", *server, "--alter", "--user", "alice", "--delete-config", "SCRAM-SHA-512")

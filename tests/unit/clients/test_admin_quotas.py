@@ -102,7 +102,7 @@ def test_credentials_are_changed_at_the_controller_and_no_password_travels() -> 
         row = alter_scram.AlterUserScramCredentialsResult(user="a", error_code=codes.pop(0))
         return alter_scram.AlterUserScramCredentialsResponse(results=[row])
 
-    changes = [
+    changes: list[ScramUpsertion | ScramDeletion] = [
         ScramUpsertion(user="a", mechanism=SHA_256, password=b"hush", iterations=5000),
         ScramDeletion(user="a", mechanism=SHA_512),
         ScramUpsertion(user="b", mechanism=SHA_256, password=b""),
