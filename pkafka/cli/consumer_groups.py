@@ -13,6 +13,7 @@ from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, name
 from pkafka.cli.kafka_command import failure
 from pkafka.cli.options import Common, command, exclude, metered_connection_options, parse_duration_ms
 from pkafka.cli.output import OutputFormat, Table, choose_format, note
+from pkafka.cli.watching import WATCHED_DOCUMENT, look_again, watch_seconds
 from pkafka.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -114,15 +115,13 @@ def main(common: Common, **flags: object) -> int:
     if common.output is OutputFormat.PROMETHEUS and (not given.describe or given.watch is not None):
         raise click.UsageError("--output prometheus is for --describe, without --watch")
     if common.output is OutputFormat.JSON and given.watch is not None:
-        raise click.UsageError(
-            "--output json is one document, which --watch has no end for (use --output jsonl)"
-        )
+        raise click.UsageError(WATCHED_DOCUMENT)
     if given.reset_offsets and not given.dry_run and not given.execute:
         note(_WITHOUT_EXECUTE)
     wait_s = parse_duration_ms(given.wait, option="wait") / 1_000 if given.wait else 0.0
     with common.admin() as admin:
         if given.watch is not None:
-            return _watch(common, lambda: _describe(admin, common, given), _seconds(given.watch))
+            return _watch(common, lambda: _describe(admin, common, given), watch_seconds(given.watch))
         deadline = time.monotonic() + wait_s
         if not given.describe:
             while time.monotonic() < deadline and changes.have_members(admin, common, given):
@@ -234,16 +233,6 @@ def _types(given: str | None) -> "list[GroupType]":
         known = ", ".join(each.value for each in GroupType if each is not GroupType.UNKNOWN)
         raise click.UsageError(f"Invalid types list '{given}'. Valid types are: {known}")
     return found
-
-
-def _seconds(given: str) -> float:
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = 0.0
-    if seconds <= 0:
-        raise click.UsageError(f"Cannot parse argument '{given}' of option watch")
-    return seconds
 
 
 # -- list and describe ------------------------------------------------------------------------------------
@@ -418,17 +407,13 @@ def _watch(common: Common, look: Callable[[], Report], seconds: float) -> int:
 
 
 def _look_again(look: Callable[[], Report], before: Report) -> Report:
-    from pkafka.clients.errors import ClientError
-
-    try:
-        return look()
-    except ClientError as error:
-        if not error.retriable:
-            raise
-        stale = Report(before.name)
-        stale.tables = before.tables or [Table(before.rows)]
-        stale.notes = [f"no news: {error.message}"]
-        return stale
+    news, excuse = look_again(look)
+    if news is not None:
+        return news
+    stale = Report(before.name)
+    stale.tables = before.tables or [Table(before.rows)]
+    stale.notes = [excuse]
+    return stale
 
 
 _ACT: Final[Mapping[str, "Callable[[Admin, Common, Flags], Report]"]] = {

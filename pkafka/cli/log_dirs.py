@@ -4,20 +4,25 @@ Kafka's tool prints JSON in its text, with names and forms of its own; so does t
 document.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import click
 
 from pkafka.cli.java_text import java_class
 from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import OutputFormat, Table, View, choose_format, line, to_json
+from pkafka.cli.output import OutputFormat, Table, View, choose_format, line, live_tables, note, to_json
+from pkafka.cli.watching import WATCHED_DOCUMENT, look_again, watch_seconds
 
 if TYPE_CHECKING:
     from pkafka.clients.admin.results import LogDir, ReplicaOnDisk
     from pkafka.errors import PkafkaError
 
+Outcomes: TypeAlias = "Mapping[int, list[LogDir] | PkafkaError]"
+"""What each broker answered."""
 _REPLICA_KEYS: Final = ("topic", "partition", "size_bytes", "offset_lag", "future")
 
 
@@ -26,10 +31,23 @@ _REPLICA_KEYS: Final = ("topic", "partition", "size_bytes", "offset_lag", "futur
 @click.option("--describe", is_flag=True, required=True, help="Describe the log directories.")
 @click.option("--broker-list", metavar="0,1", help="Brokers to ask; all when left out.")
 @click.option("--topic-list", metavar="A,B", help="Topics to show; all when left out.")
-def main(common: Common, describe: bool, broker_list: str | None, topic_list: str | None) -> None:
+@click.option(
+    "--watch",
+    is_flag=False,
+    flag_value="2",
+    metavar="[SECONDS]",
+    help="Again and again (every 2 s), until interrupted.",
+)
+def main(
+    common: Common, describe: bool, broker_list: str | None, topic_list: str | None, watch: str | None
+) -> None:
     """Describe the log directories of brokers."""
     if not describe:
         raise click.UsageError('Missing required argument "[describe]"')
+    form = choose_format(common.output)
+    if watch is not None and form is OutputFormat.JSON:
+        raise click.UsageError(WATCHED_DOCUMENT)
+    pause_s = None if watch is None else watch_seconds(watch)
     topics = {name for name in topic_list.split(",") if name} if topic_list else None
     with common.admin() as admin:
         live = sorted(each.id for each in admin.describe_cluster().brokers)
@@ -40,21 +58,74 @@ def main(common: Common, describe: bool, broker_list: str | None, topic_list: st
                 f"ERROR: The given brokers do not exist from --broker-list: {_joined(missing)}. "
                 f"Current existent brokers: {_joined(live)}"
             )
-        form = choose_format(common.output)
         if form is OutputFormat.TEXT:
             line("Querying brokers for log directories information")
-        found = admin.describe_log_dirs(chosen, timeout_ms=common.timeout_ms)
-    if form is OutputFormat.TEXT:
-        line(f"Received log directory information from brokers {_joined(chosen)}")
-        line(_kafka_json(found, topics))
-    else:
-        rows = [_broker_row(broker, outcome, topics) for broker, outcome in found.items()]
-        common.show(View("brokers", [], rows, tables=[Table(list(_flat(rows)))]))
-    failures = [
-        f"broker {broker}: {outcome}" for broker, outcome in found.items() if not isinstance(outcome, list)
-    ]
+
+        def look() -> "Outcomes":
+            outcomes = admin.describe_log_dirs(chosen, timeout_ms=common.timeout_ms)
+            return {broker: outcomes[broker] for broker in chosen}
+
+        if pause_s is not None:
+            _watch(common, form, look, topics, pause_s)
+        found = look()
+    _show(common, form, found, topics)
+    failures = _failures(found)
     if failures:
         raise CommandError("; ".join(failures))
+
+
+def _show(common: Common, form: OutputFormat, found: "Outcomes", topics: set[str] | None) -> None:
+    if form is OutputFormat.TEXT:
+        line(f"Received log directory information from brokers {_joined(list(found))}")
+        line(_kafka_json(found, topics))
+    else:
+        rows = _rows(found, topics)
+        common.show(View("brokers", [], rows, tables=[Table(list(_flat(rows)))]))
+
+
+def _watch(
+    common: Common,
+    form: OutputFormat,
+    look: "Callable[[], Outcomes]",
+    topics: set[str] | None,
+    pause_s: float,
+) -> NoReturn:
+    """Show the same again and again: in place on a terminal, one after the other in a pipe.
+
+    What is wrong from the beginning ends it; a cluster that goes away meanwhile does not.
+    """
+    found = look()
+    if form is not OutputFormat.TABLE:
+        _show(common, form, found, topics)
+        while True:
+            for each in _failures(found):
+                note(each)
+            sys.stdout.flush()
+            time.sleep(pause_s)
+            news, excuse = look_again(look)
+            if news is None:
+                note(excuse)
+                continue
+            found = news
+            _show(common, form, found, topics)
+    excuse = ""
+    with live_tables() as update:
+        while True:
+            remarks = [*_failures(found), *([excuse] if excuse else [])]
+            update([Table(list(_flat(_rows(found, topics))))], remarks)
+            time.sleep(pause_s)
+            news, excuse = look_again(look)
+            found = found if news is None else news
+
+
+def _failures(found: "Outcomes") -> list[str]:
+    return [
+        f"broker {broker}: {outcome}" for broker, outcome in found.items() if not isinstance(outcome, list)
+    ]
+
+
+def _rows(found: "Outcomes", topics: set[str] | None) -> list[dict[str, Any]]:
+    return [_broker_row(broker, outcome, topics) for broker, outcome in found.items()]
 
 
 def _parse_brokers(text: str) -> list[int]:
@@ -64,7 +135,7 @@ def _parse_brokers(text: str) -> list[int]:
         raise click.UsageError(f"--broker-list needs broker ids, not {text!r}") from None
 
 
-def _kafka_json(found: "Mapping[int, list[LogDir] | PkafkaError]", topics: set[str] | None) -> str:
+def _kafka_json(found: "Outcomes", topics: set[str] | None) -> str:
     """The one line of JSON that Kafka's tool prints."""
     brokers = [
         {"broker": broker, "logDirs": [_kafka_directory(each, topics) for each in outcome]}

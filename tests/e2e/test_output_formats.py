@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -138,6 +139,34 @@ def test_log_dirs_are_a_table_on_a_terminal(
     assert [line.split()[:4] for line in shown.splitlines() if topic in line] == [
         ["0", str(pkafka_broker.log_dir), topic, str(partition)] for partition in (0, 1)
     ]
+
+
+def test_log_dirs_are_watched_until_somebody_ends_it(topic: str, pkafka_broker: Broker) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "from pkafka.cli.log_dirs import main; main()",
+        "--describe",
+        "--topic-list",
+        topic,
+        "--watch",
+        "0.1",
+    ]
+    flags = ["--bootstrap-server", pkafka_broker.bootstrap, "--output", "jsonl"]
+    with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True) as watching:
+        try:
+            assert watching.stdout is not None
+            first, second = watching.stdout.readline(), watching.stdout.readline()
+            assert json.loads(first)["broker"] == json.loads(second)["broker"] == 0
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(30) == ExitStatus.INTERRUPTED
+        finally:
+            watching.kill()
+
+
+@pytest.mark.parametrize("words", [["--watch", "0"], ["--watch", "soon"], ["--watch", "--output", "json"]])
+def test_a_watch_that_cannot_be_is_refused(words: list[str]) -> None:
+    assert log_dirs.main.run(["--describe", *words]) == ExitStatus.USAGE
 
 
 def test_a_directory_without_replicas_is_shown_too(capsys: pytest.CaptureFixture[str]) -> None:
