@@ -19,6 +19,7 @@ from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 
 HELP_FLAGS: Final = ["--help", "-h"]
 _NO_NUMBER: Final = re.compile(r"'(.*)' is not a valid (?:integer|float)", re.DOTALL)
+_NO_TOPIC_KEY: Final = re.compile(r"Unknown topic config name: (\S+)")
 _AUTHORIZATION: Final = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -262,7 +263,7 @@ def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
         status = ExitStatus.AUTHENTICATION if denied else ExitStatus.FAILURE
         if error.code is ErrorCode.REQUEST_TIMED_OUT:
             status = ExitStatus.UNREACHABLE
-        return error.message, None, error.code, status
+        return error.message, _meant_key(error), error.code, status
     if isinstance(error, ConfigError):
         return str(error), None, None, ExitStatus.USAGE
     if isinstance(error, OSError):
@@ -276,6 +277,19 @@ def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
     if isinstance(error, ConnectError | ClientTimeoutError):
         return str(error), hint, None, ExitStatus.UNREACHABLE
     return str(error), hint, None, ExitStatus.FAILURE
+
+
+def _meant_key(error: ApiError) -> str | None:
+    """The setting of topics that looks most like the one that there is not."""
+    found = _NO_TOPIC_KEY.fullmatch(error.message) if error.code is ErrorCode.INVALID_CONFIG else None
+    if found is None:
+        return None
+    from difflib import get_close_matches
+
+    from pkafka.server.config_keys import topic_keys
+
+    close = get_close_matches(found[1], topic_keys(), 1)
+    return f"did you mean {close[0]}?" if close else None
 
 
 def failure(error: Exception | None) -> Failure | None:

@@ -263,6 +263,23 @@ def test_an_authorization_error_is_status_4() -> None:
         assert topics.main.run(args) == ExitStatus.AUTHENTICATION
 
 
+@pytest.mark.parametrize(
+    ("key", "hint"), [("retention.mss", " (did you mean retention.ms?)"), ("no.such.thing", "")]
+)
+def test_a_setting_that_is_not_there_may_be_meant_for_another(
+    key: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = f"Unknown topic config name: {key}"
+    with FakeBroker() as broker:
+        failed = CreatableTopicResult(name="n", error_code=40, error_message=message)
+        broker.handlers[ApiKey.CREATE_TOPICS] = lambda *_: CreateTopicsResponse(topics=[failed])
+        args = ["--bootstrap-server", broker.bootstrap, "--create", "--topic", "n", "--config", f"{key}=1"]
+        assert topics.main.run(args) == ExitStatus.FAILURE
+    captured = capsys.readouterr()
+    assert captured.err == f"pk-topics: {message}{hint}\n"
+    assert captured.out == f"Error while executing topic command : {message}\n"
+
+
 def test_delete_records_fails_when_a_partition_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
