@@ -30,4 +30,6 @@ complete -c pk-topics -l topics-with-overrides -d 'Show only topics with configu
 complete -c pk-topics -l partition-size-limit-per-response -x -d 'Page size.'
 complete -c pk-topics -l dry-run -d 'Say what --create, --alter or --delete would do, and do nothing.'
 complete -c pk-topics -l wait -x -d 'Wait until every partition has its leader and all replicas, or with --delete until the topics are gone.'
+complete -c pk-topics -l exact -d '--topic is the name of one topic, and no regular expression.'
+complete -c pk-topics -l yes -d '--delete asks nothing: on a terminal it does before topics that were not named.'
 complete -c pk-topics -s h -l help -d 'Show this message and exit.'

@@ -1,15 +1,16 @@
 """pk-topics: create, list, describe, grow and delete topics, as kafka-topics.sh."""
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.exit_status import ExitStatus, compat_39
 from pkafka.cli.kafka_command import BadValueError, CommandError
 from pkafka.cli.options import Common, command, connection_options, exclude, parse_duration_ms, require
-from pkafka.cli.output import OutputFormat, Table, View, line
+from pkafka.cli.output import OutputFormat, Table, View, line, note
 from pkafka.cli.topic_filter import topic_pattern
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import INTERNAL_TOPICS, NO_TOPIC_ID, TopicPartition, parse_topic_id, topic_id_text
@@ -62,6 +63,8 @@ class Flags(NamedTuple):
     partition_size_limit_per_response: int
     dry_run: bool
     wait: str | None
+    exact: bool
+    yes: bool
 
 
 @command("pk-topics", error_text="Error while executing topic command : ")
@@ -98,6 +101,12 @@ class Flags(NamedTuple):
     "--wait",
     metavar="DURATION",
     help="Wait until every partition has its leader and all replicas, or with --delete until the topics are gone.",
+)
+@click.option("--exact", is_flag=True, help="--topic is the name of one topic, and no regular expression.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="--delete asks nothing: on a terminal it does before topics that were not named.",
 )
 def main(common: Common, **flags: object) -> None:
     """Create, list, describe, grow and delete topics."""
@@ -151,6 +160,8 @@ def _check(flags: Flags) -> None:
         raise BadValueError("The given topic name '' cannot be represented in a request.")
     if action in ("create", "delete", "alter"):
         require(values, "topic")
+    if flags.exact:
+        require(values, "topic")
     if action == "alter":
         if flags.config:
             raise click.UsageError(
@@ -181,6 +192,8 @@ def _check_belonging(values: Mapping[str, object], action: str) -> None:
         "under-min-isr-partitions": {"describe"},
         "at-min-isr-partitions": {"describe"},
         "topics-with-overrides": {"describe"},
+        "exact": {"list", "describe", "alter", "delete"},
+        "yes": {"delete"},
         "dry-run": {"create", "alter", "delete"},
         "wait": {"create", "alter", "delete", "describe"},
     }
@@ -194,7 +207,7 @@ def _check_belonging(values: Mapping[str, object], action: str) -> None:
 
 def _list(admin: "Admin", flags: Flags) -> View:
     listings = {each.name: each for each in admin.list_topics()}
-    names = _matching(listings, flags.topic, exclude_internal=flags.exclude_internal)
+    names = _matching(listings, flags.topic, exclude_internal=flags.exclude_internal, exact=flags.exact)
     rows = [
         {
             "name": name,
@@ -499,10 +512,36 @@ def _delete(admin: "Admin", common: Common, flags: Flags) -> list[str]:
     if flags.dry_run:
         lines = [f"Would delete topic {name}." for name in names]
     elif names:
+        if not flags.exact:
+            _ask(names, flags)
         _raise_first(admin.delete_topics(names, retry_on_quota_violation=False).values())
     rows = [{"name": name, "deleted": not flags.dry_run} for name in names]
     _show_change(common, lines, rows, dry_run=flags.dry_run)
     return names
+
+
+def _ask(names: Sequence[str], flags: Flags) -> None:
+    """Make sure that topics are meant which an expression takes in without naming them: a dot is any letter.
+
+    Only on a terminal. Scripts rely on Kafka's expressions; they are told on standard error.
+
+    Raises:
+        CommandError: they are not.
+    """
+    unnamed = sorted(set(names) - set((flags.topic or "").split(",")))
+    if not unnamed or flags.yes or compat_39():
+        return
+    said = f"--topic {flags.topic} is a regular expression, which takes in {', '.join(unnamed)} too"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        note(f"{said} (--exact means one name)")
+        return
+    note(said)
+    try:
+        answer = click.prompt(f"Delete {len(names)} topics with all records? (y/n)", default="n", err=True)
+    except click.Abort:  # the end of the input, or Ctrl-C
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise CommandError("nothing was deleted", hint="--exact means one name, --yes asks nothing")
 
 
 def _show_change(
@@ -526,7 +565,7 @@ def _raise_first(outcomes: Iterable[object]) -> None:
 
 def _existing(admin: "Admin", flags: Flags, *, required: bool) -> list[str]:
     known = [each.name for each in admin.list_topics()]
-    names = _matching(known, flags.topic, exclude_internal=flags.exclude_internal)
+    names = _matching(known, flags.topic, exclude_internal=flags.exclude_internal, exact=flags.exact)
     if not names and flags.topic and required:
         raise CommandError(f"Topic '{flags.topic}' does not exist as expected")
     return names
@@ -548,9 +587,11 @@ def _parse_configs(items: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def _matching(known: Iterable[str], pattern: str | None, *, exclude_internal: bool) -> list[str]:
-    """The sorted names that a list of regular expressions takes in."""
-    wanted = topic_pattern(pattern or ".*")
+def _matching(
+    known: Iterable[str], pattern: str | None, *, exclude_internal: bool, exact: bool = False
+) -> list[str]:
+    """The sorted names that a list of regular expressions takes in; with ``exact`` the one that it is."""
+    wanted = re.compile(re.escape(pattern or "")) if exact else topic_pattern(pattern or ".*")
     return sorted(
         name
         for name in known

@@ -1,5 +1,6 @@
 """Commands in this process: usage errors, exit statuses, errors as one line or one JSON document, dry runs."""
 
+import io
 import json
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from pkafka.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from pkafka.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from pkafka.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -253,6 +255,50 @@ def test_delete_with_dry_run_sends_nothing(capsys: pytest.CaptureFixture[str]) -
         assert topics.main.run(args) == 0
         assert broker.count(ApiKey.DELETE_TOPICS) == 0
     assert capsys.readouterr().out == "Would delete topic a-1.\nWould delete topic a-2.\n"
+
+
+def test_an_exact_topic_is_no_expression(capsys: pytest.CaptureFixture[str]) -> None:
+    with FakeBroker({"a.b": 1, "axb": 1}) as broker:
+        args = ["--bootstrap-server", broker.bootstrap, "--delete", "--topic", "a.b", "--dry-run"]
+        assert topics.main.run([*args, "--exact"]) == 0
+        assert capsys.readouterr().out == "Would delete topic a.b.\n"
+        assert topics.main.run(args) == 0
+        assert capsys.readouterr().out == "Would delete topic a.b.\nWould delete topic axb.\n"
+        assert (
+            topics.main.run(["--bootstrap-server", broker.bootstrap, "--list", "--topic", "a.b", "--exact"])
+            == 0
+        )
+        assert capsys.readouterr().out == "a.b\n"
+    for wrong in (["--create", "--topic", "n", "--exact"], ["--list", "--exact"], ["--list", "--yes"]):
+        assert topics.main.run(wrong) == ExitStatus.USAGE
+
+
+@pytest.mark.parametrize(
+    ("answer", "more", "deletes"),
+    [("y\n", [], True), ("\n", [], False), ("", [], False), ("", ["--yes"], True), (None, [], True)],
+)
+def test_topics_that_were_not_named_are_deleted_after_a_question_on_a_terminal(
+    answer: str | None,
+    more: list[str],
+    deletes: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with FakeBroker({"a.b": 1, "axb": 1, "c": 1}) as broker:
+        broker.handlers[ApiKey.DELETE_TOPICS] = lambda *_: DeleteTopicsResponse(
+            responses=[DeletableTopicResult(name="a.b"), DeletableTopicResult(name="axb")]
+        )
+        monkeypatch.setattr("sys.stdin", io.StringIO() if answer is None else Terminal(answer))
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+        args = ["--bootstrap-server", broker.bootstrap, "--delete", "--topic", "a.b", *more]
+        assert topics.main.run(args) == (ExitStatus.OK if deletes else ExitStatus.FAILURE)
+        assert broker.count(ApiKey.DELETE_TOPICS) == int(deletes)
+        told = "--topic a.b is a regular expression, which takes in axb too" in capsys.readouterr().err
+        assert told is not bool(more)
 
 
 def test_an_authorization_error_is_status_4() -> None:
