@@ -192,7 +192,14 @@ def bash_completion(name: str, command: click.Command) -> str:
     lines = [
         f"# Completion of {name} for bash; made by scripts/regenerate.py.",
         f"{function}() {{",
-        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}",
+        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words",
+        # bash breaks words at = and :, so --topic=a is three of them, and host:port too.
+        '    read -ra words <<<"${COMP_LINE:-${COMP_WORDS[*]}}"',
+        "    if [[ $cur == = ]]; then",
+        "        cur=",
+        "    elif [[ $prev == = ]] && ((COMP_CWORD > 2)); then",
+        "        prev=${COMP_WORDS[COMP_CWORD-2]}",
+        "    fi",
         "    COMPREPLY=()",
     ]
     if verbs:
@@ -221,7 +228,7 @@ def _bash_words(command: click.Command, indent: str, verbs: Iterable[str] = ()) 
             elif not flag.is_file:
                 yield f"{indent}    compopt +o default 2>/dev/null"
             if flag.live_names is not None:
-                words = f'$(pk-completions names {flag.live_names} "${{COMP_WORDS[@]}}" 2>/dev/null)'
+                words = f'$(pk-completions names {flag.live_names} "${{words[@]}}" 2>/dev/null)'
                 if flag.is_followed:
                     yield f"{indent}    compopt -o nospace 2>/dev/null"
                 yield f'{indent}    COMPREPLY=($(compgen -W "{words}" -- "$cur"))'

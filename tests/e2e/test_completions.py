@@ -16,7 +16,7 @@ from pkafka.cli import completions, live_names
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.testing import Broker
 from tests.sockets import free_port
-from tests.talk import talking
+from tests.talk import talking, wait_for
 
 BIN = Path(sys.executable).parent
 
@@ -137,6 +137,39 @@ def test_bash_completes_topics_and_keys(pkafka_broker: Broker, topic: str, home:
     while topic not in offered("--describe", "--topic", topic[:14]):
         assert time.monotonic() < deadline
     assert offered("--create", "--config", "retention.m") == ["retention.ms="]
+
+
+def test_bash_completes_words_that_it_breaks(pkafka_broker: Broker, topic: str, home: Path) -> None:
+    """Both = and : break words: what is typed after them is a word of its own, and a server is three."""
+    assert completions.main.run(["install", "--shell", "bash"]) == ExitStatus.OK
+    script = home / ".local/share/bash-completion/completions/pk-topics"
+    host, _, port = pkafka_broker.bootstrap.partition(":")
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+    def offered(begun: str) -> str:
+        line = f"pk-topics --bootstrap-server {host}:{port} --topic={begun}"
+        words = [
+            "pk-topics",
+            "--bootstrap-server",
+            host,
+            ":",
+            port,
+            "--topic",
+            "=",
+            *([begun] if begun else []),
+        ]
+        text = (
+            f"source {script}; COMP_LINE='{line}'; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1};"
+            " _pk_topics; echo ${COMPREPLY[@]}"
+        )
+        done = subprocess.run(
+            ["bash", "-c", text], capture_output=True, text=True, timeout=30, check=True, env=environment
+        )
+        return done.stdout
+
+    # The deadline is short on purpose, and a busy machine may need another try.
+    wait_for(lambda: topic in offered(topic[:14]).split(), timeout_s=20)
+    wait_for(lambda: topic in offered("").split(), timeout_s=20)
 
 
 @pytest.mark.parametrize(
