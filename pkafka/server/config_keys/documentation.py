@@ -9,6 +9,10 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "alter.config.policy.class.name": (
         "A class of Python (package.module.Class) that may refuse changes of settings; see pkafka.server.policies."
     ),
+    "alter.log.dirs.replication.quota.window.num": (
+        "Over how many windows the rate of moves between log directories is measured."
+    ),
+    "alter.log.dirs.replication.quota.window.size.seconds": "How long such a window is.",
     "authorizer.class.name": "The class that decides who may do what; pkafka has none yet, so a value is refused.",
     "auto.create.topics.enable": "Create a topic when a client asks for the metadata of one that does not exist.",
     "auto.leader.rebalance.enable": (

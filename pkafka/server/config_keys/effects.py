@@ -10,6 +10,7 @@ from typing import Final
 _BAD_INPUT: Final = "tests/e2e/test_bad_input.py::"
 _CLEANER: Final = "tests/unit/server/test_log_cleaner.py::"
 _CLUSTER: Final = "tests/faults/test_cluster.py::"
+_MOVES: Final = "tests/e2e/test_directory_moves.py::"
 _OFFICE: Final = "tests/unit/server/controller/test_office.py::"
 _REPLICATION: Final = "tests/e2e/test_replication.py::"
 _COMPACTION: Final = "tests/e2e/test_compaction.py::"
@@ -41,6 +42,10 @@ _QUEUE: Final = "Nothing queues between reading a request and serving it."
 _FORMAT: Final = "Records are kept in format 2 whatever it says, as since Kafka 3.0."
 
 BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
+    "alter.log.dirs.replication.quota.window.num": _MOVES
+    + "test_the_windows_in_which_copying_is_measured",
+    "alter.log.dirs.replication.quota.window.size.seconds": _MOVES
+    + "test_the_windows_in_which_copying_is_measured",
     "replication.quota.window.num": _QUOTA + "test_the_windows_in_which_a_rate_is_measured",
     "replication.quota.window.size.seconds": _QUOTA + "test_the_windows_in_which_a_rate_is_measured",
     "controlled.shutdown.enable": _REPLICATION + "test_a_broker_that_is_told_so_stops_without_ceremony",
@@ -210,6 +215,7 @@ BROKER_WITHOUT_MEANING: Final[Mapping[str, str]] = {
     "num.io.threads": _THREADS,
     "num.network.threads": _THREADS,
     "num.recovery.threads.per.data.dir": _THREADS,
+    "num.replica.alter.log.dirs.threads": _THREADS,
     "delete.records.purgatory.purge.interval.requests": _PURGATORY,
     "fetch.purgatory.purge.interval.requests": _PURGATORY,
     "producer.purgatory.purge.interval.requests": _PURGATORY,
@@ -220,8 +226,6 @@ BROKER_WITHOUT_MEANING: Final[Mapping[str, str]] = {
 
 BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
     {
-        "alter.log.dirs.replication.quota.window.num",
-        "alter.log.dirs.replication.quota.window.size.seconds",
         "client.quota.callback.class",
         "connection.failed.authentication.delay.ms",
         "connections.max.reauth.ms",
@@ -267,7 +271,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "inter.broker.protocol.version",
         "log.local.retention.bytes",
         "log.local.retention.ms",
-        "num.replica.alter.log.dirs.threads",
         "num.replica.fetchers",
         "offsets.commit.required.acks",
         "offsets.commit.timeout.ms",
