@@ -20,6 +20,7 @@ from tests.zookeeper import ZooKeeper
 pytestmark = pytest.mark.e2e
 
 SHELL = (sys.executable, "-m", "pkafka.cli.zookeeper_shell")
+CONFIGS = (sys.executable, "-c", "from pkafka.cli.configs import main; main()")
 
 
 def shell(*words: object) -> subprocess.CompletedProcess[str]:
@@ -106,20 +107,43 @@ def secure_zookeeper(zookeeper: ZooKeeper, tmp_path: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def test_tls(secure_zookeeper: str, tmp_path: Path) -> None:
-    def settings(authority: str) -> Path:
-        file = tmp_path / f"{authority}.properties"
-        file.write_text(
-            "zookeeper.ssl.client.enable=true\n"
-            "zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty\n"
-            f"zookeeper.ssl.keystore.location={tmp_path / 'client.pem'}\nzookeeper.ssl.keystore.type=PEM\n"
-            f"zookeeper.ssl.truststore.location={tmp_path / authority}.pem\nzookeeper.ssl.truststore.type=PEM\n"
-        )
-        return file
+def tls_file(directory: Path, authority: str) -> Path:
+    file = directory / f"{authority}.properties"
+    file.write_text(
+        "zookeeper.ssl.client.enable=true\n"
+        "zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty\n"
+        f"zookeeper.ssl.keystore.location={directory / 'client.pem'}\nzookeeper.ssl.keystore.type=PEM\n"
+        f"zookeeper.ssl.truststore.location={directory / authority}.pem\nzookeeper.ssl.truststore.type=PEM\n"
+    )
+    return file
 
-    known = shell(secure_zookeeper, "-zk-tls-config-file", settings("ca"), "whoami")
+
+def test_settings_without_a_broker_by_tls(secure_zookeeper: str, tmp_path: Path) -> None:
+    def configs(authority: str, *words: str) -> subprocess.CompletedProcess[str]:
+        tls = ("--zk-tls-config-file", str(tls_file(tmp_path, authority)), "--timeout", "5s")
+        return subprocess.run(
+            [*CONFIGS, "--zookeeper", secure_zookeeper, "--broker", "7", *tls, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    altered = configs("ca", "--alter", "--add-config", "log.cleaner.threads=2")
+    assert (altered.returncode, altered.stderr) == (0, "")
+    assert altered.stdout.endswith("Completed updating config for entity: brokers '7'.\n")
+    assert configs("ca", "--describe").stdout.endswith(
+        "\nConfigs for brokers '7' are log.cleaner.threads=2\n"
+    )
+    assert configs("stranger", "--describe").returncode == 3
+
+
+def test_tls(secure_zookeeper: str, tmp_path: Path) -> None:
+    known = shell(secure_zookeeper, "-zk-tls-config-file", tls_file(tmp_path, "ca"), "whoami")
     assert "\nx509: CN=client\n" in known.stdout, known
-    assert shell(secure_zookeeper, "-zk-tls-config-file", settings("stranger"), "whoami").returncode == 3
+    stranger = tls_file(tmp_path, "stranger")
+    assert shell(secure_zookeeper, "-zk-tls-config-file", stranger, "whoami").returncode == 3
     assert shell(secure_zookeeper, "--timeout", "5s", "whoami").returncode == 3
 
 
