@@ -42,8 +42,7 @@ _QUEUE: Final = "Nothing queues between reading a request and serving it."
 _FORMAT: Final = "Records are kept in format 2 whatever it says, as since Kafka 3.0."
 
 BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
-    "alter.log.dirs.replication.quota.window.num": _MOVES
-    + "test_the_windows_in_which_copying_is_measured",
+    "alter.log.dirs.replication.quota.window.num": _MOVES + "test_the_windows_in_which_copying_is_measured",
     "alter.log.dirs.replication.quota.window.size.seconds": _MOVES
     + "test_the_windows_in_which_copying_is_measured",
     "replication.quota.window.num": _QUOTA + "test_the_windows_in_which_a_rate_is_measured",
