@@ -1,0 +1,70 @@
+"""``python -m tests.sim [--trace] SEED...``: run simulations, one line each. A range is written FROM-TO."""
+
+import argparse
+import contextlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+from tests.sim.cluster import Plan, simulate
+from tests.sim.mutants import MUTANTS, mutant
+
+_FIXED_HASHES = "0"
+
+
+def main() -> int:
+    if os.environ.get("PYTHONHASHSEED") != _FIXED_HASHES:
+        # The order of sets of texts is a part of what the seed decides.
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.sim", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": _FIXED_HASHES},
+        )
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    parser.add_argument("seeds", nargs="+", help="numbers, or ranges FROM-TO")
+    parser.add_argument("--trace", action="store_true", help="print all that happens")
+    parser.add_argument("--seconds", type=float, default=Plan().faults_s, help="how long there are faults")
+    parser.add_argument("--fault", action="append", default=[], help="only these")
+    parser.add_argument("--mutant", choices=[*MUTANTS], help="break the real code in this way")
+    parser.add_argument("--keep-going", action="store_true", help="do not end at the first failure")
+    arguments = parser.parse_args()
+    logging.getLogger().setLevel(logging.INFO)
+    # What a process that was killed was about to await.
+    warnings.simplefilter("ignore", RuntimeWarning)
+    failed = 0
+    for seed in _seeds(arguments.seeds):
+        root = Path(tempfile.mkdtemp(prefix=f"sim-{seed}-", dir=_memory()))
+        try:
+            with mutant(arguments.mutant) if arguments.mutant else contextlib.nullcontext():
+                outcome = simulate(seed, root, Plan(arguments.seconds, tuple(arguments.fault)))
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+        if arguments.trace:
+            print("\n".join(outcome.trace))
+        print(outcome.line(), flush=True)
+        if outcome.violations:
+            failed += 1
+            if not arguments.keep_going:
+                break
+    return 1 if failed else 0
+
+
+def _seeds(texts: list[str]) -> list[int]:
+    found: list[int] = []
+    for text in texts:
+        first, _, last = text.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def _memory() -> str | None:
+    """A file system in memory, where there is one."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""The whole cluster under faults that a seed decides (docs/simulation.md).
+
+Each run is a process of its own, with fixed hashes. A failure prints the seed and the command that plays it again;
+``PKAFKA_SIM_SEEDS=17`` or ``=1-500`` runs those seeds in place of the fixed ones.
+"""
+
+import datetime
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sim.mutants import MUTANTS
+
+_ROOT = Path(__file__).parents[2]
+_FIXED = ("1-4", "5-8")
+"""Enough to notice what is badly broken, within half a minute."""
+_NIGHTLY_CHUNKS = 60
+_NIGHTLY_SEEDS = 50
+_MUTANT_SEEDS = "1-60"
+
+
+def run(*arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """``python -m tests.sim``."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.sim", *arguments],
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        text=True,
+        capture_output=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seeds", os.environ.get("PKAFKA_SIM_SEEDS", " ".join(_FIXED)).split())
+def test_promises_hold_under_faults(seeds: str) -> None:
+    outcome = run(seeds, timeout_s=580)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("chunk", range(_NIGHTLY_CHUNKS))
+def test_promises_hold_under_thousands_of_schedules(chunk: int) -> None:
+    day = datetime.datetime.now(tz=datetime.UTC).toordinal()
+    first = (day * _NIGHTLY_CHUNKS + chunk) * _NIGHTLY_SEEDS
+    outcome = run("--keep-going", f"{first}-{first + _NIGHTLY_SEEDS - 1}", timeout_s=1780)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+def test_a_seed_decides_everything() -> None:
+    first, second = (run("--trace", "--seconds", "12", "77", timeout_s=140).stdout for _ in range(2))
+    assert "seed 77" in first
+    assert first == second
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in _ORDINARY_MUTANTS else pytest.mark.nightly) for name in MUTANTS],
+)
+def test_what_is_broken_is_found(name: str) -> None:
+    outcome = run("--mutant", name, _MUTANT_SEEDS, timeout_s=880)
+    assert outcome.returncode == 1, f"nobody noticed that {name}:\n{outcome.stdout}{outcome.stderr}"
+    assert "again: " in outcome.stdout
