@@ -67,6 +67,9 @@ _RECONNECT_PAUSE_S: Final = 1.0
 _REREGISTER_PAUSE_S: Final = 0.1
 _EXPIRY_SLACK_S: Final = 2.0
 """ZooKeeper ends sessions once a tick, so a little later than the time-out says."""
+_ABSENCE_S: Final = 2.0
+"""So long is the node of a broker that had to wait for its session's end away: a controller that has just been elected
+reads which brokers there are within this time."""
 _SCRAPE_MAX_S: Final = 5.0
 _METRICS_OF_A_WORKER_MAX_S: Final = 2.0
 """A worker that does not answer within this time is left out: most of all then is the page wanted."""
@@ -309,7 +312,12 @@ class Control:
                 if not waits:
                     log.warning("%s Waiting for that long.", error)
                 waits = True
-                await asyncio.sleep(_REREGISTER_PAUSE_S)
+                path = BrokerRegistration.path(self.broker_id)
+                while await asyncio.to_thread(self.store.exists, path) and self._loop.time() <= deadline_s:
+                    await asyncio.sleep(_REREGISTER_PAUSE_S)
+                # With the session went the role, where this was the controller. Whoever has it now must read that this
+                # broker is gone, and not find it there again as if it had never been away: it may have lost records.
+                await asyncio.sleep(_ABSENCE_S)
 
     def _look_for_strangers(self) -> None:
         """Take over the partitions that the embedded store does not know, or tell of them."""

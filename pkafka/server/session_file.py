@@ -4,24 +4,32 @@ A broker that is killed leaves a session behind that lives on for a while, and w
 alive. Whoever starts in the same data directory holds its lock, so that nobody can be alive in it: those nodes may be
 replaced at once. A copy of the directory is another place, in which the original may well be alive; it is told by its
 inode.
+
+Not so when the machine was started anew in between: what was acknowledged and not yet on the disk may be lost then, and
+nobody who leads or counts as in sync may go on as if nothing had happened. Such a broker waits until its session has
+ended, as Kafka's always do: then the controller has taken its leaders and its places in ISRs away.
 """
 
 import logging
 import os
 from pathlib import Path
+from typing import Final
 
 log = logging.getLogger(__name__)
 
+BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
+"""What Linux calls this run of the machine."""
+
 
 def read_session(path: Path) -> int | None:
-    """The session of the life before; None when there was none, or none in this very directory.
+    """The session of the life before; None when there was none, or none in this very directory since the machine runs.
 
     Args:
         path: of the file.
     """
     try:
-        session, place = path.read_text(encoding="ascii").split()
-        return int(session, 16) if place == _place(path) else None
+        session, place, boot = path.read_text(encoding="ascii").split()
+        return int(session, 16) if (place, boot) == (_place(path), _boot_id()) else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -34,7 +42,11 @@ def read_session(path: Path) -> int | None:
 def write_session(path: Path, session_id: int) -> None:
     """Keep the id of the session that has just begun."""
     try:
-        path.write_text(f"{session_id:x} {_place(path)}\n", encoding="ascii")
+        boot = _boot_id()
+        if boot is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(f"{session_id:x} {_place(path)} {boot}\n", encoding="ascii")
     except OSError as error:
         log.warning("%s cannot be written, so a start after a crash will wait: %s", path, error)
 
@@ -42,3 +54,11 @@ def write_session(path: Path, session_id: int) -> None:
 def _place(path: Path) -> str:
     found = os.stat(path.parent)
     return f"{found.st_dev:x}:{found.st_ino:x}"
+
+
+def _boot_id() -> str | None:
+    """Of this run of the machine; None where nobody tells: then every start may be that of the machine."""
+    try:
+        return BOOT_ID_FILE.read_text(encoding="ascii").strip() or None
+    except OSError:
+        return None

@@ -3,6 +3,9 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
+from pkafka.server import session_file
 from pkafka.server.session_file import read_session, write_session
 
 
@@ -21,6 +24,23 @@ def test_a_copy_of_the_directory_does_not(tmp_path: Path) -> None:
     assert read_session(tmp_path / "copy" / "pkafka-session") is None
     original.rename(tmp_path / "elsewhere")  # moved it is the same
     assert read_session(tmp_path / "elsewhere" / "pkafka-session") == 7
+
+
+def test_a_life_before_the_machine_was_started_anew_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its replicas may lack what they acknowledged: nobody must believe that it is the same broker still."""
+    path, boot = tmp_path / "pkafka-session", tmp_path / "boot_id"
+    monkeypatch.setattr(session_file, "BOOT_ID_FILE", boot)
+    boot.write_text("first\n")
+    write_session(path, 7)
+    assert read_session(path) == 7
+    boot.write_text("second\n")
+    assert read_session(path) is None
+    # Where nobody knows, it may always be so.
+    boot.unlink()
+    write_session(path, 8)
+    assert read_session(path) is None
 
 
 def test_damage_costs_only_time(tmp_path: Path) -> None:
