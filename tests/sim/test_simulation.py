@@ -61,11 +61,9 @@ def test_a_seed_decides_everything() -> None:
     assert first == second
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in _ORDINARY_MUTANTS else pytest.mark.nightly) for name in MUTANTS],
-)
+@pytest.mark.parametrize("name", MUTANTS)
 def test_what_is_broken_is_found(name: str) -> None:
     outcome = run("--mutant", name, _MUTANT_SEEDS, timeout_s=880)
     assert outcome.returncode == 1, f"nobody noticed that {name}:\n{outcome.stdout}{outcome.stderr}"
