@@ -313,7 +313,9 @@ class Control:
                     log.warning("%s Waiting for that long.", error)
                 waits = True
                 path = BrokerRegistration.path(self.broker_id)
-                while await asyncio.to_thread(self.store.exists, path) and self._loop.time() <= deadline_s:
+                while (  # noqa: ASYNC110 - the store has no event for it
+                    await asyncio.to_thread(self.store.exists, path) and self._loop.time() <= deadline_s
+                ):
                     await asyncio.sleep(_REREGISTER_PAUSE_S)
                 # With the session went the role, where this was the controller. Whoever has it now must read that this
                 # broker is gone, and not find it there again as if it had never been away: it may have lost records.
