@@ -249,6 +249,36 @@ def test_what_only_a_dead_leader_had_is_cut_off(fresh: Mixed, leader: int) -> No
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("asked", [True, False], ids=["asked-for", "allowed"])
+def test_an_unclean_election_costs_what_only_the_dead_had(fresh: Mixed, leader: int, asked: bool) -> None:
+    """Nobody out of sync leads, unless somebody elects in person, or the topic allows it."""
+    follower = 1 - leader
+    configs = {} if asked else {"unclean.leader.election.enable": "true"}
+    fresh.create_topic("t", assignment={0: (leader, follower)}, configs=configs)
+    send(fresh, range(10))
+    fresh.brokers[follower].kill()
+    fresh.wait_for_isr("t", leader)
+    send(fresh, range(10, 40))
+    fresh.brokers[leader].kill()
+    fresh.brokers[follower].start()
+    partition = TopicPartition("t", 0)
+    if asked:
+        fresh.wait_for_leader("t", -1)
+        assert list(fresh.state("t").isr) == [leader]
+        with fresh.admin() as admin:
+            good(admin.elect_leaders(ElectionType.UNCLEAN, [partition])[partition])
+    fresh.wait_for_leader("t", follower)
+    # A broker that has not heard of the topic yet would make a new one for a producer, if it could.
+    wait_for(lambda: fresh.leadership("t")[0][0] == follower, what="the leader in the metadata")
+    send(fresh, range(100, 120))
+    fresh.brokers[leader].start()
+    fresh.wait_for_isr("t", KAFKA, PKAFKA)
+    send(fresh, range(120, 130))
+    assert read_all(fresh, "t") == [*range(10), *range(100, 130)]
+    fresh.assert_same_logs("t")
+
+
+@pytest.mark.nightly
 def test_a_follower_begins_anew_where_its_leader_begins(fresh: Mixed, leader: int) -> None:
     follower = 1 - leader
     fresh.create_topic("t", assignment={0: (leader, follower)})
