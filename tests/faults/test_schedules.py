@@ -281,7 +281,7 @@ def test_nobody_notices_the_death_of_a_controller_that_leads_nothing(
 
 
 class Mover:
-    """Moves partitions of two replicas to and fro, one at a time, until it is left."""
+    """Moves partitions of two replicas there and back, one at a time, until it is left."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.moves = 0

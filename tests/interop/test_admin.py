@@ -107,7 +107,7 @@ def test_quotas_of_clients(kafka: System | None, topic: str) -> None:
     """On Apache Kafka; pkafka does not serve it yet, see below."""
     if kafka is None:
         pytest.skip("PKAFKA_INTEROP_SYSTEMS leaves kafka out")
-    user, app = f"{topic}-é u/ser", f"{topic}-app"
+    user, app = f"{topic}-é u/x", f"{topic}-app"
     alone, pair = quota_entity(user=user), quota_entity(user=user, client_id=app)
     defaults, address = quota_entity(user=user, client_id=None), quota_entity(ip="10.1.2.3")
     with talking(kafka.bootstrap) as talk:
