@@ -113,6 +113,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "num.recovery.threads.per.data.dir": "How many logs of a directory are opened at the same time at start.",
     "num.replica.fetchers": "How many connections fetch from each leader.",
     "offset.metadata.max.bytes": "The longest text that may be stored with a committed offset.",
+    "offsets.commit.required.acks": "Whether a commit waits for all replicas in sync (-1) or for the leader alone (1).",
     "offsets.commit.timeout.ms": "How long a commit waits for its replicas.",
     "offsets.load.buffer.size": "How many bytes are read at a time when committed offsets are loaded.",
     "offsets.retention.check.interval.ms": "How often to look for committed offsets that have expired.",

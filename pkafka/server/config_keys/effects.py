@@ -13,6 +13,7 @@ _CLUSTER: Final = "tests/faults/test_cluster.py::"
 _MOVES: Final = "tests/e2e/test_directory_moves.py::"
 _OFFICE: Final = "tests/unit/server/controller/test_office.py::"
 _REPLICATION: Final = "tests/e2e/test_replication.py::"
+_COMMITS: Final = "tests/e2e/test_commits_and_replicas.py::"
 _COMPACTION: Final = "tests/e2e/test_compaction.py::"
 _CONFIG: Final = "tests/unit/server/test_config.py::"
 _COORDINATOR: Final = "tests/unit/server/groups/test_coordinator.py::"
@@ -112,6 +113,8 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "group.min.session.timeout.ms": _GROUPS + "test_settings_of_groups",
     "offset.metadata.max.bytes": _GROUPS + "test_settings_of_groups",
     "offsets.load.buffer.size": _COORDINATOR + "test_loading_reads_in_steps_of_the_buffer",
+    "offsets.commit.required.acks": _COMMITS + "test_a_commit_waits_for_replicas_as_the_settings_say",
+    "offsets.commit.timeout.ms": _COMMITS + "test_a_commit_waits_for_replicas_as_the_settings_say",
     "offsets.retention.check.interval.ms": _GROUPS + "test_settings_of_groups",
     "offsets.retention.minutes": _GROUPS + "test_settings_of_groups",
     "offsets.topic.compression.codec": _COORDINATOR + "test_the_codec_of_the_topic_of_offsets",
@@ -271,8 +274,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "log.local.retention.bytes",
         "log.local.retention.ms",
         "num.replica.fetchers",
-        "offsets.commit.required.acks",
-        "offsets.commit.timeout.ms",
         "password.encoder.cipher.algorithm",
         "password.encoder.iterations",
         "password.encoder.key.length",
