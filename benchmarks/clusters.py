@@ -1,6 +1,7 @@
 """Three brokers of one system on a ZooKeeper of their own."""
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,13 @@ _MANY_MS: Final = 120_000
 _TICK_MS: Final = 3000
 """ZooKeeper's own default; sessions of 18 s, the default of both systems, are then possible."""
 
+_KEPT: Final = {
+    "segment.bytes": str(32 << 20),
+    "retention.bytes": str(32 << 20),
+    "file.delete.delay.ms": "0",
+}
+"""Three times what a load writes would fill a disk; what is deleted at once is never written to it."""
+
 
 class Cluster:
     """The brokers by id, all running at first."""
@@ -36,10 +44,10 @@ class Cluster:
         return ",".join(broker.bootstrap for broker in self.brokers)
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """A topic of three replicas; returns when all its partitions have a leader."""
+        """A topic of three replicas that keeps little; returns when all its partitions have a leader."""
         patient = {"request.timeout.ms": _MANY_MS, "default.api.timeout.ms": _MANY_MS}
         with Admin({"bootstrap.servers": self.bootstrap, **patient}) as admin:
-            good(admin.create_topics([NewTopic(name, partitions, SIZE)])[name])
+            good(admin.create_topics([NewTopic(name, partitions, SIZE, configs=_KEPT)])[name])
         wait_for(lambda: self.is_led_everywhere(name, partitions), timeout_s=_MANY_MS / 1000)
 
     def is_led_everywhere(self, topic: str, partitions: int, without: int = -1) -> bool:
@@ -113,10 +121,15 @@ def running_cluster(system: str, directory: Path) -> Iterator[Cluster]:
             for broker in made:
                 with contextlib.suppress(RuntimeError, ProcessLookupError):
                     broker.kill()
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _broker(system: str, directory: Path, number: int, zookeeper_port: int) -> Process:
-    settings = {"broker.id": number, "offsets.topic.replication.factor": SIZE}
+    settings = {
+        "broker.id": number,
+        "offsets.topic.replication.factor": SIZE,
+        "log.retention.check.interval.ms": 500,
+    }
     zookeeper = f"127.0.0.1:{zookeeper_port}"
     if system == "kafka":
         directory.mkdir()
