@@ -3,8 +3,6 @@
 What a store keeps of them is :class:`pkafka.coordination.znodes_security.ScramCredential`.
 """
 
-import hashlib
-import hmac
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -59,11 +57,15 @@ class ScramKeys(NamedTuple):
 
 def salted_password(mechanism: ScramMechanism, password: bytes, salt: bytes, iterations: int) -> bytes:
     """``Hi(password, salt, i)`` of RFC 5802; Kafka takes the password's UTF-8 as it is."""
+    import hashlib
+
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password, salt, iterations)
 
 
 def keys_of(mechanism: ScramMechanism, salted: bytes) -> ScramKeys:
     """The keys of a salted password."""
+    import hashlib
+    import hmac
 
     def mac(text: bytes) -> bytes:
         return hmac.digest(salted, text, mechanism.hash_name)

@@ -3,7 +3,7 @@
 A password stays here: what goes to the broker is salted and hashed, and nothing gives any of it back.
 """
 
-import secrets
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -106,7 +106,7 @@ class ScramAdmin:
                     wire.ScramCredentialDeletion(name=each.user, mechanism=each.mechanism)
                 )
                 continue
-            salt = secrets.token_bytes(_SALT_BYTES) if each.salt is None else each.salt
+            salt = os.urandom(_SALT_BYTES) if each.salt is None else each.salt
             request.upsertions.append(
                 wire.ScramCredentialUpsertion(
                     name=each.user,

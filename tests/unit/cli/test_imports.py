@@ -22,6 +22,7 @@ HEAVY = (
     "pkafka.server",
     "pkafka.records",
     "logging",
+    "hashlib",  # with OpenSSL
     "stringprep",  # half of encodings.idna
 )
 WITHOUT_CLUSTER = (*HEAVY, "pkafka.clients", "pkafka.protocol", "socket", "json", "base64")
