@@ -210,6 +210,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(path)], check=True)
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("kinds", EVERY_KIND)
 def test_a_disk_of_one_broker_is_full(
     zookeeper: ZooKeeper, tmp_path: Path, small_disk: Path, kinds: str
