@@ -285,8 +285,8 @@ def brokers(
 def both_brokers(connect: str, classpath: str, directory: Path) -> Iterator[tuple[Kafka, Pkafka]]:
     """Start Kafka, make a pkafka that thinks it has the same file."""
     chroot = f"{connect}/configs{os.getpid()}"
-    # A change of the cleaner makes a second buffer of 128 MB before the first has gone: in a smaller heap the thread that
-    # applies changes dies of it, now and then.
+    # A change of the cleaner makes a second buffer of 128 MB before the first has gone: in a smaller heap the thread
+    # that applies changes dies of it, now and then.
     theirs = oracle.KafkaBroker(classpath, chroot, directory, overrides=PROPERTIES, heap="768m")
     try:
         theirs.start()
