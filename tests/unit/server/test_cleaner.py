@@ -169,28 +169,37 @@ def test_files_and_trees_go_after_their_delay(tmp_path: Path) -> None:
     assert later.exists()
 
 
-def test_a_deletion_that_takes_long_keeps_nobody_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class SlowDisk:
+    """Removes the tree that it is told to when the test lets it."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.goes_on = threading.Event()
+
+    def remove(self, path: Path) -> None:
+        self.begun.set()
+        assert self.goes_on.wait(30)
+        path.rmdir()
+
+
+@pytest.fixture
+def slow_disk(monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
+    disk = SlowDisk()
+    monkeypatch.setattr(shutil, "rmtree", disk.remove)
+    return disk
+
+
+def test_a_deletion_that_takes_long_keeps_nobody_waiting(tmp_path: Path, slow_disk: SlowDisk) -> None:
     """Nor does the supervisor take the cleaner for hung."""
     tree = tmp_path / "t-0.0-delete"
     tree.mkdir()
-    disk = threading.Event()
-    begun = threading.Event()
-
-    def remove(path: Path) -> None:
-        begun.set()
-        assert disk.wait(30)
-        path.rmdir()
-
-    monkeypatch.setattr(shutil, "rmtree", remove)
 
     async def play(stage: Stage) -> None:
         worker = stage.workers[0]
         worker.note("unlink", [[str(tree)], 0])
-        assert await asyncio.to_thread(begun.wait, 20)
+        assert await asyncio.to_thread(slow_disk.begun.wait, 20)
         await asyncio.wait_for(worker.call("checkpoint", rows(tmp_path, t=1)), 20)
-        disk.set()
+        slow_disk.goes_on.set()
         while tree.exists():  # noqa: ASYNC110 - files cannot be waited for
             await asyncio.sleep(0.005)
 
@@ -198,31 +207,22 @@ def test_a_deletion_that_takes_long_keeps_nobody_waiting(
 
 
 def test_a_file_that_comes_by_the_name_of_one_that_is_being_deleted_goes_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, slow_disk: SlowDisk
 ) -> None:
     """A segment that is compacted over and over leaves files of one name."""
     old, tree = tmp_path / "00000000000000000000.log.deleted", tmp_path / "t-0.0-delete"
     old.write_text("old")
     tree.mkdir()
-    disk = threading.Event()
-    begun = threading.Event()
-
-    def remove(path: Path) -> None:
-        begun.set()
-        assert disk.wait(30)
-        path.rmdir()
-
-    monkeypatch.setattr(shutil, "rmtree", remove)
 
     async def play(stage: Stage) -> None:
         worker = stage.workers[0]
         worker.note("unlink", [[str(old), str(tree)], 0])
-        assert await asyncio.to_thread(begun.wait, 20)
+        assert await asyncio.to_thread(slow_disk.begun.wait, 20)
         assert not old.exists()
         old.write_text("new")
         worker.note("unlink", [[str(old)], 0])
         await asyncio.wait_for(worker.call("checkpoint", rows(tmp_path, t=1)), 20)
-        disk.set()
+        slow_disk.goes_on.set()
         while old.exists():  # noqa: ASYNC110 - files cannot be waited for
             await asyncio.sleep(0.005)
 
