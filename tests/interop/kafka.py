@@ -20,10 +20,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, running_server
+from tests.talk import wait_for
 
 HERE: Final = Path(__file__).parent
 JAVA_SOURCES: Final = HERE / "java"
@@ -250,6 +252,7 @@ class KafkaBroker:
             str(self.properties),
         ]
         self._process: subprocess.Popen[bytes] | None = None
+        self._was_killed = False
 
     @property
     def bootstrap(self) -> str:
@@ -265,6 +268,8 @@ class KafkaBroker:
     def start(self) -> None:
         """Start and wait until clients are served; the port stays the same at later starts.
 
+        After a kill it waits first for the end of the session that the kill has left: until then Apache Kafka refuses.
+
         Raises:
             RuntimeError: it did not start; the text has the end of its log.
         """
@@ -275,6 +280,10 @@ class KafkaBroker:
             "log.dirs": self.log_dir,
             **self._overrides,
         }
+        if self._was_killed:
+            with ZooKeeperStore(self.zookeeper) as store:
+                wait_for(lambda: store.exists(f"/brokers/ids/{settings['broker.id']}") is None, timeout_s=60)
+            self._was_killed = False
         self.properties.parent.mkdir(parents=True, exist_ok=True)
         self.properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         begin = self.log_file.stat().st_size if self.log_file.exists() else 0
@@ -308,6 +317,7 @@ class KafkaBroker:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            self._was_killed = True
 
     def restart(self) -> None:
         """A clean stop and a start on the same port."""
