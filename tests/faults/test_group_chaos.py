@@ -18,7 +18,6 @@ import pytest
 
 from pkafka.clients.admin.client import Admin
 from pkafka.clients.admin.results import GroupState
-from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -106,10 +105,6 @@ def chaos_of(bootstrap: str, assignor: str, java: dict[str, str]) -> Iterator[Ch
 def kill_and_start(broker: AnyBroker) -> None:
     """kill -9, and a start on the same directory."""
     broker.kill()
-    if isinstance(broker, oracle.KafkaBroker):
-        # Apache Kafka does not start while the session lives of the one that was killed.
-        with ZooKeeperStore(broker.zookeeper, 10_000) as store:
-            wait_for(lambda: store.exists("/brokers/ids/0") is None)
     broker.start()
 
 
