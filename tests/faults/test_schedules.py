@@ -39,6 +39,7 @@ OVERRIDES: Final = {
     "zookeeper.session.timeout.ms": int(SESSION_S * 1000),
     "replica.lag.time.max.ms": 3_000,
     "replica.socket.timeout.ms": 3_000,
+    "request.timeout.ms": 3_000,
     "controller.socket.timeout.ms": 3_000,
     "replica.fetch.backoff.ms": 200,
     "log.initial.task.delay.ms": 0,
@@ -170,7 +171,7 @@ def test_zookeeper_is_killed_and_comes_back(tmp_path: Path, kinds: str, away_s: 
             load.goes_on(RECOVERED_S)
             cluster.brokers[victim].start()
             recovers(cluster, load)
-        load.check()
+        load.check(may_repeat="k" in kinds)
 
 
 def answers(cluster: Cluster) -> bool:
@@ -193,7 +194,7 @@ def test_zookeeper_and_a_broker_are_away_at_once(tmp_path: Path, kinds: str) -> 
             load.goes_on(RECOVERED_S)
             cluster.brokers[victim].start()
             recovers(cluster, load)
-        load.check()
+        load.check(may_repeat="k" in kinds)
 
 
 @pytest.fixture
@@ -344,7 +345,7 @@ def test_partitions_move_while_brokers_die_hang_and_restart(
                     load.goes_on(RECOVERED_S)
             mover.settle()
             load.goes_on(RECOVERED_S)
-        load.check()
+        load.check(may_repeat="k" in kinds)
         assert mover.moves > 3
 
 
@@ -369,17 +370,17 @@ Harm = Callable[[Cluster, int], None]
 
 @pytest.mark.parametrize("kinds", EVERY_KIND_NIGHTLY)
 @pytest.mark.parametrize("harm", [die, stand_still, restart], ids=lambda harm: harm.__name__)
-def test_the_same_happens_to_each_broker_three_times(cluster: Cluster, harm: Harm) -> None:
+def test_the_same_happens_to_each_broker_three_times(cluster: Cluster, kinds: str, harm: Harm) -> None:
     with loaded(cluster) as load:
         for number in (*range(SIZE), role(cluster, "controller"), role(cluster, "other")):
             harm(cluster, number)
             recovers(cluster, load)
-    load.check()
+    load.check(may_repeat="k" in kinds)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kinds", EVERY_KIND)
-def test_all_die_at_once_and_start_in_any_order(cluster: Cluster) -> None:
+def test_all_die_at_once_and_start_in_any_order(cluster: Cluster, kinds: str) -> None:
     with loaded(cluster) as load:
         for order in ((0, 1, 2), (2, 0, 1)):
             for broker in cluster.brokers:
@@ -391,12 +392,12 @@ def test_all_die_at_once_and_start_in_any_order(cluster: Cluster) -> None:
             for thread in threads:
                 thread.join()
             recovers(cluster, load)
-    load.check()
+    load.check(may_repeat="k" in kinds)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kinds", EVERY_KIND)
-def test_who_is_not_in_sync_never_leads(cluster: Cluster) -> None:
+def test_who_is_not_in_sync_never_leads(cluster: Cluster, kinds: str) -> None:
     leader = role(cluster, "other")
     index = leader  # the partition that it leads
     with loaded(cluster, members=0) as load:
@@ -413,4 +414,4 @@ def test_who_is_not_in_sync_never_leads(cluster: Cluster) -> None:
         assert list(cluster.state(TOPIC, index).isr) == [leader]
         cluster.brokers[leader].start()
         recovers(cluster, load)
-    load.check()
+    load.check(may_repeat="k" in kinds)
