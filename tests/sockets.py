@@ -1,6 +1,8 @@
 """The sockets of this machine, seen from outside."""
 
+import contextlib
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -20,3 +22,17 @@ def unread_bytes(port: int) -> int:
         if int(local.rpartition(":")[2], 16) == port:
             count += int(queues.rpartition(":")[2], 16)
     return count
+
+
+@contextlib.contextmanager
+def full_port() -> Iterator[int]:
+    """A port of this machine at which connections neither come about nor are refused: nobody accepts those before."""
+    with contextlib.ExitStack() as sockets:
+        server = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                waiting.connect(server.getsockname())
+        port: int = server.getsockname()[1]
+        yield port

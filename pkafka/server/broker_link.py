@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pkafka.net.channel import Channel, ChannelError, open_channel
 from pkafka.protocol.headers import decode_response, encode_request
@@ -13,6 +13,8 @@ from pkafka.server.metadata import Endpoint
 
 M = TypeVar("M", bound=Message)
 
+_DOUBLINGS_MAX: Final = 10
+
 
 class BrokerLink:
     """The way to one broker; it connects when it is first needed, and again after a failure.
@@ -20,18 +22,32 @@ class BrokerLink:
     Args:
         endpoint: where the broker listens at the moment; None when nobody knows.
         client_id: what the requests say they come from.
-        config: of this broker: sizes of sockets' buffers and of answers.
+        config: of this broker: how long a connection may take that nobody accepts, and the largest answer.
+        connect_timeout_ms: the longest wait for a connection, whatever ``config`` allows.
+        receive_buffer_bytes: of the socket; -1 for what the system chooses.
     """
 
-    def __init__(self, endpoint: Callable[[], Endpoint | None], client_id: str, config: BrokerConfig) -> None:
+    def __init__(
+        self,
+        endpoint: Callable[[], Endpoint | None],
+        client_id: str,
+        config: BrokerConfig,
+        *,
+        connect_timeout_ms: int,
+        receive_buffer_bytes: int = -1,
+    ) -> None:
         self._endpoint = endpoint
         self._client_id = client_id
         self._config = config
+        self._connect_timeout_ms = connect_timeout_ms
+        self._receive_buffer_bytes = receive_buffer_bytes
         self._numbers = itertools.count()
         self._connecting = asyncio.Lock()
         """Those who ask at once share one connection; a second one would be nobody's, and never closed."""
         self._channel: Channel | None = None
         self._reached: Endpoint | None = None
+        self._failures = 0
+        """Attempts to connect since the last connection, or since it was given up."""
 
     async def ask(self, request: Message, version: int, answer: type[M], *, timeout_s: float) -> M:
         """Send a request and wait for its answer.
@@ -39,7 +55,7 @@ class BrokerLink:
         Args:
             version: of the request; that of a cluster is what all its brokers know.
             answer: the class of its response.
-            timeout_s: for the answer, and for the connection where there is none.
+            timeout_s: for the answer; a connection that has to be made first has a time of its own.
 
         Raises:
             ChannelError: the broker is not known, cannot be reached or does not answer.
@@ -53,31 +69,45 @@ class BrokerLink:
     async def ask_frame(self, request: Message, version: int, *, timeout_s: float) -> memoryview:
         """As :meth:`ask`; the answer as it came, header first, valid until the caller next waits for anything."""
         async with self._connecting:
-            channel = await self._connected(timeout_s)
+            channel = await self._connected()
         number = next(self._numbers) & 0x7FFFFFFF
         frame = encode_request(_key(request), version, number, self._client_id, request)
         return await channel.ask(frame, timeout_s=timeout_s)
 
-    async def _connected(self, timeout_s: float) -> Channel:
+    async def _connected(self) -> Channel:
         endpoint = self._endpoint()
         if endpoint is None:
             self.close()
             raise ChannelError("Nobody knows where that broker listens")
-        if self._channel is None or self._channel.is_closed or endpoint != self._reached:
+        if self._channel is not None and (self._channel.is_closed or endpoint != self._reached):
             self.close()
-            config = self._config
-            self._channel = await open_channel(
-                endpoint.host,
-                endpoint.port,
-                timeout_s=timeout_s,
-                frame_bytes_max=config.socket_request_max_bytes,
-                receive_buffer_bytes=config.replica_socket_receive_buffer_bytes,
-            )
+        if self._channel is None:
+            self._channel = await self._connect(endpoint)
             self._reached = endpoint
         return self._channel
 
+    async def _connect(self, endpoint: Endpoint) -> Channel:
+        config = self._config
+        # Each failure in a row doubles the time, up to its maximum: a peer that accepts slowly is reached in the end.
+        timeout_ms = min(
+            config.socket_connection_setup_timeout_ms << min(self._failures, _DOUBLINGS_MAX),
+            config.socket_connection_setup_timeout_max_ms,
+            self._connect_timeout_ms,
+        )
+        self._failures += 1
+        channel = await open_channel(
+            endpoint.host,
+            endpoint.port,
+            timeout_s=timeout_ms / 1000,
+            frame_bytes_max=config.socket_request_max_bytes,
+            receive_buffer_bytes=self._receive_buffer_bytes,
+        )
+        self._failures = 0
+        return channel
+
     def close(self) -> None:
-        """Close the connection, if there is one; the next request makes another."""
+        """Close the connection, if there is one; the next request makes another, as if there had been none."""
+        self._failures = 0
         if self._channel is not None:
             self._channel.close()
             self._channel = None

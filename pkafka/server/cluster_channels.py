@@ -110,8 +110,13 @@ class _RemoteQueue:
     ) -> None:
         self.endpoint = endpoint
         self._broker_id = broker_id
-        self._link = BrokerLink(lambda: self.endpoint, client_id, config)
-        self._timeout_s = config.controller_socket_timeout_ms / 1000
+        self._link = BrokerLink(
+            lambda: self.endpoint,
+            client_id,
+            config,
+            connect_timeout_ms=config.controller_socket_timeout_ms,
+        )
+        self._timeout_s = config.request_timeout_ms / 1000
         self._waiting: asyncio.Queue[tuple[ControlRequest, OnResponse]] = asyncio.Queue()
         self._task = asyncio.get_running_loop().create_task(self._run())
 

@@ -290,6 +290,8 @@ class BrokerConfig:
     socket_receive_buffer_bytes = _Key("socket.receive.buffer.bytes", int)
     socket_request_max_bytes = _Key("socket.request.max.bytes", int)
     socket_listen_backlog_size = _Key("socket.listen.backlog.size", int)
+    socket_connection_setup_timeout_ms = _Key("socket.connection.setup.timeout.ms", int)
+    socket_connection_setup_timeout_max_ms = _Key("socket.connection.setup.timeout.max.ms", int)
     max_connections = _Key("max.connections", int)
     max_connections_per_ip = _Key("max.connections.per.ip", int)
     max_connection_creation_rate = _Key("max.connection.creation.rate", int)

@@ -511,8 +511,16 @@ class Control:
     async def _release(self) -> None:
         """Controlled shutdown: others take over what this broker leads, before its workers end."""
         if self._booted.is_set() and self.config.controlled_shutdown_enable:
+            going_on = self._spawn(self._say_that_the_stop_goes_on())
             await self.to_controller.shut_down()
+            going_on.cancel()
         self._line.note(lifeline.RELEASED)
+
+    async def _say_that_the_stop_goes_on(self) -> None:
+        """So that the supervisor waits for as many attempts, and pauses between them, as the settings allow."""
+        while True:
+            self._line.note(lifeline.CLOSING)
+            await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
 
     def _close(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         self._spawn(self._give_back())

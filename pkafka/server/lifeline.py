@@ -27,7 +27,7 @@ DIRECTORY_FAILED: Final = "directory-failed"  # (worker) payload: its path; it m
 LOG_LEVEL: Final = (
     "log_level"  # (control, and from the supervisor to all) payload: a logger's name and its new level
 )
-CLOSING: Final = "closing"  # (worker) one more log is closed: the stop takes long, but goes on
+CLOSING: Final = "closing"  # (worker, control) the stop takes long, but goes on
 RELEASED: Final = "released"  # (control) controlled shutdown is done, the workers may go
 
 # Supervisor -> child.

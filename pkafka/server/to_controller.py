@@ -48,7 +48,12 @@ class ToController:
 
     def __init__(self, control: "Control") -> None:
         self._control = control
-        self._link = BrokerLink(self._endpoint, str(control.broker_id), control.config)
+        self._link = BrokerLink(
+            self._endpoint,
+            str(control.broker_id),
+            control.config,
+            connect_timeout_ms=control.config.controller_socket_timeout_ms,
+        )
 
     def _endpoint(self) -> Endpoint | None:
         control = self._control
@@ -96,6 +101,7 @@ class ToController:
                 _ALTER_PARTITION_VERSION,
                 AlterPartitionResponse,
                 alter_partition.handle,
+                timeout_ms=self._control.config.controller_socket_timeout_ms,
             )
         except (ChannelError, ProtocolError, StoreError):
             return [[ErrorCode.NOT_CONTROLLER]] * len(rows)
@@ -118,22 +124,39 @@ class ToController:
         return found
 
     async def shut_down(self) -> None:
-        """Have the controller move what this broker leads to others, as often as the settings say."""
+        """Have the controller move what this broker leads to others, as often as the settings say.
+
+        ``controlled.shutdown.max.retries`` counts the first attempt too, as in Kafka: with 0 nobody is asked.
+        """
         control = self._control
         request = ControlledShutdownRequest(broker_id=control.broker_id, broker_epoch=control.broker_epoch)
         left = control.config.controlled_shutdown_max_retries
-        while not await self._is_released(request):
-            left -= 1
-            if left <= 0:
-                log.warning("Stopping although other brokers could not take over what this one leads")
+        while left > 0:
+            if await self._is_released(request):
                 return
-            await asyncio.sleep(control.config.controlled_shutdown_retry_backoff_ms / 1000)
+            left -= 1
+            if left > 0:
+                await asyncio.sleep(control.config.controlled_shutdown_retry_backoff_ms / 1000)
+        log.warning("Stopping although nobody has taken over all that this broker leads")
 
     async def _is_released(self, request: ControlledShutdownRequest) -> bool:
+        config = self._control.config
+        # A request to this process itself has no connection whose time-outs would bound it.
+        longest_ms = config.controller_socket_timeout_ms + config.request_timeout_ms
         try:
-            response = await self._ask(
-                request, _CONTROLLED_SHUTDOWN_VERSION, ControlledShutdownResponse, controlled_shutdown.handle
+            async with asyncio.timeout(longest_ms / 1000):
+                response = await self._ask(
+                    request,
+                    _CONTROLLED_SHUTDOWN_VERSION,
+                    ControlledShutdownResponse,
+                    controlled_shutdown.handle,
+                    timeout_ms=config.request_timeout_ms,
+                )
+        except TimeoutError:
+            log.warning(
+                "The controller did not answer within %g s that this broker may stop", longest_ms / 1000
             )
+            return False
         except (ChannelError, ProtocolError, StoreError) as error:
             log.warning("The controller could not be told that this broker stops: %s", error)
             return False
@@ -151,8 +174,13 @@ class ToController:
         version: int,
         answer: type[M],
         here: "Callable[[ControlRequestContext, Any, int], Awaitable[M]]",
+        *,
+        timeout_ms: int,
     ) -> M:
         """The answer of the controller, which ``here`` gives when it is this broker's.
+
+        Args:
+            timeout_ms: for the answer of another broker; Kafka measures it by another key for each kind of request.
 
         Raises:
             ChannelError, ProtocolError: another broker is the controller, and out of reach.
@@ -161,9 +189,7 @@ class ToController:
         control = self._control
         if control.controller.is_active:
             return await here(control.context(), request, version)
-        return await self._link.ask(
-            request, version, answer, timeout_s=control.config.controller_socket_timeout_ms / 1000
-        )
+        return await self._link.ask(request, version, answer, timeout_s=timeout_ms / 1000)
 
 
 def _now(broker_id: BrokerId, row: Sequence[Any], node: tuple[bytes, Stat] | None) -> list[Any]:

@@ -32,6 +32,7 @@ OVERRIDES: Final = {
     "zookeeper.session.timeout.ms": int(SESSION_S * 1000),
     "replica.lag.time.max.ms": 3_000,
     "replica.socket.timeout.ms": 3_000,
+    "request.timeout.ms": 3_000,
     "controller.socket.timeout.ms": 3_000,
     "replica.fetch.backoff.ms": 200,
     "min.insync.replicas": 2,

@@ -53,6 +53,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "file.delete.delay.ms": "1000",
     "replica.lag.time.max.ms": "3000",
     "replica.socket.timeout.ms": "4000",
+    "request.timeout.ms": "4000",
     "replica.fetch.wait.max.ms": "500",
     "replica.fetch.max.bytes": "2048",
     "controller.socket.timeout.ms": "4000",

@@ -134,6 +134,8 @@ class _Fetcher:
             lambda: worker.metadata.endpoint(leader, config.inter_broker_listener_name),
             f"broker-{worker.partitions.broker_id}-fetcher-{worker.index}",
             config,
+            connect_timeout_ms=config.replica_socket_timeout_ms,
+            receive_buffer_bytes=config.replica_socket_receive_buffer_bytes,
         )
         self._session = FollowerSession()
         self._followed: dict[Key, _Followed] = {}
@@ -218,7 +220,7 @@ class _Fetcher:
         )
         self._session.fill(request, wishes)
         response = await self._link.ask(
-            request, _FETCH_VERSION, FetchResponse, timeout_s=config.replica_socket_timeout_ms / 1000
+            request, _FETCH_VERSION, FetchResponse, timeout_s=config.request_timeout_ms / 1000
         )
         if self._session.answered(response.error_code, response.session_id):
             return
@@ -372,7 +374,7 @@ class _Fetcher:
                 request,
                 _LIST_OFFSETS_VERSION,
                 ListOffsetsResponse,
-                timeout_s=self._worker.config.replica_socket_timeout_ms / 1000,
+                timeout_s=self._worker.config.request_timeout_ms / 1000,
             )
             answer = response.topics[0].partitions[0]
             if answer.error_code:

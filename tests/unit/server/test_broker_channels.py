@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -123,9 +123,9 @@ def submitted(function: Callable[..., Any], *args: object) -> "Future[Any]":
 class World:
     """A control process as far as its workers see it."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, settings: Mapping[str, str] | None = None) -> None:
         overrides = {"log.dirs": "/nowhere", "listeners": "PLAINTEXT://localhost:0", "broker.id": "0"}
-        config = BrokerConfig.load(None, {**overrides, "pkafka.workers": str(workers)})
+        config = BrokerConfig.load(None, {**overrides, "pkafka.workers": str(workers), **(settings or {})})
         setup = ControlSetup(
             config=config,
             directories=(),
@@ -318,7 +318,9 @@ class Asked:
         self._to_controller = ToController(world.control)
         monkeypatch.setattr(self._to_controller, "_ask", self._ask)
 
-    async def _ask(self, request: AlterPartitionRequest, *_: object) -> AlterPartitionResponse:
+    async def _ask(
+        self, request: AlterPartitionRequest, *_: object, timeout_ms: int
+    ) -> AlterPartitionResponse:
         return await self.answer
 
     async def propose(self, isr: list[int], *, partition_epoch: int) -> list[Any]:
