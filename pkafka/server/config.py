@@ -559,6 +559,8 @@ def _check_logs(config: BrokerConfig) -> None:
 
 def _check_replication(config: BrokerConfig) -> None:
     selector_of(config.replica_selector_class)
+    if config.num_replica_fetchers < 1:
+        raise ConfigError("num.replica.fetchers", "must be at least 1", config.num_replica_fetchers)
     wait_ms = config.replica_fetch_wait_max_ms
     if wait_ms > config.replica_socket_timeout_ms:
         problem = "should always be at least replica.fetch.wait.max.ms"

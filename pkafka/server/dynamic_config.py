@@ -240,8 +240,9 @@ def check_broker_names(configs: Configs, *, per_broker: bool) -> None:
     )
     for name, text in configs.items():
         key = broker_key(name) or DYNAMIC_ONLY_KEYS.get(name)
-        if key is not None:
-            parse(key, text)
+        value = parse(key, text) if key is not None else None
+        if name in _THREAD_KEYS and isinstance(value, int) and value < 1:
+            raise _refused_threads(name, value, "value should be at least 1")
     if not per_broker:
         _refuse_names(
             [name for name in configs if _is_per_broker(name)],
@@ -291,9 +292,7 @@ def _check_reconfiguration(old: BrokerConfig, new: BrokerConfig) -> None:
         before, after = old.get(name), new.get(name)
         assert isinstance(before, int)
         assert isinstance(after, int)
-        problem = _thread_step_problem(name, before, after)
-        if problem:
-            raise _refused_step(name, problem)
+        _check_thread_step(name, before, after)
     if new.listeners != old.listeners:
         raise _refused_step(
             "listeners", "Listeners cannot be added, changed or removed while the broker runs"
@@ -318,19 +317,25 @@ def _has_listener_change(old: BrokerConfig, new: BrokerConfig) -> bool:
     )
 
 
-def _thread_step_problem(name: str, before: int, after: int) -> str | None:
+def _check_thread_step(name: str, before: int, after: int) -> None:
     cleaner = name == "log.cleaner.threads"
     if after < before // 2:
         if cleaner:
-            return f"Log cleaner threads cannot be reduced to less than half the current value {before}"
-        bound = f"value should be at least half the current value {before}"
-    elif after > before * 2:
+            problem = f"Log cleaner threads cannot be reduced to less than half the current value {before}"
+            raise _refused_step(name, problem)
+        raise _refused_threads(name, after, f"value should be at least half the current value {before}")
+    if after > before * 2:
         if cleaner:
-            return f"Log cleaner threads cannot be increased to more than double the current value {before}"
+            problem = (
+                f"Log cleaner threads cannot be increased to more than double the current value {before}"
+            )
+            raise _refused_step(name, problem)
         bound = f"value should not be greater than double the current value {before}"
-    else:
-        return None
-    return f"Dynamic thread count update validation failed for {name}={after}, {bound}"
+        raise _refused_threads(name, after, bound)
+
+
+def _refused_threads(name: str, value: int, bound: str) -> DynamicConfigError:
+    return _refused_step(name, f"Dynamic thread count update validation failed for {name}={value}, {bound}")
 
 
 def _refused_step(name: str, problem: str) -> DynamicConfigError:

@@ -216,9 +216,8 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
     manager = _bean("kafka.server", "ReplicaFetcherManager", "MaxLag", clientId="Replica")
     yield manager, max_lag(workers)
     for worker in workers:
-        for leader, topic, partition, lag in worker["lags"]:
-            # A worker is one of the fetchers of a leader that num.replica.fetchers are to Kafka.
-            client = f"ReplicaFetcherThread-{worker['open_files'][0]}-{leader}"
+        for fetcher, leader, topic, partition, lag in worker["lags"]:
+            client = f"ReplicaFetcherThread-{fetcher}-{leader}"
             tags = {"clientId": client, "topic": topic, "partition": partition}
             yield _bean("kafka.server", "FetcherLagMetrics", "ConsumerLag", **tags), lag
     for one in led:

@@ -532,6 +532,7 @@ class Worker:
         """Take over dynamic broker settings: all that differ from the file, by key."""
         self.config = self.setup.config.replace(payload)
         self.quotas.set_rates(payload)
+        self.fetchers.resize(self.config.num_replica_fetchers)
         self.logs.defaults_changed()
         self.spawn(self._read_limits())
 

@@ -145,6 +145,8 @@ SCRIPT: Final = (
     _broker(("num.io.threads", SET, "16")),
     _broker(("num.network.threads", SET, "100")),
     _all_brokers(("num.replica.fetchers", SET, "5")),
+    _all_brokers(("num.replica.fetchers", SET, "0")),
+    _all_brokers(("num.replica.fetchers", SET, "2")),
     _all_brokers(("ssl.keystore.location", SET, "/x")),
     _broker(("ssl.keystore.location", SET, "/x")),
     _all_brokers(("listeners", SET, "PLAINTEXT://:1")),

@@ -1,7 +1,8 @@
 """Followers: what other brokers lead is fetched and written here, byte for byte (REPL-10, REPL-11, REPL-13).
 
-A worker has one fetcher for each broker that leads partitions of which it owns replicas: one connection, one request in
-hand for all of them. Where a log and its leader's part shows in the answer to a fetch, and the log is cut by epochs.
+A worker has ``num.replica.fetchers`` fetchers for each broker that leads partitions of which it owns replicas: each has
+one connection, and one request in hand for all of its partitions. Where a log and its leader's part shows in the answer
+to a fetch, and the log is cut by epochs.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from pkafka.coordination.znode_json import string_hash
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, ProtocolError, StorageError
 from pkafka.model import NO_LEADER, BrokerId, LeaderEpoch, Millis, Offset
 from pkafka.net.channel import ChannelError
@@ -36,8 +38,8 @@ _LIST_OFFSETS_VERSION: Final = 9
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _FIRST_REST_MS: Final = 20
-"""After an error; twice as long after each that follows, up to ``replica.fetch.backoff.ms``. When a leader changes, the
-first fetch often comes before the new one has heard of it."""
+"""After an error; twice as long after each that follows, and never longer than ``replica.fetch.backoff.ms``. When a
+leader changes, the first fetch often comes before the new one has heard of it."""
 _UNKNOWN_ADDRESS_PAUSE_S: Final = 0.02
 """LeaderAndIsr comes before the metadata that say where the leader is."""
 _WAIT_FOR_CONTROLLER: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH})
@@ -52,7 +54,9 @@ class ReplicaFetchers:
 
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
-        self._fetchers: dict[BrokerId, _Fetcher] = {}
+        self._size = worker.config.num_replica_fetchers
+        self._fetchers: dict[tuple[BrokerId, int], _Fetcher] = {}
+        """By the leader and a number from 0 to ``num.replica.fetchers`` - 1."""
         self._followed: dict[PartitionKey, tuple[BrokerId, LeaderEpoch]] = {}
 
     def update(self, key: PartitionKey) -> None:
@@ -66,24 +70,51 @@ class ReplicaFetchers:
             return
         if now is not None:
             del self._followed[key]
-            before = self._fetchers.get(now[0])
+            before = self._fetchers.get((now[0], self._number(key)))
             if before is not None:
                 # It may have ended: a partition whose leader knows better has left it already.
                 before.remove(key)
         if wanted is not None and partition is not None:
             self._followed[key] = wanted
-            fetcher = self._fetchers.get(wanted[0])
-            if fetcher is None:
-                fetcher = self._fetchers[wanted[0]] = _Fetcher(self._worker, wanted[0])
-            fetcher.add(partition)
-        for leader in [leader for leader, fetcher in self._fetchers.items() if fetcher.is_idle]:
-            self._fetchers.pop(leader).close()
+            self._fetcher(wanted[0], key).add(partition)
+        for place in [place for place, fetcher in self._fetchers.items() if fetcher.is_idle]:
+            self._fetchers.pop(place).close()
 
-    def lags(self) -> list[tuple[BrokerId, str, int, int]]:
-        """Leader, topic, partition and missing records (FetcherLagMetrics) of what has been fetched from its leader."""
+    def resize(self, size: int) -> None:
+        """Have ``num.replica.fetchers`` of another size: all partitions are shared out anew.
+
+        Every fetcher begins anew, so that no answer on its way touches a log that another one follows by now.
+        """
+        if size == self._size:
+            return
+        followed = [(leader, one) for (leader, _), each in self._fetchers.items() for one in each.followed()]
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+        self._size = size
+        for leader, one in followed:
+            self._fetcher(leader, one.partition.key).take_over(one)
+
+    def _fetcher(self, leader: BrokerId, key: PartitionKey) -> "_Fetcher":
+        """The one that follows a partition; a new one where there is none."""
+        place = (leader, self._number(key))
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            fetcher = self._fetchers[place] = _Fetcher(self._worker, *place)
+        return fetcher
+
+    def _number(self, key: PartitionKey) -> int:
+        """Which of its leader's fetchers follows a partition: Kafka's rule, over those that this worker owns."""
+        topic, partition = key
+        # A worker owns every N-th partition of a topic. Shared out by their numbers they would all be one fetcher's.
+        place = (31 * string_hash(topic) + partition // self._worker.setup.workers) & 0xFFFFFFFF
+        return min(place, (1 << 32) - place) % self._size  # Java's Math.abs of the signed number
+
+    def lags(self) -> list[tuple[int, BrokerId, str, int, int]]:
+        """Fetcher, leader, topic, partition and missing records (FetcherLagMetrics) of what has been fetched."""
         return [
-            (leader, *followed.partition.key, followed.lag)
-            for leader, fetcher in self._fetchers.items()
+            (fetcher.fetcher_id, leader, *followed.partition.key, followed.lag)
+            for (leader, _), fetcher in self._fetchers.items()
             for followed in fetcher.followed()
             if followed.lag is not None
         ]
@@ -124,15 +155,17 @@ class _Ends(NamedTuple):
 
 
 class _Fetcher:
-    """Follows the partitions that one broker leads."""
+    """Follows partitions that one broker leads."""
 
-    def __init__(self, worker: "Worker", leader: BrokerId) -> None:
+    def __init__(self, worker: "Worker", leader: BrokerId, number: int) -> None:
         self._worker = worker
         self._leader = leader
+        self.fetcher_id = number * worker.setup.workers + worker.index
+        """Unlike the number, no other worker has it."""
         config = worker.config
         self._link = BrokerLink(
             lambda: worker.metadata.endpoint(leader, config.inter_broker_listener_name),
-            f"broker-{worker.partitions.broker_id}-fetcher-{worker.index}",
+            f"broker-{worker.partitions.broker_id}-fetcher-{self.fetcher_id}",
             config,
             connect_timeout_ms=config.replica_socket_timeout_ms,
             receive_buffer_bytes=config.replica_socket_receive_buffer_bytes,
@@ -155,13 +188,16 @@ class _Fetcher:
 
     def add(self, partition: Partition) -> None:
         """Follow a partition from where its log ends."""
-        followed = _Followed(partition)
-        place = (followed.topic_id, partition.index)
-        self._followed[place] = followed
-        self._places[partition.key] = place
         if partition.log.leader_epochs.latest < 0 and partition.log.log_end_offset > 0:
             # Nothing to compare with the leader's: only what was committed is sure to be the same.
             partition.log.truncate_to(partition.log.high_watermark)
+        self.take_over(_Followed(partition))
+
+    def take_over(self, followed: _Followed) -> None:
+        """Go on with a partition where another fetcher of the same leader is."""
+        place = (followed.topic_id, followed.partition.index)
+        self._followed[place] = followed
+        self._places[followed.partition.key] = place
         self._some.set()
 
     def remove(self, key: PartitionKey) -> None:
@@ -203,8 +239,9 @@ class _Fetcher:
                     log.warning("Cannot fetch from broker %d: %s; trying again", self._leader, error)
                 self._session.reset()
                 self._link.close()
+                pause_ms = min(pause_ms, self._worker.config.replica_fetch_backoff_ms)
                 await asyncio.sleep(pause_ms / 1000)
-                pause_ms = min(2 * pause_ms, self._worker.config.replica_fetch_backoff_ms)
+                pause_ms *= 2
 
     async def _fetch(self) -> None:
         config = self._worker.config
@@ -322,8 +359,9 @@ class _Fetcher:
     def _rest(self, followed: _Followed, code: ErrorCode) -> None:
         """Leave a partition alone for a while: most errors pass when both sides have heard the controller."""
         log.info("Broker %d answers %s for %s-%d", self._leader, code.name, *followed.partition.key)
-        followed.rests_until_ms = self._worker.clock.monotonic_ms() + followed.rest_ms
-        followed.rest_ms = min(2 * followed.rest_ms, self._worker.config.replica_fetch_backoff_ms)
+        rest_ms = min(followed.rest_ms, self._worker.config.replica_fetch_backoff_ms)
+        followed.rests_until_ms = self._worker.clock.monotonic_ms() + rest_ms
+        followed.rest_ms = 2 * rest_ms
         if code in _WAIT_FOR_CONTROLLER:
             self.remove(followed.partition.key)
 

@@ -46,7 +46,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "replication_rates": {"LeaderReplication": 1000.0, "FollowerReplication": 0.0},
         "leaders": 2,
         "reassigning": 1,
-        "lags": [[2, "t", 1, 30]],
+        "lags": [[0, 2, "t", 1, 30]],
         "partitions": 3,
         "open_files": [0, 40, 1024],
         "uncleanable": [],

@@ -150,6 +150,7 @@ def test_internal_keys_are_shown_only_when_set() -> None:
         ({"listener.name.plaintext.ssl.client.auth": "none"}, False, "broker id must be specified"),
         ({"num.io.threads": "17"}, True, "should not be greater than double the current value 8"),
         ({"num.io.threads": "3"}, True, "should be at least half the current value 8"),
+        ({"num.replica.fetchers": "0"}, False, "num.replica.fetchers=0, value should be at least 1"),
         ({"log.cleaner.threads": "3"}, False, "more than double the current value 1"),
         ({"message.max.bytes": "-1"}, True, "Invalid value -1 for configuration message.max.bytes"),
         ({"log.retention.ms": "0"}, True, "requirement failed: log.retention.ms must be unlimited (-1)"),

@@ -147,7 +147,7 @@ def test_partitions_of_which_replicas_lag_are_counted() -> None:
 
 
 def test_replicas_that_follow_and_partitions_that_move_are_told_of() -> None:
-    other = worker(reassigning=2, lags=[[2, "t", 2, 0], [3, "u", 0, 70]], open_files=[1, 40, 1024])
+    other = worker(reassigning=2, lags=[[1, 2, "t", 2, 0], [1, 3, "u", 0, 70]])
     found = made(worker(), other)
     assert found["kafka.server:type=ReplicaManager,name=ReassigningPartitions"] == {"Value": 3}
     manager = "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica"

@@ -58,7 +58,7 @@ def test_throttled_replicas_have_one_rate_for_all_workers() -> None:
 
 
 def test_what_moves_lags_and_is_deleted_is_on_the_page_too() -> None:
-    found = values([worker(), worker(lags=[[3, "u", 0, 70]])])
+    found = values([worker(), worker(lags=[[0, 3, "u", 0, 70]])])
     assert found["kafka_server_replicamanager_reassigningpartitions", ()] == 2
     assert found["kafka_server_replicafetchermanager_maxlag", ()] == 70
     assert found["kafka_controller_kafkacontroller_topicstodeletecount", ()] == 2

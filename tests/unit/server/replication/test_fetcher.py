@@ -1,20 +1,41 @@
-"""A follower's fetchers while the controller changes its mind: what a leader answers late touches nothing."""
+"""A follower's fetchers: what they ask of a leader, how patiently, and what a change of the controller's mind does.
+
+What a leader answers late touches nothing.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import itertools
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from pkafka.errors import ErrorCode
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
+from pkafka.protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataRequest,
+)
+from pkafka.protocol.schema import Message
 from pkafka.server.replication.fetcher import _Ends, _Fetcher, _Followed
 from pkafka.server.worker import Worker
-from tests.unit.server.workers import Family, with_family
+from tests.fakes.broker import NO_ANSWER, Answer, FakeBroker
+from tests.sockets import full_port
+from tests.unit.server.workers import Family, until, with_family
 
 TOPIC_ID = b"t" * 16
 LEADER = 5
@@ -38,20 +59,34 @@ async def follow(worker: Worker, index: int, *, leader: int = LEADER, epoch: int
 
 
 def following(worker: Worker, index: int) -> tuple[_Fetcher, _Followed]:
-    fetcher = worker.fetchers._fetchers[LEADER]
-    return fetcher, fetcher._followed[TOPIC_ID, index]
+    for (leader, _), fetcher in worker.fetchers._fetchers.items():
+        if leader == LEADER and (TOPIC_ID, index) in fetcher._followed:
+            return fetcher, fetcher._followed[TOPIC_ID, index]
+    raise AssertionError(f"nobody follows {index}")
 
 
-def with_worker(root: Path, body: Callable[[Worker], Awaitable[None]]) -> None:
+def with_worker(
+    root: Path,
+    body: Callable[[Worker], Awaitable[None]],
+    *,
+    port: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> None:
+    """Run a test's body with a worker; its leader listens at ``port``, where there is one."""
+
     async def run(family: Family) -> None:
         [worker] = family.workers
+        if port is not None:
+            endpoint = UpdateMetadataEndpoint(host="127.0.0.1", port=port, listener="PLAINTEXT")
+            leader = UpdateMetadataBroker(id=LEADER, endpoints=[endpoint])
+            worker.metadata.apply(UpdateMetadataRequest(controller_epoch=1, live_brokers=[leader]))
         try:
-            await body(worker)
+            await asyncio.wait_for(body(worker), 20)
         finally:
             worker.fetchers.close()
             await asyncio.sleep(0)
 
-    with_family(root, run, workers=1)
+    with_family(root, run, workers=1, settings=settings)
 
 
 def test_a_partition_whose_leader_knows_better_is_followed_again_when_the_controller_says_so(
@@ -64,7 +99,7 @@ def test_a_partition_whose_leader_knows_better_is_followed_again_when_the_contro
         fetcher._rest(fenced, ErrorCode.FENCED_LEADER_EPOCH)
         # Nothing is left of that leader's, and its fetcher ends.
         await follow(worker, 1, leader=6, epoch=2)
-        assert LEADER not in worker.fetchers._fetchers
+        assert [leader for leader, _ in worker.fetchers._fetchers] == [6]
         await follow(worker, 0, epoch=2)
         assert following(worker, 0)[1].leader_epoch == 2
 
@@ -99,7 +134,166 @@ def test_records_that_a_replica_misses_are_told_once_its_leader_has_answered(tmp
         await follow(worker, 1, epoch=1)
         assert worker.fetchers.lags() == []
         following(worker, 1)[1].lag = 7
-        assert worker.fetchers.lags() == [(LEADER, "t", 1, 7)]
+        assert worker.fetchers.lags() == [(0, LEADER, "t", 1, 7)]
         assert worker.partitions.hosted["t", 1].is_reassigning
 
     with_worker(tmp_path, body)
+
+
+# -- settings --
+
+BACKOFF_MS = 60
+CLOCK_S = 0.002
+"""What a pause may seem shorter on a clock of whole milliseconds."""
+
+
+@pytest.fixture
+def leader() -> Iterator[FakeBroker]:
+    """Has nothing new, and says so after a moment."""
+
+    def nothing_new(_request: Message, _version: int) -> Answer:
+        time.sleep(0.02)
+        return FetchResponse()
+
+    with FakeBroker() as broker:
+        broker.handlers[ApiKey.FETCH] = nothing_new
+        yield broker
+
+
+def fetches(leader: FakeBroker) -> list[FetchRequest]:
+    return [request for _, _, request in leader.requests if isinstance(request, FetchRequest)]
+
+
+def partitions_of(request: FetchRequest) -> set[int]:
+    return {one.partition for topic in request.topics for one in topic.partitions}
+
+
+def test_what_a_follower_asks_of_its_leader(tmp_path: Path, leader: FakeBroker) -> None:
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        await until(lambda: bool(fetches(leader)))
+
+    settings = {
+        "replica.fetch.wait.max.ms": "123",
+        "replica.fetch.min.bytes": "45",
+        "replica.fetch.max.bytes": "6789",
+        "replica.fetch.response.max.bytes": "98765",
+    }
+    with_worker(tmp_path, body, port=leader.port, settings=settings)
+    request = fetches(leader)[0]
+    assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (123, 45, 98765)
+    assert [one.partition_max_bytes for one in request.topics[0].partitions] == [6789]
+
+
+@pytest.mark.parametrize("refused", ["connection", "partition"])
+def test_a_follower_rests_after_errors_no_longer_than_it_may(
+    tmp_path: Path, leader: FakeBroker, refused: str
+) -> None:
+    backoff_s = BACKOFF_MS / 1000
+    times: list[float] = []
+
+    def refuse(_request: Message, _version: int) -> Answer:
+        times.append(time.monotonic())
+        if refused == "connection":
+            return None
+        data = PartitionData(partition_index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])])
+
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        await until(lambda: len(times) > 9)
+
+    leader.handlers[ApiKey.FETCH] = refuse
+    with_worker(tmp_path, body, port=leader.port, settings={"replica.fetch.backoff.ms": str(BACKOFF_MS)})
+    rests_s = [later - earlier for earlier, later in itertools.pairwise(times)]
+    # Twice as long after each error, from 20 ms on: without a limit the least of the last five were 320 ms.
+    assert backoff_s - CLOCK_S <= min(rests_s[4:9]) < 4 * backoff_s
+
+
+def test_a_leader_that_does_not_answer_in_time_is_asked_by_another_connection(
+    tmp_path: Path, leader: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        await until(lambda: leader.connections > 1)
+
+    leader.handlers[ApiKey.FETCH] = lambda _request, _version: NO_ANSWER
+    with_worker(tmp_path, body, port=leader.port, settings={"request.timeout.ms": "170"})
+    assert "did not answer within 0.17 s" in caplog.text
+
+
+def test_how_long_a_leader_may_take_to_accept_a_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        await until(lambda: "did not take the connection" in caplog.text)
+
+    settings = {"replica.socket.timeout.ms": "180", "replica.fetch.wait.max.ms": "100"}
+    with full_port() as port:
+        with_worker(tmp_path, body, port=port, settings=settings)
+    assert "did not take the connection within 0.18 s" in caplog.text
+
+
+def test_the_receive_buffer_of_a_follower(tmp_path: Path, leader: FakeBroker) -> None:
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        await until(lambda: bool(fetches(leader)))
+        channel = following(worker, 0)[0]._link._channel
+        assert channel is not None
+        sock = channel._transport.get_extra_info("socket")
+        # The kernel takes twice as much, for its own bookkeeping (socket(7)).
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) in (40_000, 80_000)
+
+    settings = {"replica.socket.receive.buffer.bytes": "40000"}
+    with_worker(tmp_path, body, port=leader.port, settings=settings)
+
+
+def test_several_fetchers_share_the_partitions_of_a_leader(tmp_path: Path, leader: FakeBroker) -> None:
+    partitions = set(range(6))
+
+    async def body(worker: Worker) -> None:
+        for index in partitions:
+            await follow(worker, index, epoch=1)
+        await until(lambda: shares(leader) == [{0, 2, 4}, {1, 3, 5}])
+        assert leader.connections == 2
+        following(worker, 1)[1].lag = 7
+        following(worker, 2)[1].lag = 8
+        assert {fetcher for fetcher, *_ in worker.fetchers.lags()} == {0, 1}
+
+        resize(worker, 1)
+        seen = len(leader.requests)
+        await until(lambda: partitions_of_last(leader, seen) == partitions)
+        assert leader.connections == 3
+        # It goes on where the other two were.
+        assert sorted(worker.fetchers.lags()) == [(0, LEADER, "t", 1, 7), (0, LEADER, "t", 2, 8)]
+
+        resize(worker, 2)
+        await follow(worker, 0, epoch=2)
+        seen = len(leader.requests)
+        await until(lambda: shares(leader, seen) == [{0, 2, 4}, {1, 3, 5}])
+        assert leader.connections == 5
+
+    with_worker(tmp_path, body, port=leader.port, settings={"num.replica.fetchers": "2"})
+
+
+def resize(worker: Worker, size: int) -> None:
+    """What the control process says when num.replica.fetchers is changed."""
+    worker._broker_config(worker._line, {"num.replica.fetchers": str(size)}, memoryview(b""), [])
+
+
+def shares(leader: FakeBroker, since: int = 0) -> list[set[int]]:
+    """The sets of partitions, without those of fewer that were asked for before all were followed."""
+    seen: list[set[int]] = []
+    for _, _, request in leader.requests[since:]:
+        assert isinstance(request, FetchRequest)
+        asked = partitions_of(request)
+        seen = [one for one in seen if not one < asked]
+        if asked not in seen:
+            seen.append(asked)
+    return sorted(seen, key=min)
+
+
+def partitions_of_last(leader: FakeBroker, since: int) -> set[int]:
+    asked = fetches(leader)[since:]
+    return partitions_of(asked[-1]) if asked else set()
