@@ -1,6 +1,8 @@
 """Three brokers on a real ZooKeeper: what is acknowledged is on all in sync, byte for byte."""
 
+import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -164,3 +166,29 @@ def test_a_broker_that_is_told_so_stops_without_ceremony(racks: Cluster) -> None
     assert "Shutting down broker 2" not in "".join(broker.log_file.read_text() for broker in racks.brokers)
     racks.brokers[2].start()
     wait_for(lambda: racks.leadership("abrupt")[0][1] == [1, 2])
+
+
+def test_the_controller_talks_to_brokers_at_a_listener_of_its_own(
+    zookeeper: ZooKeeper, tmp_path: Path
+) -> None:
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROL://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROL:PLAINTEXT",
+        "control.plane.listener.name": "CONTROL",
+        "pkafka.metrics.port": 0,
+    }
+    with Cluster(tmp_path, zookeeper.connect, size=2, overrides=settings) as cluster:
+        cluster.create_topic("t", assignment={0: (0, 1), 1: (1, 0)})
+        with cluster.producer() as producer:
+            for partition in range(2):
+                assert producer.send("t", b"value", partition=partition).result(30).offset == 0
+        assert cluster.leadership("t") == {0: (0, [0, 1]), 1: (1, [0, 1])}
+        assert sum(control_connections(cluster, broker) for broker in range(2)) > 0
+
+
+def control_connections(cluster: Cluster, broker: int) -> float:
+    _, _, address = cluster.brokers[broker].log_file.read_text().rpartition("Metrics on ")
+    with urllib.request.urlopen(address.split()[0], timeout=10) as answer:
+        rows = [line.split() for line in answer.read().decode().splitlines() if not line.startswith("#")]
+    name = 'kafka_server_socketservermetrics_connectioncount{listener="CONTROL"}'
+    return sum(float(row[1]) for row in rows if row[0] == name)

@@ -32,9 +32,11 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "connections.max.idle.ms": "Close a connection on which nothing happened for so long.",
     "control.plane.listener.name": "The listener that only the controller's requests use.",
     "controlled.shutdown.enable": "Move leaders to other brokers before stopping.",
-    "controlled.shutdown.max.retries": "How often to try the controlled shutdown before stopping anyway.",
+    "controlled.shutdown.max.retries": "How often to try the controlled shutdown, the first time included.",
     "controlled.shutdown.retry.backoff.ms": "Pause between two tries of the controlled shutdown.",
-    "controller.socket.timeout.ms": "How long the controller waits for a broker's answer.",
+    "controller.socket.timeout.ms": (
+        "How long controller and brokers may take to connect, and the controller to answer to another ISR."
+    ),
     "default.replication.factor": "Replicas of a topic whose creator does not say.",
     "create.topic.policy.class.name": (
         "A class of Python (package.module.Class) that may refuse new topics; see pkafka.server.policies."
@@ -111,7 +113,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "node.id": "Another name of broker.id.",
     "num.partitions": "Partitions of a topic whose creator does not say.",
     "num.recovery.threads.per.data.dir": "How many logs of a directory are opened at the same time at start.",
-    "num.replica.fetchers": "How many connections fetch from each leader.",
+    "num.replica.fetchers": "How many connections of each worker fetch from each leader.",
     "offset.metadata.max.bytes": "The longest text that may be stored with a committed offset.",
     "offsets.commit.required.acks": "Whether a commit waits for all replicas in sync (-1) or for the leader alone (1).",
     "offsets.commit.timeout.ms": "How long a commit waits for its replicas.",
@@ -133,7 +135,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "queued.max.requests": "The most requests that wait to be processed before reading stops.",
     "quota.window.num": "Over how many windows a rate is measured, the present one included.",
     "quota.window.size.seconds": "How long such a window is; nobody is slowed down for longer at a time.",
-    "replica.fetch.backoff.ms": "Pause of a follower after a failed fetch.",
+    "replica.fetch.backoff.ms": "The longest pause of a follower after a failed fetch.",
     "replica.fetch.max.bytes": "The most bytes that a follower asks for per partition.",
     "replica.fetch.min.bytes": "The fewest bytes that a leader gathers before it answers a follower.",
     "replica.fetch.response.max.bytes": "The most bytes that a follower asks for at once.",
@@ -147,11 +149,15 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
         "Chooses the replica from which a consumer reads: RackAwareReplicaSelector or LeaderSelector"
         " of org.apache.kafka.common.replica."
     ),
-    "replica.socket.timeout.ms": "How long a follower waits for an answer.",
-    "request.timeout.ms": "How long this broker waits for an answer to its own requests.",
+    "replica.socket.timeout.ms": "How long a leader may take to accept a follower's connection.",
+    "request.timeout.ms": "How long this broker waits for an answer to its own requests, fetches of replicas too.",
     "reserved.broker.max.id": "The highest id that a person may give; generated ids begin above it.",
     "security.inter.broker.protocol": (
         "The protocol, and by that the listener, over which brokers talk to each other."
+    ),
+    "socket.connection.setup.timeout.max.ms": "The longest that a broker may take to accept a connection.",
+    "socket.connection.setup.timeout.ms": (
+        "How long a broker may take to accept a connection of another one; twice as long after each failure."
     ),
     "socket.listen.backlog.size": "How many connections may wait to be accepted.",
     "socket.receive.buffer.bytes": "Receive buffer of a connection; -1: the system's default.",

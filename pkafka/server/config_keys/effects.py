@@ -14,18 +14,22 @@ _MOVES: Final = "tests/e2e/test_directory_moves.py::"
 _OFFICE: Final = "tests/unit/server/controller/test_office.py::"
 _REPLICATION: Final = "tests/e2e/test_replication.py::"
 _COMMITS: Final = "tests/e2e/test_commits_and_replicas.py::"
+_CHANNELS: Final = "tests/unit/server/test_cluster_channels.py::"
 _COMPACTION: Final = "tests/e2e/test_compaction.py::"
 _CONFIG: Final = "tests/unit/server/test_config.py::"
 _COORDINATOR: Final = "tests/unit/server/groups/test_coordinator.py::"
+_FETCHER: Final = "tests/unit/server/replication/test_fetcher.py::"
 _GROUPS: Final = "tests/e2e/test_groups.py::"
 _IDENTITY: Final = "tests/unit/server/test_identity.py::"
 _LIMITS: Final = "tests/e2e/test_limits.py::"
+_LINK: Final = "tests/unit/server/test_broker_link.py::"
 _LISTENER: Final = "tests/unit/net/test_listener.py::"
 _LIVE: Final = "tests/e2e/test_configs_live.py::"
 _PROCESSES: Final = "tests/faults/test_deaths.py::"
 _SETTINGS: Final = "tests/e2e/test_broker_settings.py::"
 _QUOTA: Final = "tests/unit/server/replication/test_quota.py::"
 _THROTTLES: Final = "tests/e2e/test_replication_throttles.py::"
+_TO_CONTROLLER: Final = "tests/unit/server/test_to_controller.py::"
 _TIMEOUTS: Final = "tests/interop/test_zookeeper_timeouts.py::"
 _ZOOKEEPER: Final = "tests/unit/coordination/test_zookeeper.py::"
 _WORKER_LOGS: Final = "tests/unit/server/test_worker_logs.py::"
@@ -49,6 +53,25 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "replication.quota.window.num": _QUOTA + "test_the_windows_in_which_a_rate_is_measured",
     "replication.quota.window.size.seconds": _QUOTA + "test_the_windows_in_which_a_rate_is_measured",
     "controlled.shutdown.enable": _REPLICATION + "test_a_broker_that_is_told_so_stops_without_ceremony",
+    "controlled.shutdown.max.retries": _TO_CONTROLLER
+    + "test_the_controller_is_asked_as_often_as_allowed_whether_the_broker_may_stop",
+    "controlled.shutdown.retry.backoff.ms": _TO_CONTROLLER
+    + "test_the_controller_is_asked_as_often_as_allowed_whether_the_broker_may_stop",
+    "control.plane.listener.name": _CHANNELS + "test_the_listener_at_which_a_broker_is_told",
+    "controller.socket.timeout.ms": _TO_CONTROLLER + "test_how_long_a_controller_may_take",
+    "request.timeout.ms": _FETCHER
+    + "test_a_leader_that_does_not_answer_in_time_is_asked_by_another_connection",
+    "socket.connection.setup.timeout.max.ms": _LINK
+    + "test_a_connection_that_nobody_accepts_is_given_up_in_time",
+    "socket.connection.setup.timeout.ms": _LINK + "test_a_connection_that_nobody_accepts_is_given_up_in_time",
+    "num.replica.fetchers": _FETCHER + "test_several_fetchers_share_the_partitions_of_a_leader",
+    "replica.fetch.backoff.ms": _FETCHER + "test_a_follower_rests_after_errors_no_longer_than_it_may",
+    "replica.fetch.max.bytes": _FETCHER + "test_what_a_follower_asks_of_its_leader",
+    "replica.fetch.min.bytes": _FETCHER + "test_what_a_follower_asks_of_its_leader",
+    "replica.fetch.response.max.bytes": _FETCHER + "test_what_a_follower_asks_of_its_leader",
+    "replica.fetch.wait.max.ms": _FETCHER + "test_what_a_follower_asks_of_its_leader",
+    "replica.socket.receive.buffer.bytes": _FETCHER + "test_the_receive_buffer_of_a_follower",
+    "replica.socket.timeout.ms": _FETCHER + "test_how_long_a_leader_may_take_to_accept_a_connection",
     "leader.imbalance.per.broker.percentage": _OFFICE + "test_nobody_is_elected_while_few_are_away",
     "leader.imbalance.check.interval.seconds": _OFFICE + "test_leaders_drift_back_by_themselves",
     "auto.leader.rebalance.enable": _OFFICE + "test_leaders_drift_back_by_themselves",
@@ -231,12 +254,8 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "client.quota.callback.class",
         "connection.failed.authentication.delay.ms",
         "connections.max.reauth.ms",
-        "control.plane.listener.name",
-        "controlled.shutdown.max.retries",
-        "controlled.shutdown.retry.backoff.ms",
         "controller.quota.window.num",
         "controller.quota.window.size.seconds",
-        "controller.socket.timeout.ms",
         "delegation.token.expiry.check.interval.ms",
         "delegation.token.expiry.time.ms",
         "delegation.token.master.key",
@@ -273,7 +292,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "inter.broker.protocol.version",
         "log.local.retention.bytes",
         "log.local.retention.ms",
-        "num.replica.fetchers",
         "password.encoder.cipher.algorithm",
         "password.encoder.iterations",
         "password.encoder.key.length",
@@ -307,14 +325,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "remote.log.storage.manager.class.path",
         "remote.log.storage.manager.impl.prefix",
         "remote.log.storage.system.enable",
-        "replica.fetch.backoff.ms",
-        "replica.fetch.max.bytes",
-        "replica.fetch.min.bytes",
-        "replica.fetch.response.max.bytes",
-        "replica.fetch.wait.max.ms",
-        "replica.socket.receive.buffer.bytes",
-        "replica.socket.timeout.ms",
-        "request.timeout.ms",
         "sasl.client.callback.handler.class",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
@@ -349,8 +359,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "sasl.server.callback.handler.class",
         "sasl.server.max.receive.size",
         "security.providers",
-        "socket.connection.setup.timeout.max.ms",
-        "socket.connection.setup.timeout.ms",
         "ssl.allow.dn.changes",
         "ssl.allow.san.changes",
         "ssl.cipher.suites",
