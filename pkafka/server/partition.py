@@ -1,5 +1,7 @@
 """One replica of a partition on this broker: its log, who leads it, and what it asks of those who write to it."""
 
+import errno
+import os
 from collections.abc import Hashable
 from typing import Final, Protocol, TypeAlias
 
@@ -168,6 +170,11 @@ class Partition:
         self.leadership = None
         self.leader = NO_LEADER
 
+    def fail(self) -> None:
+        """The log directory has failed: nothing is appended any more, also where the log itself met no error."""
+        self.log.fence(OSError(errno.EIO, os.strerror(errno.EIO)), "use")
+        self.stop()
+
     def _take_over(self, state: LeaderAndIsrPartitionState) -> None:
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
@@ -254,6 +261,8 @@ class Partition:
         Args:
             leader_epoch: under which they were appended: another leader may have cut them off.
         """
+        if self.log.failure is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if self.leadership is None or self.leader_epoch != leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.leadership.acknowledges(

@@ -414,6 +414,7 @@ class Partitions:
         """A log directory failed: its partitions are served no more."""
         for partition in list(self.hosted.values()):
             if partition.log.directory.parent == directory:
+                partition.fail()  # before it is gone: producers that wait for its replicas hear of the disk
                 del self.hosted[partition.key]
                 self.led.pop(partition.key, None)
                 self.offline.add(partition.key)
