@@ -97,6 +97,9 @@ async def open_channel(
         raise ChannelError(f"{peer} did not take the connection within {timeout_s:g} s") from None
     except OSError as error:
         raise ChannelError(f"{peer} cannot be reached: {error.strerror or error}") from error
+    except UnicodeError as error:
+        # Other brokers register under names that are none for the resolver, as a..b.
+        raise ChannelError(f"{peer} cannot be reached: {error}") from error
     sock: socket.socket = transport.get_extra_info("socket")
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for option, size in ((socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)):

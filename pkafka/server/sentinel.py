@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from pkafka.server import lifeline
 from pkafka.server.metadata import Endpoint
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class Sentinel:
         self._endpoints = endpoints
         self._on_death = on_death
         self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(self._run())
+        self._task = lifeline.vital(self._loop.create_task(self._run()))
 
     def close(self) -> None:
         """Watch no more."""
@@ -52,9 +53,11 @@ class Sentinel:
         """Connect to the first listener that takes connections, and wait until this one ends."""
         for endpoint in self._endpoints:
             for family, address in await _addresses(self._loop, endpoint):
-                sock = socket.socket(family, socket.SOCK_STREAM)
-                sock.setblocking(False)
-                with contextlib.closing(sock), contextlib.suppress(OSError, TimeoutError):
+                with (
+                    contextlib.suppress(OSError, TimeoutError),
+                    socket.socket(family, socket.SOCK_STREAM) as sock,
+                ):
+                    sock.setblocking(False)
                     async with asyncio.timeout(_KNOCK_MAX_S):
                         await self._loop.sock_connect(sock, address)
                     # A broker says nothing that it is not asked; only the end of the connection comes.
@@ -72,16 +75,15 @@ class Sentinel:
         return knocks > 0
 
     async def _refuses(self, family: int, address: tuple[object, ...]) -> bool:
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        with contextlib.closing(sock):
-            try:
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as sock:
+                sock.setblocking(False)
                 async with asyncio.timeout(_KNOCK_MAX_S):
                     await self._loop.sock_connect(sock, address)
-            except ConnectionRefusedError:
-                return True
-            except (OSError, TimeoutError):
-                return False
+        except ConnectionRefusedError:
+            return True
+        except (OSError, TimeoutError):
+            return False
         return False
 
 
@@ -90,6 +92,6 @@ async def _addresses(
 ) -> list[tuple[int, tuple[object, ...]]]:
     try:
         found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-    except OSError:
-        return []  # no name, no proof
+    except (OSError, UnicodeError):
+        return []  # no name, or none that anybody could have: no proof
     return [(family, address) for family, _, _, _, address in found]

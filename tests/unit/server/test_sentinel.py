@@ -94,3 +94,13 @@ def test_a_listener_that_neither_answers_nor_refuses_proves_nothing() -> None:
             sock.close()
 
     watched(scene)
+
+
+def test_a_name_that_nobody_could_have_proves_nothing() -> None:
+    async def scene(one: Listener, _other: Listener, _died: asyncio.Event) -> None:
+        wronged = Sentinel([Endpoint("L", "a..b", 9092), one.endpoint], lambda: None)
+        for _ in range(2):  # of that one, too
+            await one.take()
+        wronged.close()
+
+    watched(scene)
