@@ -1,7 +1,7 @@
 """Replicas go from one log directory to the other and back, under load, while processes of the broker are killed.
 
 The law: what was acknowledged is there, once and in order; every replica arrives where it was last sent, and nothing is
-left of the places where it was.
+left of the places where it was. A follower's has the bytes of its leader's, then as before.
 """
 
 import random
@@ -12,11 +12,15 @@ import pytest
 
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartitionReplica
+from pkafka.server.partitions import owner_of
+from pkafka.tools.local_broker import Broker
+from tests.cluster import Cluster, Load, check
 from tests.faults.conftest import MakeBroker, MeasuredBroker
 from tests.faults.family import kill, replaced
 from tests.faults.load import Writer
 from tests.faults.wire import Wire, eventually
 from tests.talk import Talk, good
+from tests.zookeeper import ZooKeeper
 
 SEED = 271828
 TOPIC = "nomads"
@@ -26,6 +30,13 @@ VICTIMS = ("worker-0", "broker", "cleaner", "worker-1", "control", "broker")
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 BYTES_PER_S = 8_000_000
 """So that most deaths come in the middle of a move."""
+HOLD_BYTES_PER_S = 1
+"""One batch is copied, and the next one not for a while."""
+MOVER = 1
+"""The follower whose replica moves."""
+FILL = 1000
+FILL_KEY = bytes(4000)
+RECOVERED_S = 60
 
 
 def homes_of(talk: Talk) -> dict[int, list[tuple[str, bool]]]:
@@ -109,3 +120,103 @@ def test_replicas_arrive_whoever_dies_on_the_way(make_broker: MakeBroker, tmp_pa
     eventually(lambda: names(other) == [])
     eventually(lambda: names(last) == [f"{TOPIC}-{index}" for index in range(PARTITIONS)])
     assert broker.stop() == 0
+
+
+class FollowerOnTheMove:
+    """Broker 1 of a cluster of three, which follows broker 0."""
+
+    def __init__(self, cluster: Cluster, homes: list[Path]) -> None:
+        self.cluster = cluster
+        self.homes = homes
+        broker = cluster.brokers[MOVER]
+        assert isinstance(broker, Broker)
+        self.broker = broker
+
+    def places(self) -> list[tuple[Path, bool, int]]:
+        """Log directory, whether it is only on its way there, and bytes of its replica; nothing while it is away."""
+        try:
+            with self.cluster.admin() as admin:
+                directories = good(admin.describe_log_dirs([MOVER])[MOVER])
+        except PkafkaError:
+            return []
+        return [
+            (Path(directory.path), each.is_future, each.size_bytes)
+            for directory in directories
+            for each in directory.replicas
+            if each.partition.topic == TOPIC
+        ]
+
+    def home(self) -> Path:
+        """Where the replica is; waits until the broker says so."""
+        places = eventually(self.places)
+        return next(path for path, is_future, _ in places if not is_future)
+
+    def throttle(self, rate: int | None) -> None:
+        talk = Talk(self.cluster.bootstrap, broker_id=MOVER)
+        talk.set_broker(**{RATE: rate})
+        talk.close()
+
+    def set_out(self) -> Path:
+        """Send the replica to the other log directory; it is in the middle of its way there when this returns."""
+        here = self.home()
+        (there,) = {*self.homes} - {here}
+        self.throttle(HOLD_BYTES_PER_S)
+        replica = TopicPartitionReplica(TOPIC, 0, MOVER)
+        with self.cluster.admin() as admin:
+            good(admin.alter_replica_log_dirs({replica: str(there)})[replica])
+        eventually(lambda: any(is_future and size for _, is_future, size in self.places()))
+        return there
+
+    def die(self, *, whole: bool) -> None:
+        """kill -9 of the broker or of the worker that copies; it is up again when this returns."""
+        if whole:
+            self.broker.kill()
+            self.broker.start()
+        else:
+            owner = f"worker-{owner_of(TOPIC, 0, 2)}"
+            replaced(self.broker, kill(self.broker, owner), owner)
+
+    def arrive(self, there: Path) -> None:
+        self.throttle(None)
+        eventually(lambda: [place[:2] for place in self.places()] == [(there, False)], timeout_s=RECOVERED_S)
+        eventually(lambda: sorted(self.cluster.state(TOPIC).isr) == [0, 1, 2], timeout_s=RECOVERED_S)
+
+
+@pytest.mark.timeout(240)
+def test_the_replica_of_a_follower_goes_and_comes_back(zookeeper: ZooKeeper, tmp_path: Path) -> None:
+    homes = {number: [tmp_path / f"home-{number}-{index}" for index in range(2)] for number in range(3)}
+    cluster = Cluster(
+        tmp_path,
+        zookeeper.connect,
+        overrides={
+            "pkafka.workers": 2,
+            "log.segment.bytes": 500_000,
+            "log.segment.delete.delay.ms": 100,
+            "log.initial.task.delay.ms": 0,
+        },
+        overrides_of=lambda number: {"log.dirs": ",".join(map(str, homes[number]))},
+    )
+    cluster.more_directories.update(homes)
+    with cluster:
+        cluster.create_topic(TOPIC, assignment={0: (0, 1, 2)}, configs={"min.insync.replicas": "2"})
+        with cluster.producer() as producer:
+            sent = [
+                producer.send(TOPIC, b"%d" % number, key=FILL_KEY, partition=0) for number in range(-FILL, 0)
+            ]
+            for each in sent:
+                each.result(60)
+        mover = FollowerOnTheMove(cluster, homes[MOVER])
+        first = mover.home()
+        with Load(cluster, TOPIC) as load:
+            for whole in (True, False, False, True):
+                there = mover.set_out()
+                mover.die(whole=whole)
+                mover.arrive(there)
+                load.goes_on()
+        check(cluster, load, TOPIC)
+        assert mover.home() == first, "it came back as often as it went"
+        assert cluster.state(TOPIC).leader == 0
+        eventually(lambda: cluster.same_logs(TOPIC), timeout_s=RECOVERED_S)
+        assert len(cluster.state(TOPIC).isr) == 3
+        (other,) = {*homes[MOVER]} - {first}
+        eventually(lambda: (names(other), names(first)) == ([], [f"{TOPIC}-0"]))
