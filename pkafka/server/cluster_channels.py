@@ -16,6 +16,7 @@ from pkafka.net.channel import ChannelError
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from pkafka.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from pkafka.server import lifeline
 from pkafka.server.broker_channels import LocalChannels, OnResponse
 from pkafka.server.broker_link import BrokerLink
 from pkafka.server.config import BrokerConfig
@@ -118,7 +119,7 @@ class _RemoteQueue:
         )
         self._timeout_s = config.request_timeout_ms / 1000
         self._waiting: asyncio.Queue[tuple[ControlRequest, OnResponse]] = asyncio.Queue()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = lifeline.vital(asyncio.get_running_loop().create_task(self._run()))
 
     def put(self, request: ControlRequest, on_response: OnResponse) -> None:
         self._waiting.put_nowait((request, on_response))

@@ -155,7 +155,7 @@ class Control:
     async def run(self) -> int:
         """Boot, then serve until told to end. Returns the exit code."""
         self._spawn(self._beat())
-        boot = self._spawn(self._boot())
+        boot: asyncio.Task[Any] = self._loop.create_task(self._boot())
         await asyncio.wait([boot, self._ended], return_when=asyncio.FIRST_COMPLETED)
         if boot.done() and boot.exception() is not None:
             error = boot.exception()
@@ -540,16 +540,10 @@ class Control:
             self._ended.set_result(code)
 
     def _spawn(self, work: Any) -> "asyncio.Task[Any]":  # noqa: ANN401
-        task = self._loop.create_task(work)
+        task = lifeline.vital(self._loop.create_task(work))
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._tasks.discard)
         return task
-
-    def _done(self, task: "asyncio.Task[Any]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None and self._booted.is_set():
-            log.critical("The control process ends", exc_info=task.exception())
-            os._exit(ChildExit.CRASHED)
 
     async def run_on_store(self, function: Callable[..., T], *args: object) -> T:
         """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""

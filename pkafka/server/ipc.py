@@ -408,6 +408,9 @@ class Peer:
             self._send_error(call_id, error)
         except PeerGone:
             self._send_error(call_id, ApiError(ErrorCode.BROKER_NOT_AVAILABLE))
+        except AssertionError:
+            log.critical("Invariant broken in operation %s; this process ends", operation, exc_info=True)
+            os._exit(1)
         except Exception:
             log.exception("operation %s asked for by %s failed", operation, self.name)
             self._send_error(call_id, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))

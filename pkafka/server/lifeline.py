@@ -7,6 +7,7 @@ child ends at once.
 
 import array
 import ctypes
+import logging
 import os
 import signal
 import socket
@@ -14,9 +15,14 @@ import struct
 import sys
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
+
+if TYPE_CHECKING:
+    import asyncio
+
+log = logging.getLogger(__name__)
 
 # Child -> supervisor.
 BEAT: Final = "beat"  # I am alive; every BEAT_INTERVAL_S
@@ -102,6 +108,25 @@ class Lifeline:
 def end_orphan(_line: object) -> None:
     """The supervisor is dead, or could not introduce another process to this one: end at once."""
     os._exit(ChildExit.ORPHANED)
+
+
+def vital(task: "asyncio.Task[Any]") -> "asyncio.Task[Any]":
+    """Have this process end with a task that fails, so that the supervisor starts another.
+
+    For tasks that go on for as long as the process: nobody waits for them, so nobody would notice.
+
+    Returns:
+        The task.
+    """
+    task.add_done_callback(_end_if_failed)
+    return task
+
+
+def _end_if_failed(task: "asyncio.Task[Any]") -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.critical("This process cannot go on, and ends", exc_info=error)
+        os._exit(ChildExit.CRASHED)
 
 
 def load_death_signal() -> Any:  # noqa: ANN401 - a C function

@@ -195,7 +195,7 @@ class Worker:
 
     async def run(self) -> int:
         """Open the logs, serve until told to stop. Returns the exit code."""
-        self.spawn(self._beat())
+        self.spawn_vital(self._beat())
         opening = self.loop.create_task(self._open_logs())
         either: list[asyncio.Future[Any]] = [opening, self._ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -217,10 +217,10 @@ class Worker:
         self._opened.set()
         self.logs.start()
         self.moves.start()
-        self.spawn(self._sweep_idle())
-        self.spawn(self.offsets.expire_for_ever())
-        self.spawn(self.isr_changes.send_for_ever())
-        self.spawn(self.isr_changes.shrink_for_ever())
+        self.spawn_vital(self._sweep_idle())
+        self.spawn_vital(self.offsets.expire_for_ever())
+        self.spawn_vital(self.isr_changes.send_for_ever())
+        self.spawn_vital(self.isr_changes.shrink_for_ever())
 
     def give_up(self, reason: str) -> None:
         """Nothing is left that this worker, or one in its place, could do: the broker stops."""
@@ -254,7 +254,7 @@ class Worker:
             return
         self._stopping = True
         if self._opened.is_set():
-            self.spawn(self._end())
+            self.spawn_vital(self._end())
         elif not self._ended.done():
             # Checkpoints from half of the logs would be worse than none: the next start opens, and recovers, them all.
             log.warning("Stopped before all logs were open; they recover at the next start")
@@ -323,6 +323,26 @@ class Worker:
         self._tasks.add(task)
         task.add_done_callback(done)
 
+    def spawn_vital(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Run a coroutine without which this worker is of no use: whatever error ends it, a bug too, ends the worker.
+
+        Nobody would notice otherwise: the broker would look well, and, say, an ISR never change again.
+
+        Returns:
+            The task, for who may cancel it.
+        """
+
+        def done(task: "asyncio.Task[None]") -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self.crash(error)
+
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(done)
+        return task
+
     def crash(self, error: BaseException) -> None:
         """A stopped worker is better than a wrong log or a useless one. The supervisor starts another."""
         log.critical("This worker cannot go on, and ends", exc_info=error)
@@ -336,7 +356,7 @@ class Worker:
         if name == CONTROL:
             self._bury(self._control)
             self._control = peer
-            self.spawn(self._greet_control(peer))
+            self.spawn_vital(self._greet_control(peer))
         elif name == CLEANER:
             self._bury(self._cleaner)
             self._cleaner = peer

@@ -15,6 +15,7 @@ unsure what is true: it reads everything anew, which repeats nothing that was do
 import asyncio
 import functools
 import logging
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,6 +58,7 @@ from pkafka.server.controller.state_store import (
     resign,
     stand_for_election,
 )
+from pkafka.server.lifeline import ChildExit
 
 log = logging.getLogger("kafka.controller.KafkaController")
 """Kafka's name: what is set for ``kafka.controller`` counts here, and its lines have a file of their own."""
@@ -146,7 +148,7 @@ class Controller:
     def start(self, store: Store) -> None:
         """Start the thread and stand for election on ``store``; the broker is registered there already."""
         self.new_session(store)
-        self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
+        self._thread = threading.Thread(target=self._run_or_end, name="controller", daemon=True)
         self._thread.start()
 
     def new_session(self, store: Store) -> None:
@@ -205,6 +207,14 @@ class Controller:
             event = self._queue.get(0)
             if event is not None:
                 self._process(event)
+
+    def _run_or_end(self) -> None:
+        try:
+            self._run()
+        except BaseException:
+            # Whoever asks it for something, or watches the store by it, would wait for ever.
+            log.critical("The controller's thread has died, and with it this process", exc_info=True)
+            os._exit(ChildExit.CRASHED)
 
     def _run(self) -> None:
         while not self._stopped:

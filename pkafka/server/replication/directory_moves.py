@@ -204,18 +204,12 @@ class DirectoryMoves:
     def start(self) -> None:
         """Begin to copy."""
         self._page_cache = PageCache(self._worker.threads)
-        self._task = self._worker.loop.create_task(self._run())
-        self._task.add_done_callback(self._ended)
+        self._task = self._worker.spawn_vital(self._run())
 
     def close(self) -> None:
         """Copy no more: the logs are about to be closed."""
         if self._task is not None:
             self._task.cancel()
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._worker.crash(error)  # moves that stand still would never be noticed
 
     async def _run(self) -> None:
         while True:
