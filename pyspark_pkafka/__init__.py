@@ -1,0 +1,5 @@
+"""What makes ``format("pkafka")`` known: Spark imports what is called ``pyspark_*``, and takes this class of it."""
+
+from pkafka.pipeline.topics import TopicsSource as DefaultSource
+
+__all__ = ["DefaultSource"]
