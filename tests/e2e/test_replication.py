@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.clients.admin.results import ElectionType
+from pkafka.clients.admin.results import AlterOp, ConfigChange, ConfigResource, ElectionType, ResourceType
 from pkafka.clients.consumer import Consumer
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.cluster import Cluster
 from tests.raw_client import RawClient
-from tests.talk import wait_for
+from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
@@ -42,6 +42,29 @@ def test_replicas_are_the_same_byte_for_byte(cluster: Cluster) -> None:
             # acks=all: all in sync had it before the producer heard of it.
             assert log_bytes(cluster, broker, "same", partition) == expected
     assert all(isr == [0, 1, 2] for _, isr in cluster.leadership("same").values())
+
+
+def test_fetchers_come_and_go_while_records_come(cluster: Cluster) -> None:
+    partitions, records = 12, 100
+    every_broker = ConfigResource(ResourceType.BROKER, "")
+    cluster.create_topic("shared-out", partitions)
+    with cluster.admin() as admin, cluster.producer() as producer:
+        for operation, size in (
+            (AlterOp.SET, "2"),
+            (AlterOp.SET, "4"),
+            (AlterOp.SET, "3"),
+            (AlterOp.DELETE, None),
+        ):
+            for number in range(partitions * records):
+                producer.send("shared-out", b"%d" % number, partition=number % partitions)
+            change = ConfigChange("num.replica.fetchers", operation, size)
+            good(admin.alter_configs({every_broker: [change]})[every_broker])
+        producer.flush()
+    for partition in range(partitions):
+        expected = log_bytes(cluster, 0, "shared-out", partition)
+        assert expected
+        assert all(log_bytes(cluster, broker, "shared-out", partition) == expected for broker in (1, 2))
+    assert all(isr == [0, 1, 2] for _, isr in cluster.leadership("shared-out").values())
 
 
 def test_what_is_acknowledged_is_read(cluster: Cluster) -> None:
