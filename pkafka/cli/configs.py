@@ -7,11 +7,12 @@ Quotas and credentials of users, clients and addresses: :mod:`pkafka.cli.configs
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pkafka.cli import configs_quotas
+from pkafka.cli.actions import Actions
 from pkafka.cli.configs_changes import Change, refuse_unset, show_changes
 from pkafka.cli.configs_entities import CLIENT_METRICS, Entities, entities_of, entity_options
 from pkafka.cli.kafka_command import CommandError
@@ -28,9 +29,21 @@ if TYPE_CHECKING:
 # Not between brackets: an opening one comes first, or none at all.
 _OUTSIDE = r"(?=[^\]]*(?:\[|$))"
 _NO_BRACKETS = str.maketrans("", "", "[]")
+_EXAMPLES: Final = {
+    "describe": "--describe --topic orders --all",
+    "alter": "--alter --topic orders --add-config retention.ms=86400000,cleanup.policy=[compact,delete]",
+}
+_BELONGS: Final = {
+    "all": ("describe",),
+    "add-config": ("alter",),
+    "add-config-file": ("alter",),
+    "delete-config": ("alter",),
+    "force": ("alter",),
+    "dry-run": ("alter",),
+}
 
 
-@command("pk-configs")
+@command("pk-configs", actions=Actions(_EXAMPLES, _BELONGS))
 @connection_options
 @click.option("--describe", is_flag=True, help="Show configurations.")
 @click.option("--alter", is_flag=True, help="Change configurations.")

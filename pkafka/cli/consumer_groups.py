@@ -1,13 +1,14 @@
 """pk-consumer-groups: list, describe and delete groups and change their offsets, as kafka-consumer-groups.sh."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from pkafka.cli import consumer_groups_changes as changes
 from pkafka.cli import consumer_groups_text as text
+from pkafka.cli.actions import Actions
 from pkafka.cli.consumer_groups_gauges import group_gauges, lag_gauges
 from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
 from pkafka.cli.kafka_command import failure
@@ -21,11 +22,43 @@ if TYPE_CHECKING:
     from pkafka.clients.admin.results import GroupDescription, GroupState, GroupType
     from pkafka.tools.consumer_groups import GroupLag
 
-_ACTIONS: Final = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
+_EXAMPLES: Final = {
+    "list": "--list --state Empty,Dead",
+    "describe": "--describe --group billing --max-lag 1000 --wait 1m",
+    "delete": "--delete --group billing",
+    "reset-offsets": "--reset-offsets --group billing --topic orders --to-datetime 2026-01-31T09:00:00.000 --execute",
+    "delete-offsets": "--delete-offsets --group billing --topic orders",
+}
 _SCENARIOS: Final = (
     *("to-offset", "shift-by", "to-datetime", "by-duration"),
     *("to-earliest", "to-latest", "to-current", "from-file"),
 )
+_REFUSED_ELSEWHERE: Final[Mapping[str, Collection[str]]] = {
+    "members": ("describe",),
+    "offsets": ("describe",),
+    "verbose": ("describe",),
+    "state": ("describe", "list"),
+    "type": ("list",),
+    "watch": ("describe",),
+    "only-lagging": ("describe",),
+    "max-lag": ("describe",),
+    "wait": ("describe", "delete", "reset-offsets"),
+    "isolation-level": ("describe",),
+}
+"""Flags and the actions without which they are refused."""
+
+_IGNORED_ELSEWHERE: Final[Mapping[str, Collection[str]]] = {
+    "group": ("describe", "delete", "reset-offsets", "delete-offsets"),
+    "all-groups": ("describe", "delete", "reset-offsets"),
+    "topic": ("reset-offsets", "delete-offsets"),
+    "all-topics": ("reset-offsets",),
+    **dict.fromkeys(_SCENARIOS, ("reset-offsets",)),
+    "dry-run": ("delete", "reset-offsets", "delete-offsets"),
+    "execute": ("reset-offsets",),
+    "export": ("reset-offsets",),
+}
+"""As Kafka's tool does; but for --group and --topic, about which it has rules of its own."""
+
 _WAIT_S: Final = 0.2
 _FAILED: Final = "Executing consumer group command failed due to "
 _WITHOUT_EXECUTE: Final = (
@@ -40,7 +73,12 @@ _OFFSET_COLUMNS: Final = (
 )
 
 
-@command("pk-consumer-groups", error_text=f"\nError: {_FAILED}", kafka_failure=0)
+@command(
+    "pk-consumer-groups",
+    error_text=f"\nError: {_FAILED}",
+    kafka_failure=0,
+    actions=Actions(_EXAMPLES, {**_REFUSED_ELSEWHERE, **_IGNORED_ELSEWHERE}),
+)
 @metered_connection_options
 @click.option("--list", is_flag=True, help="List all consumer groups.")
 @click.option("--describe", is_flag=True, help="Show offsets and lag, members or the state of groups.")
@@ -139,7 +177,7 @@ def main(common: Common, **flags: object) -> int:
 
 def _action(flags: Flags) -> str:
     values = flags._asdict()
-    return next(name for name in _ACTIONS if values[name])
+    return next(name for name in _EXAMPLES if values[_field(name)])
 
 
 def _check(flags: Flags) -> None:
@@ -148,7 +186,7 @@ def _check(flags: Flags) -> None:
     if flags.reset_offsets:
         if flags.dry_run and flags.execute:
             raise click.UsageError("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
-        given = {name: _is_given(values[name]) for name in (each.replace("-", "_") for each in _SCENARIOS)}
+        given = {name: _is_given(values[name]) for name in map(_field, _SCENARIOS)}
         for name in _SCENARIOS:
             exclude(given, name, *(other for other in _SCENARIOS if other != name))
         if not any(given.values()):
@@ -161,30 +199,19 @@ def _check(flags: Flags) -> None:
         named_topics(flags.topic)
     exclude(values, "group", "all-groups", "list")
     exclude(values, "topic", "list", "describe")
-    if sum(1 for name in _ACTIONS if values[name]) != 1:
+    if sum(1 for name in _EXAMPLES if values[_field(name)]) != 1:
         raise click.UsageError(
             "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, --delete-offsets"
         )
-    for name, actions in _BELONGS.items():
-        if _is_given(values[name]) and _action(flags) not in actions:
-            shown = name.replace("_", "-")
+    for name, actions in _REFUSED_ELSEWHERE.items():
+        if _is_given(values[_field(name)]) and _action(flags) not in actions:
             raise click.UsageError(
-                f"Option(s) [{shown}] are unavailable given other options on the command line"
+                f"Option(s) [{name}] are unavailable given other options on the command line"
             )
 
 
-_BELONGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "members": ("describe",),
-    "offsets": ("describe",),
-    "verbose": ("describe",),
-    "state": ("describe", "list"),
-    "type": ("list",),
-    "watch": ("describe",),
-    "only_lagging": ("describe",),
-    "max_lag": ("describe",),
-    "wait": ("describe", "delete", "reset_offsets"),
-    "isolation_level": ("describe",),
-}
+def _field(flag: str) -> str:
+    return flag.replace("-", "_")
 
 
 def _is_given(value: object) -> bool:
@@ -420,6 +447,6 @@ _ACT: Final[Mapping[str, "Callable[[Admin, Common, Flags], Report]"]] = {
     "list": _list,
     "describe": _describe,
     "delete": changes.delete_groups,
-    "reset_offsets": changes.reset_offsets,
-    "delete_offsets": changes.delete_offsets,
+    "reset-offsets": changes.reset_offsets,
+    "delete-offsets": changes.delete_offsets,
 }

@@ -13,7 +13,7 @@ import click
 
 from pkafka import KAFKA_VERSION, __version__
 from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS
+from pkafka.cli.kafka_command import HELP_FLAGS, KafkaCommand
 
 STATUSES: Final = {
     ExitStatus.OK: "Success.",
@@ -126,6 +126,7 @@ def man_page(name: str, command: click.Command) -> str:
     for verb, each in verbs.items():
         lines += [f".SS {roff(f'{name} {verb}')}", *_paragraphs(_help(each)), *_option_items(each)]
     lines += [".SH OPTIONS", *_option_items(command)]
+    lines += _examples(name, command)
     lines += [".SH EXIT STATUS"]
     for status, text in STATUSES.items():
         lines += [".TP", f".B {int(status)}", roff(text)]
@@ -174,6 +175,18 @@ def _option_items(command: click.Command) -> Iterator[str]:
         yield ".TP"
         yield names + (f" \\fI{roff(flag.value)}\\fR" if flag.value else "")
         yield roff(flag.help or "Not documented.")
+
+
+def _examples(name: str, command: click.Command) -> Iterator[str]:
+    """One of each action, with what it does."""
+    actions = command.actions if isinstance(command, KafkaCommand) else None
+    if actions is None:
+        return
+    yield ".SH EXAMPLES"
+    helps = {each: flag.help for flag in flags_of(command) for each in flag.names}
+    for action in actions.examples:
+        yield from (".PP", roff(helps[f"--{action}"]), ".PP", ".RS 4", ".EX")
+        yield from (roff(actions.example(name, action)), ".EE", ".RE")
 
 
 def roff(text: str) -> str:

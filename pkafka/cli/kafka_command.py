@@ -13,11 +13,13 @@ from typing import Any, Final, NoReturn, TypeAlias
 import click
 
 from pkafka.cli import output
+from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus, compat_39, effective
 from pkafka.cli.output import Failure, OutputFormat
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 
 HELP_FLAGS: Final = ["--help", "-h"]
+_ACTION: Final = f"{__name__}.action"
 _NO_NUMBER: Final = re.compile(r"'(.*)' is not a valid (?:integer|float)", re.DOTALL)
 _NO_TOPIC_KEY: Final = re.compile(r"Unknown topic config name: (\S+)")
 _AUTHORIZATION: Final = frozenset(
@@ -91,7 +93,8 @@ class _Explaining(click.Command):
             output.show_error("Usage", message, code=None, asked=asked)
             if isinstance(error, BadValueError):
                 self._print_as_kafka(error, message, asked)
-            output.note(f"{at}: {message} (see {at} --help)")
+            action = error.ctx.meta.get(_ACTION) if error.ctx is not None else None
+            output.note(f"{at}: {message} (see {at}{f' --{action}' if action else ''} --help)")
             is_noticed_late = isinstance(error, BadValueError) and self.error_text is not None
             return effective(ExitStatus.USAGE, kafka_says=self.kafka_failure if is_noticed_late else None)
         except (KeyboardInterrupt, click.Abort):
@@ -152,10 +155,12 @@ class KafkaCommand(_Explaining):
         kafka_failure: what Kafka's tool ends with when it cannot reach the cluster (some say 0).
         greedy: flags that take every argument up to the next flag (argparse4j's nargs="+").
         argparse4j: whether Kafka's tool parses with that: it shows its help on standard output.
+        actions: the flags of which one says what to do, if it has such.
     """
 
     greedy: tuple[str, ...] = ()
     argparse4j: bool = False
+    actions: Actions | None = None
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """``--help``: standard output and 0; with PK_COMPAT as Kafka's tool, which fails."""
@@ -172,6 +177,24 @@ class KafkaCommand(_Explaining):
         show(ctx.get_help())
         raise click.exceptions.Exit(ExitStatus.FAILURE if is_compat else ExitStatus.OK)
 
+    def get_help(self, ctx: click.Context) -> str:
+        """As click's; beside an action of what goes with that action."""
+        action = ctx.meta.get(_ACTION)
+        return super().get_help(ctx) if action is None else self._of_action(action, ctx).get_help(ctx)
+
+    def _of_action(self, action: str, ctx: click.Context) -> click.Command:
+        """What this command would be if it could do nothing else."""
+        actions, flags, name = self.actions, self._long_names(), ctx.command_path
+        assert actions is not None
+        params = [param for flag, param in flags.items() if actions.has(action, flag.removeprefix("--"))]
+        return click.Command(
+            self.name,
+            params=list(dict.fromkeys(params)),  # one may have two flags
+            help=flags[f"--{action}"].help,
+            options_metavar=f"--{action} [OPTIONS]",
+            epilog=f"\b\nExample:\n  {actions.example(name, action)}\n\nAll actions: {name} --help",
+        )
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Bring the arguments into click's form and refuse repeated single-valued flags."""
         if not args and self.params and any(param.required for param in self.params):
@@ -186,6 +209,8 @@ class KafkaCommand(_Explaining):
         if compat_39():
             ctx.allow_extra_args = True
         args = self._spread([self._double_dash(arg) for arg in args])
+        if self.actions is not None:
+            ctx.meta[_ACTION] = self.actions.asked(args)
         self._refuse_repeated(args)
         try:
             return super().parse_args(ctx, args)

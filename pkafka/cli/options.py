@@ -8,6 +8,7 @@ import click
 
 import pkafka
 from pkafka.cli import output
+from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus, compat_39
 from pkafka.cli.kafka_command import HELP_FLAGS, ErrorText, KafkaCommand
 from pkafka.cli.output import OutputFormat, View, show
@@ -79,13 +80,14 @@ def command(
     kafka_failure: int = 1,
     greedy: tuple[str, ...] = (),
     argparse4j: bool = False,
+    actions: Actions | None = None,
     version: Callable[[], None] | None = None,
     version_help: str | None = None,
 ) -> Callable[[F], KafkaCommand]:
     """Make a function a pk-* command with ``--version``, ``--help`` and ``--debug``.
 
     Args:
-        error_text, kafka_failure, greedy, argparse4j: see :class:`KafkaCommand`.
+        error_text, kafka_failure, greedy, argparse4j, actions: see :class:`KafkaCommand`.
         version, version_help: what ``--version`` does and says of itself, if not what the tools of Kafka 3.9 do.
     """
 
@@ -98,6 +100,7 @@ def command(
         made.kafka_failure = kafka_failure
         made.greedy = greedy
         made.argparse4j = argparse4j
+        made.actions = actions
         return made
 
     return decorate

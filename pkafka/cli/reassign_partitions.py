@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import BadValueError, CommandError, explain, failure
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
     from pkafka.clients.admin.results import Outcome, Reassignment
     from pkafka.tools.reassignment.plan import PartitionState, ReplicaState, Wanted
 
-_ACTIONS = ("generate", "execute", "verify", "cancel", "list")
+_EXAMPLES = {
+    "generate": "--generate --topics-to-move-json-file topics.json --broker-list 1,2,3",
+    "execute": "--execute --reassignment-json-file plan.json --throttle 10000000",
+    "verify": "--verify --reassignment-json-file plan.json --wait 10m",
+    "cancel": "--cancel --reassignment-json-file plan.json",
+    "list": "--list",
+}
 _TEXT_FORMS = (None, OutputFormat.TEXT, OutputFormat.TABLE)
 _NEEDED = {
     "generate": ("topics-to-move-json-file", "broker-list"),
@@ -86,7 +93,7 @@ def _kafka_text(error: Exception) -> str | None:
     return f"Error: {explain(error)[0]}"
 
 
-@command("pk-reassign-partitions", error_text=_kafka_text)
+@command("pk-reassign-partitions", error_text=_kafka_text, actions=Actions(_EXAMPLES, _BELONGS))
 @connection_options
 @click.option("--generate", is_flag=True, help="Propose where topics could be.")
 @click.option("--execute", is_flag=True, help="Begin to move partitions.")
@@ -132,9 +139,9 @@ def main(common: Common, **flags: object) -> None:
 
 def _check(flags: Flags) -> None:
     values = flags._asdict()
-    chosen = [name for name in _ACTIONS if values[name]]
+    chosen = [name for name in _EXAMPLES if values[name]]
     if len(chosen) != 1:
-        names = ", ".join(f"--{name}" for name in ("generate", "execute", "verify", "cancel", "list"))
+        names = ", ".join(f"--{name}" for name in _EXAMPLES)
         raise click.UsageError(f"Command must include exactly one action: {names}")
     action = chosen[0]
     for name in _NEEDED[action]:

@@ -2,11 +2,12 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus, compat_39
 from pkafka.cli.kafka_command import BadValueError, CommandError
 from pkafka.cli.options import Common, command, connection_options, exclude, parse_duration_ms, require
@@ -24,7 +25,35 @@ if TYPE_CHECKING:
         TopicDescription,
     )
 
-_ACTIONS = ("list", "describe", "create", "alter", "delete")
+_EXAMPLES: Final = {
+    "list": "--list --exclude-internal",
+    "describe": "--describe --topic orders",
+    "create": "--create --topic orders --partitions 6 --replication-factor 3 --config retention.ms=86400000",
+    "alter": "--alter --topic orders --partitions 12",
+    "delete": "--delete --topic orders --exact --wait 30s",
+}
+_REFUSED_ELSEWHERE: Final[Mapping[str, Collection[str]]] = {
+    "topic-id": {"describe"},
+    "replication-factor": {"create"},
+    "config": {"create"},
+    "partitions": {"create", "alter"},
+    "replica-assignment": {"create", "alter"},
+    "if-exists": {"alter", "delete", "describe"},
+    "if-not-exists": {"create"},
+    "exclude-internal": {"list", "describe"},
+    "under-replicated-partitions": {"describe"},
+    "unavailable-partitions": {"describe"},
+    "under-min-isr-partitions": {"describe"},
+    "at-min-isr-partitions": {"describe"},
+    "topics-with-overrides": {"describe"},
+    "exact": {"list", "describe", "alter", "delete"},
+    "yes": {"delete"},
+    "dry-run": {"create", "alter", "delete"},
+    "wait": {"create", "alter", "delete", "describe"},
+}
+"""Flags and the actions without which they are refused."""
+
+_IGNORED_ELSEWHERE: Final = {"partition-size-limit-per-response": ("describe",)}
 _PARTITION_FILTERS = (
     "under_replicated_partitions",
     "under_min_isr_partitions",
@@ -67,7 +96,11 @@ class Flags(NamedTuple):
     yes: bool
 
 
-@command("pk-topics", error_text="Error while executing topic command : ")
+@command(
+    "pk-topics",
+    error_text="Error while executing topic command : ",
+    actions=Actions(_EXAMPLES, {**_REFUSED_ELSEWHERE, **_IGNORED_ELSEWHERE}),
+)
 @connection_options
 @click.option("--list", is_flag=True, help="List all topics.")
 @click.option("--describe", is_flag=True, help="Show the details of topics.")
@@ -148,7 +181,7 @@ def _refuse_late(missing: str | None, flags: Flags) -> None:
 
 def _check(flags: Flags) -> None:
     values = flags._asdict()
-    chosen = [name for name in _ACTIONS if values[name]]
+    chosen = [name for name in _EXAMPLES if values[name]]
     if len(chosen) != 1:
         raise click.UsageError(
             "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
@@ -178,26 +211,7 @@ def _check(flags: Flags) -> None:
 
 
 def _check_belonging(values: Mapping[str, object], action: str) -> None:
-    belongs = {
-        "topic-id": {"describe"},
-        "replication-factor": {"create"},
-        "config": {"create"},
-        "partitions": {"create", "alter"},
-        "replica-assignment": {"create", "alter"},
-        "if-exists": {"alter", "delete", "describe"},
-        "if-not-exists": {"create"},
-        "exclude-internal": {"list", "describe"},
-        "under-replicated-partitions": {"describe"},
-        "unavailable-partitions": {"describe"},
-        "under-min-isr-partitions": {"describe"},
-        "at-min-isr-partitions": {"describe"},
-        "topics-with-overrides": {"describe"},
-        "exact": {"list", "describe", "alter", "delete"},
-        "yes": {"delete"},
-        "dry-run": {"create", "alter", "delete"},
-        "wait": {"create", "alter", "delete", "describe"},
-    }
-    for name, actions in belongs.items():
+    for name, actions in _REFUSED_ELSEWHERE.items():
         if action not in actions:
             exclude(values, name, action)
 
