@@ -81,7 +81,7 @@ def time_range(text: str) -> tuple[int | None, int | None]:
         if letter != ":":
             continue
         try:
-            first, end = _time(text[:place]), _time(text[place + 1 :])
+            first, end = moment_ms(text[:place]), moment_ms(text[place + 1 :])
         except ValueError:
             continue
         if (first, end) != (None, None) and (first is None or end is None or first <= end):
@@ -92,7 +92,12 @@ def time_range(text: str) -> tuple[int | None, int | None]:
     return found[0]
 
 
-def _time(text: str) -> int | None:
+def moment_ms(text: str) -> int | None:
+    """A time in ms, written as a number of ms or as ISO 8601, in UTC unless it says otherwise; None for no text.
+
+    Raises:
+        ValueError: it is neither.
+    """
     text = text.strip()
     if not text:
         return None

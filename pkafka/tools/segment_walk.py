@@ -68,6 +68,7 @@ class SegmentWalk:
         stop_offset: end in front of the first batch that begins here or behind; the rest is not looked at.
         wanted: asked about each batch's header; of one that is not, no checksum is computed and it does not come.
         resync: search the next plausible batch behind damage, and tell ``on_damage`` what was left out.
+        after_offset: the last offset in front of ``start``; a search for batches finds none below it.
         on_damage: called with (position, size, what is wrong) of bytes that are no batch.
         on_read: called with the number of bytes read, for showing progress.
 
@@ -86,6 +87,7 @@ class SegmentWalk:
         stop_offset: int | None = None,
         wanted: Callable[[BatchHeader], bool] | None = None,
         resync: bool = False,
+        after_offset: int = -1,
         on_damage: Callable[[int, int, str], None] | None = None,
         on_read: Callable[[int], None] | None = None,
     ) -> None:
@@ -97,6 +99,7 @@ class SegmentWalk:
         self._stop_offset = stop_offset
         self._wanted = wanted
         self._resync = resync
+        self._after_offset = after_offset
         self._on_damage = on_damage
         self._on_read = on_read
 
@@ -116,7 +119,7 @@ class SegmentWalk:
 
     def _walk(self, descriptor: int) -> Iterator[Batch]:
         """Past damage."""
-        last_offset = -1
+        last_offset = self._after_offset
         while True:
             broken: Batch | None = None
             for batch in self._framed(descriptor):
@@ -307,7 +310,7 @@ def next_plausible(descriptor: int, start: int, end: int, *, after_offset: int) 
                 after_offset < offset < _OFFSET_PLAUSIBLE
                 and length >= least
                 and at + begin + size <= end
-                and _is_batch(descriptor, at + begin, size, magic)
+                and is_batch(descriptor, at + begin, size, magic)
             ):
                 return at + begin
         if len(chunk) <= MAGIC_POSITION:
@@ -316,8 +319,10 @@ def next_plausible(descriptor: int, start: int, end: int, *, after_offset: int) 
     return None
 
 
-def _is_batch(descriptor: int, position: int, size: int, magic: int) -> bool:
-    """Whether a batch begins somewhere: first by what its header can hold, which is cheap, then by its checksum."""
+def is_batch(descriptor: int, position: int, size: int, magic: int) -> bool:
+    """Whether a batch of so many bytes stands somewhere: first by what its header can hold, which is cheap, then by
+    its checksum.
+    """
     if magic < 2:
         if size > _LARGE:
             return False

@@ -1,0 +1,5 @@
+"""Where Spark finds the data source ``pkafka-log``: it imports what begins with ``pyspark_`` and asks for this name."""
+
+from pkafka.pipeline.segments import SegmentsSource as DefaultSource
+
+__all__ = ["DefaultSource"]
