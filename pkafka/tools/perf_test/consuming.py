@@ -44,8 +44,6 @@ class ConsumerLoad:
         self._sees_due = not plan.is_until_end
         self._sees_stamps = self._sees_due and plan.rate is not None and has_room_for_stamps(plan)
         self._has_keys = plan.key != "none" or plan.is_until_end
-        # What turns the times of records into those of the clock that schedules are made of.
-        self._epoch_ns = time.time_ns() - time.monotonic_ns()
         if plan.group is None:
             offsets = {TopicPartition(plan.topic, partition): at for partition, at in task.offsets}
             consumer.assign(offsets)
@@ -96,7 +94,7 @@ class ConsumerLoad:
             chunks = self._poll()
             now_ns = time.monotonic_ns()
             if chunks:
-                self._count(chunks, now_ns, recorder)
+                self._count(chunks, now_ns, clock, recorder)
             if not self._sees_due and clock.end_ns is not None and now_ns >= clock.end_ns:
                 caught_up(self._records)
                 return
@@ -117,7 +115,7 @@ class ConsumerLoad:
             for each in self._consumer.assignment()
         )
 
-    def _count(self, chunks: Iterable[Chunk], now_ns: int, recorder: Recorder) -> None:
+    def _count(self, chunks: Iterable[Chunk], now_ns: int, clock: Clock, recorder: Recorder) -> None:
         records = size_bytes = 0
         due: list[tuple[int, int]] = []
         for chunk in chunks:
@@ -133,20 +131,20 @@ class ConsumerLoad:
             if self._sees_stamps:
                 for beginning, count in Counter(map(_beginning_of, values)).items():
                     if (due_ns := due_of(self._run_id, beginning)) is not None:
-                        due.append((due_ns, count))
+                        due.append((clock.start_ns + due_ns, count))
             elif self._sees_due:
-                due += self._by_timestamp(chunk)
+                due += self._by_timestamp(chunk, clock)
         self._records += records
         recorder.arrived(now_ns, records, size_bytes, due)
 
-    def _by_timestamp(self, chunk: Chunk) -> Iterable[tuple[int, int]]:
+    def _by_timestamp(self, chunk: Chunk, clock: Clock) -> Iterable[tuple[int, int]]:
         stamps = chunk.timestamps
         if chunk.timestamp_type != _CREATE_TIME or not stamps:
             self.is_log_append_time |= chunk.timestamp_type != _CREATE_TIME
             return ()
         # The records of one call have one time, and times grow: rarely is there more to count.
         counts = {stamps[0]: len(stamps)} if stamps[0] == stamps[-1] else Counter(stamps)
-        return [(ms * 1_000_000 - self._epoch_ns, count) for ms, count in counts.items()]
+        return [(clock.moment_of(ms), count) for ms, count in counts.items()]
 
 
 class _Waiting(ConsumerRebalanceListener):

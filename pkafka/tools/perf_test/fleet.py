@@ -1,4 +1,4 @@
-"""The processes of a load test, seen from their parent: start them, talk to them, end them. See :mod:`generator`."""
+"""The generators of a load test, seen from who leads it: start them, talk to them, end them. See :mod:`generator`."""
 
 import contextlib
 import json
@@ -7,6 +7,7 @@ import selectors
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
@@ -18,58 +19,57 @@ _READ_BYTES: Final = 1 << 16
 
 
 class GeneratorError(PkafkaError):
-    """A process of a load test could not do its part."""
+    """A generator of a load test could not do its part."""
 
 
 class Said(NamedTuple):
-    """What one process said."""
+    """What one generator said."""
 
     task: Task
     kind: str
     message: Mapping[str, Any]
 
 
-class _Process:
+class Member(ABC):
+    """A generator, and a way to it.
+
+    Args:
+        task: what it does.
+    """
+
     def __init__(self, task: Task) -> None:
         self.task = task
         self.is_done = False
         self.buffer = b""
-        # In a session of its own: Ctrl-C is for the parent, who says when to stop.
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pkafka.tools.perf_test.generator"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        self.tell(task.to_json())
+        """The beginning of a line that is not whole yet."""
 
-    def tell(self, line: str) -> None:
-        stdin = self.process.stdin
-        assert stdin is not None
-        # It may have ended; what became of it is found where it is read.
-        with contextlib.suppress(BrokenPipeError):
-            stdin.write(line.encode() + b"\n")
-            stdin.flush()
+    @property
+    def name(self) -> str:
+        """For a person."""
+        return f"{'producer' if self.task.role == 'produce' else 'consumer'} {self.task.number}"
 
+    @abstractmethod
     def fileno(self) -> int:
-        assert self.process.stdout is not None
-        return self.process.stdout.fileno()
+        """The descriptor from which its words come."""
+
+    @abstractmethod
+    def tell(self, line: str) -> None:
+        """Say a line to it; it may have ended, which is found where it is read."""
+
+    @abstractmethod
+    def fate(self) -> str:
+        """How it ended, now that nothing comes from it any more."""
 
 
-class Fleet:
-    """The processes that do these tasks; a ``with`` block has them all ended."""
+class Fleet(ABC):
+    """The generators that do the tasks of a test; a ``with`` block has them all ended."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    ready_s: float = 60.0
+    """How long until all of them have to be ready."""
+
+    def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._processes: list[_Process] = []
-        try:
-            for task in tasks:
-                process = _Process(task)
-                self._processes.append(process)
-                self._selector.register(process, selectors.EVENT_READ)
-        except BaseException:
-            self.close()
-            raise
+        self._members: list[Member] = []
 
     def __enter__(self) -> Self:
         return self
@@ -80,16 +80,16 @@ class Fleet:
     @property
     def working(self) -> int:
         """How many are not done."""
-        return sum(not each.is_done for each in self._processes)
+        return sum(not each.is_done for each in self._members)
 
     def is_working(self, role: str) -> bool:
         """Whether any of that role is not done."""
-        return any(not each.is_done for each in self._processes if each.task.role == role)
+        return any(not each.is_done for each in self._members if each.task.role == role)
 
     def tell(self, kind: str, *, role: str | None = None, **more: object) -> None:
-        """Say the same to all processes, or all of a role."""
+        """Say the same to all of them, or all of a role."""
         line = json.dumps({"kind": kind, **more})
-        for each in self._processes:
+        for each in self._members:
             if role in (None, each.task.role):
                 each.tell(line)
 
@@ -97,43 +97,109 @@ class Fleet:
         """What was said, within that time.
 
         Raises:
-            GeneratorError: a process failed, or ended without having done its part.
+            GeneratorError: a generator failed, or ended without having done its part.
         """
         for key, _ in self._selector.select(timeout_s):
-            process = key.fileobj
-            assert isinstance(process, _Process)
-            data = os.read(process.fileno(), _READ_BYTES)
-            if not data:
-                self._selector.unregister(process)
-                if not process.is_done:
-                    raise GeneratorError(_name(process.task) + f" ended with {process.process.wait()}")
+            yield from self._read(key.fileobj)
+
+    def not_ready(self) -> str:
+        """What to say when not all of them are ready in time."""
+        return f"the processes of the test are not ready after {self.ready_s:.0f} s"
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all of them, also those that are not done."""
+
+    def _read(self, source: object) -> Iterator[Said]:
+        """What comes from something that has something to say."""
+        assert isinstance(source, Member)
+        data = _received(source)
+        if not data:
+            self._selector.unregister(source)
+            if not source.is_done:
+                raise GeneratorError(f"{source.name} {source.fate()}")
+            return
+        *lines, source.buffer = (source.buffer + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            if message["kind"] == "error":
+                raise GeneratorError(f"{source.name}: {message['message']}")
+            if message["kind"] == "time":
+                source.tell(json.dumps({"now_ns": time.monotonic_ns()}))
                 continue
-            *lines, process.buffer = (process.buffer + data).split(b"\n")
-            for line in lines:
-                message = json.loads(line)
-                if message["kind"] == "error":
-                    raise GeneratorError(f"{_name(process.task)}: {message['message']}")
-                process.is_done = process.is_done or message["kind"] == "done"
-                yield Said(process.task, message["kind"], message)
+            source.is_done = source.is_done or message["kind"] == "done"
+            yield Said(source.task, message["kind"], message)
+
+
+class Processes(Fleet):
+    """Processes of this machine."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        super().__init__()
+        self._processes: list[_Process] = []
+        try:
+            for task in tasks:
+                process = _Process(task)
+                self._processes.append(process)
+                self._members.append(process)
+                self._selector.register(process, selectors.EVENT_READ)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End all of them, those by force that do not end when nobody listens any more."""
         for each in self._processes:
-            assert each.process.stdin is not None
-            assert each.process.stdout is not None
-            with contextlib.suppress(BrokenPipeError):
-                each.process.stdin.close()
+            each.leave()
         deadline = time.monotonic() + _END_S
         for each in self._processes:
-            try:
-                each.process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                each.process.kill()
-                each.process.wait()
-            assert each.process.stdout is not None
-            each.process.stdout.close()
+            each.end(deadline)
         self._selector.close()
 
 
-def _name(task: Task) -> str:
-    return f"{'producer' if task.role == 'produce' else 'consumer'} {task.number}"
+class _Process(Member):
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        # In a session of its own: Ctrl-C is for the parent, who says when to stop.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pkafka.tools.perf_test.generator"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        self.tell(task.to_json())
+
+    def fileno(self) -> int:
+        return self._stdout.fileno()
+
+    def tell(self, line: str) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.write(line.encode() + b"\n")
+            self._stdin.flush()
+
+    def fate(self) -> str:
+        return f"ended with {self._process.wait()}"
+
+    def leave(self) -> None:
+        """Let it see that nobody listens any more."""
+        with contextlib.suppress(BrokenPipeError):
+            self._stdin.close()
+
+    def end(self, deadline: float) -> None:
+        """Wait until that moment of the monotonic clock for its end, then end it."""
+        try:
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._stdout.close()
+
+
+def _received(source: Member) -> bytes:
+    try:
+        return os.read(source.fileno(), _READ_BYTES)
+    except ConnectionError:
+        return b""

@@ -1,42 +1,78 @@
-"""A process of a load test: ``python -m pkafka.tools.perf_test.generator``.
+"""A generator of load: the part of one producer or consumer of a test, whatever it runs in.
 
-A program of its own, not a fork: nothing of its parent's threads and sockets is in it. It reads its task from the
-first line of standard input and talks in lines of JSON: ``ready`` as soon as it could begin, ``window`` for every
-window that is over, ``done`` at the end, ``error`` instead. The parent says when to ``start``, up to where a consumer
-is to read (``until``), and when to ``stop``; when its end of the pipe is closed the process ends at once.
+Here it is a process, ``python -m pkafka.tools.perf_test.generator``, with the one who leads the test at the other end
+of two pipes; :mod:`pkafka.pipeline.load` has it in tasks of Spark's, over a socket. It is a program of its own, not a
+fork: nothing of its parent's threads and sockets is in it. It reads its task from the first line of standard input and
+talks in lines of JSON: ``ready`` as soon as it could begin, ``started``, ``window`` for every window that is over,
+``done`` at the end, ``error`` instead. The leader says when to ``start``, up to where a consumer is to read
+(``until``), and when to ``stop``; when its end is closed the process ends at once.
 """
 
 import json
 import logging
 import os
+import platform
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn
 
 from pkafka.errors import PkafkaError
-from pkafka.tools.perf_test.measuring import Clock, Recorder
+from pkafka.tools.perf_test.measuring import ONE_CLOCK, Clock, Difference, Recorder
 from pkafka.tools.perf_test.plan import NS, Task, task_of
 
 
-class _Parent:
-    """The other end of the pipes."""
+class Leader:
+    """Who leads the test.
 
-    def __init__(self) -> None:
+    Args:
+        lines: what the leader says.
+        say: takes a line for the leader; called by several threads, one at a time.
+        difference: between the clock of this machine and the leader's.
+    """
+
+    def __init__(
+        self, lines: Iterable[str], say: Callable[[str], None], difference: Difference = ONE_CLOCK
+    ) -> None:
         self.ends: Mapping[int, int] | None = None
         self.clock: Clock | None = None
+        """The times of the test, by the clock of this machine."""
+
+        self.is_over = False
+        """Whether the last word is said: after it the leader may go."""
+
+        self._lines = lines
+        self._say = say
+        self._difference = difference
         self._lock = threading.Lock()
         self._started = threading.Event()
         self._stopped = threading.Event()
 
     def tell(self, kind: str, **more: object) -> None:
+        """Say something."""
         line = json.dumps({"kind": kind, **more}) + "\n"
         with self._lock:
-            sys.stdout.write(line)
-            sys.stdout.flush()
+            self._say(line)
+
+    def tell_start(self, clock: Clock) -> None:
+        """Say who begins now, and how much later than agreed."""
+        self.tell(
+            "started",
+            host=platform.node(),
+            pid=os.getpid(),
+            late_ns=max(0, time.monotonic_ns() - clock.start_ns),
+            clock_error_ns=self._difference.error_ns,
+        )
+
+    def tell_end(self, kind: str, **more: object) -> None:
+        """Say the last word."""
+        self.is_over = True
+        self.tell(kind, **more)
 
     def listen(self) -> None:
-        threading.Thread(target=self._listen, name="perf-parent", daemon=True).start()
+        """Hear from now on what the leader says."""
+        threading.Thread(target=self._listen, name="perf-leader", daemon=True).start()
 
     def wait_for_start(self) -> Clock | None:
         """The times of the test; None where there will be none."""
@@ -44,33 +80,40 @@ class _Parent:
         return self.clock
 
     def has_started(self) -> bool:
+        """Whether the leader has said when it begins, or that it does not."""
         return self._started.is_set()
 
     def is_stopping(self) -> bool:
+        """Whether the leader has said to stop."""
         return self._stopped.is_set()
 
     def stopped_within(self, seconds: float) -> bool:
+        """Wait so long, or until the leader says to stop."""
         return self._stopped.wait(seconds)
 
     def _listen(self) -> None:
-        for line in sys.stdin:
-            message = json.loads(line)
-            if message["kind"] == "start":
-                self.clock = Clock(*message["clock"])
-                self._started.set()
-            elif message["kind"] == "until":
-                self.ends = {int(partition): offset for partition, offset in message["ends"].items()}
-            elif message["kind"] == "stop":
-                self._stopped.set()
-                self._started.set()
-        os._exit(1)  # the parent is gone, and with it everybody who wants to know
+        try:
+            for line in self._lines:
+                message = json.loads(line)
+                if message["kind"] == "start":
+                    self.clock = Clock(*message["clock"]).shifted(self._difference.ahead_ns)
+                    self._started.set()
+                elif message["kind"] == "until":
+                    self.ends = {int(partition): offset for partition, offset in message["ends"].items()}
+                elif message["kind"] == "stop":
+                    self._stopped.set()
+                    self._started.set()
+        except (OSError, ValueError):
+            pass  # the connection broke, or this side has closed it
+        if not self.is_over:
+            os._exit(1)  # the leader is gone, and with it everybody who wants to know
 
 
 class _Ticker:
     """Tells the windows that are over."""
 
-    def __init__(self, parent: _Parent, recorder: Recorder, clock: Clock) -> None:
-        self._parent = parent
+    def __init__(self, leader: Leader, recorder: Recorder, clock: Clock) -> None:
+        self._leader = leader
         self._recorder = recorder
         self._clock = clock
         self._ended = threading.Event()
@@ -94,96 +137,113 @@ class _Ticker:
     def _tell(self, before_ns: int | None) -> None:
         for number, window in self._recorder.take(before_ns).items():
             error = self._recorder.first_error
-            self._parent.tell("window", number=number, window=window.to_json(), error=error)
+            self._leader.tell("window", number=number, window=window.to_json(), error=error)
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Do what the first line of standard input says."""
-    # What happens to a client is told by its records' outcomes; warnings would run into the parent's own lines.
+    # What happens to a client is told by its records' outcomes; warnings would run into the leader's own lines.
     logging.getLogger("pkafka").addHandler(logging.NullHandler())
-    parent = _Parent()
     task = task_of(sys.stdin.readline())
-    parent.listen()
-    try:
-        if task.role == "produce":
-            _produce(task, parent)
-        else:
-            _consume(task, parent)
-    except (PkafkaError, OSError) as error:
-        parent.tell("error", name=type(error).__name__, message=str(error))
-    sys.stdout.flush()
+    work(task, Leader(sys.stdin, _print))
     os._exit(0)  # whatever a client still waits for is of no interest any more
 
 
-def _produce(task: Task, parent: _Parent) -> None:
+def work(task: Task, leader: Leader) -> None:
+    """Do a task to its end, and say how it went."""
+    leader.listen()
+    try:
+        if task.role == "produce":
+            _produce(task, leader)
+        else:
+            _consume(task, leader)
+    except (PkafkaError, OSError) as error:
+        leader.tell_end("error", name=type(error).__name__, message=str(error))
+    finally:
+        leader.is_over = True
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+def _produce(task: Task, leader: Leader) -> None:
     from pkafka.clients.producer import Producer
     from pkafka.tools.perf_test.producing import ProducerLoad
 
     with Producer(task.properties) as producer:
         load = ProducerLoad(task, producer)
         producer.partitions_for(task.plan.topic)
-        parent.tell("ready")
-        clock = parent.wait_for_start()
+        leader.tell("ready")
+        clock = leader.wait_for_start()
         if clock is None:
             return
-        _sleep_until(clock.start_ns, parent)
         recorder = Recorder(clock)
-        ticker = _Ticker(parent, recorder, clock)
+        _sleep_until(clock.start_ns, leader)
+        leader.tell_start(clock)
+        ticker = _Ticker(leader, recorder, clock)
         cpu_s = time.process_time()
-        load.run(clock, recorder, parent.is_stopping)
+        load.run(clock, recorder, leader.is_stopping)
         cpu_s = time.process_time() - cpu_s
         producer.close(0)
         ticker.finish()
-        parent.tell(
+        leader.tell_end(
             "done",
             cpu_s=cpu_s,
-            last_ns=recorder.last_ns,
+            last_ns=_since_start(clock, recorder),
             error=recorder.first_error,
             missed=load.missed,
         )
 
 
-def _consume(task: Task, parent: _Parent) -> None:
+def _consume(task: Task, leader: Leader) -> None:
     from pkafka.clients.consumer import Consumer
     from pkafka.tools.perf_test.consuming import ConsumerLoad
 
     with Consumer(task.properties) as consumer:
         load = ConsumerLoad(task, consumer)
         told: list[int] | None = None
-        while not parent.has_started():
+        while not leader.has_started():
             held = load.prepare()
             if held != told:
-                parent.tell("ready", partitions=held)
+                leader.tell("ready", partitions=held)
                 told = held
-        clock = parent.clock
+        clock = leader.clock
         if clock is None:
             return
-        _sleep_until(clock.start_ns, parent)
-        load.begin()
         recorder = Recorder(clock)
-        ticker = _Ticker(parent, recorder, clock)
+        _sleep_until(clock.start_ns, leader)
+        load.begin()
+        leader.tell_start(clock)
+        ticker = _Ticker(leader, recorder, clock)
         cpu_s = time.process_time()
         load.run(
             clock,
             recorder,
-            lambda: parent.ends,
-            lambda records: parent.tell("caught_up", records=records),
-            parent.is_stopping,
+            lambda: leader.ends,
+            lambda records: leader.tell("caught_up", records=records),
+            leader.is_stopping,
         )
         cpu_s = time.process_time() - cpu_s
         ticker.finish()
     # The group is left by now: whoever joins it next need not wait for a member that is gone.
-    parent.tell(
+    leader.tell_end(
         "done",
         cpu_s=cpu_s,
-        last_ns=recorder.last_ns,
+        last_ns=_since_start(clock, recorder),
         error=recorder.first_error,
         log_append_time=load.is_log_append_time,
     )
 
 
-def _sleep_until(moment_ns: int, parent: _Parent) -> None:
-    parent.stopped_within(max(0.0, (moment_ns - time.monotonic_ns()) / NS))
+def _sleep_until(moment_ns: int, leader: Leader) -> None:
+    leader.stopped_within(max(0.0, (moment_ns - time.monotonic_ns()) / NS))
+
+
+def _since_start(clock: Clock, recorder: Recorder) -> int:
+    """When the latest record was counted, in nanoseconds from the start of the test on, which all clocks share."""
+    return max(0, recorder.last_ns - clock.start_ns)
 
 
 if __name__ == "__main__":

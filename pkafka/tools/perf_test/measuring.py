@@ -23,10 +23,54 @@ class Clock(NamedTuple):
 
     end_ns: int | None
     interval_ns: int
+    epoch_ns: int = 0
+    """The beginning once more, since 1970, by the wall clock of who leads the test: no other one has a say."""
 
     def window_of(self, now_ns: int) -> int:
         """The number of the window of a moment."""
         return (now_ns - self.measured_ns) // self.interval_ns
+
+    def timestamp_ms(self, moment_ns: int) -> int:
+        """What a record has for a timestamp that was due at a moment."""
+        return (moment_ns - self.start_ns + self.epoch_ns) // 1_000_000
+
+    def moment_of(self, timestamp_ms: int) -> int:
+        """When a record with this timestamp was due."""
+        return timestamp_ms * 1_000_000 - self.epoch_ns + self.start_ns
+
+    def shifted(self, by_ns: int) -> "Clock":
+        """The same times by a clock that is so much ahead."""
+        return self._replace(
+            start_ns=self.start_ns + by_ns,
+            measured_ns=self.measured_ns + by_ns,
+            end_ns=None if self.end_ns is None else self.end_ns + by_ns,
+        )
+
+
+class Difference(NamedTuple):
+    """How far the clock of this machine is ahead of the clock of the one that leads the test."""
+
+    ahead_ns: int = 0
+    error_ns: int = 0
+    """By how much that may be wrong at most."""
+
+
+ONE_CLOCK: Final = Difference()
+"""Of processes of one machine."""
+
+
+def difference(asked: Iterable[tuple[int, int, int]]) -> Difference:
+    """Compare two clocks by asking for the time of the other, as NTP does.
+
+    Args:
+        asked: for each question the own time before, the other's time, the own time after, in nanoseconds. The one with
+            the quickest answer counts.
+    """
+    before_ns, other_ns, after_ns = min(asked, key=lambda each: each[2] - each[0])
+    ahead_ns = (before_ns + after_ns) // 2 - other_ns
+    error_ns = (after_ns - before_ns + 1) // 2
+    # Monotonic clocks begin when their machine does. So close together, they are one.
+    return Difference(0 if abs(ahead_ns) <= error_ns else ahead_ns, error_ns)
 
 
 class Window:

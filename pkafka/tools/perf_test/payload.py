@@ -26,7 +26,7 @@ from typing import Final
 from pkafka.tools.perf_test.plan import Plan, PlanError
 
 STAMP_BYTES: Final = 16
-"""The beginning of a value that says when the record was due: eight bytes of the run, eight of a monotonic clock."""
+"""The beginning of a value: eight bytes of the run, eight that say how many nanoseconds after its start it was due."""
 
 _STAMP: Final = struct.Struct(">8sQ")
 _POOL_RECORDS: Final = 10_000
@@ -44,12 +44,12 @@ Draw = Callable[[int], Sequence[int]]
 
 
 def stamp(run_id: bytes, due_ns: int) -> bytes:
-    """The beginning of a value that was due then."""
+    """The beginning of a value that was due so long after the start of its run."""
     return _STAMP.pack(run_id, due_ns)
 
 
 def due_of(run_id: bytes, beginning: bytes) -> int | None:
-    """When the record with this beginning was due; None where it is of another run, or has no stamp."""
+    """How long after the start of this run a record was due; None where it is of another run, or has no stamp."""
     if len(beginning) != STAMP_BYTES:
         return None
     run, due_ns = _STAMP.unpack(beginning)

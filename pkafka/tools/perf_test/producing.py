@@ -44,8 +44,6 @@ class ProducerLoad:
         self._run_id = bytes.fromhex(task.run_id)
         # Milliseconds, which is what a record has room for, are enough for queues of records that wait for their turn.
         self._is_stamping = self._schedule is not None and has_room_for_stamps(plan)
-        self._tells_by_time = self._schedule is not None and not self._is_stamping
-        self._epoch_ns = time.time_ns() - time.monotonic_ns()
 
     def run(self, clock: Clock, recorder: Recorder, is_stopping: Callable[[], bool]) -> None:
         """Send until the end, or until somebody stops it, and wait for all outcomes as long as there are any."""
@@ -62,7 +60,7 @@ class ProducerLoad:
             count = self._allowed(at_once)
             if count == 0 or (clock.end_ns is not None and now_ns >= clock.end_ns):
                 return
-            self._send(count, now_ns, recorder)
+            self._send(count, now_ns, clock, recorder)
 
     def _send_on_time(
         self, schedule: Schedule, clock: Clock, recorder: Recorder, is_stopping: Callable[[], bool]
@@ -83,14 +81,14 @@ class ProducerLoad:
                 self.missed = self._allowed(schedule.due_by(end_ns - clock.start_ns) - self.handed_over)
                 return
             recorder.handed_over(now_ns, due_ns, records)
-            self._send(records, due_ns, recorder)
+            self._send(records, due_ns, clock, recorder)
 
     def _allowed(self, records: int) -> int:
         return records if self._records_max is None else min(records, self._records_max - self.handed_over)
 
-    def _send(self, records: int, due_ns: int, recorder: Recorder) -> None:
+    def _send(self, records: int, due_ns: int, clock: Clock, recorder: Recorder) -> None:
         values = (
-            self._values.take_stamped(records, stamp(self._run_id, due_ns))
+            self._values.take_stamped(records, stamp(self._run_id, due_ns - clock.start_ns))
             if self._is_stamping
             else self._values.take(records)
         )
@@ -101,7 +99,7 @@ class ProducerLoad:
             self._plan.topic,
             values,
             keys,
-            timestamp_ms=(due_ns + self._epoch_ns) // 1_000_000 if self._tells_by_time else None,
+            timestamp_ms=None if self._is_stamping else clock.timestamp_ms(due_ns),
             headers=self._headers,
         )
         future.add_done_callback(partial(_note, recorder, due_ns, size_bytes / records))

@@ -12,7 +12,7 @@ from pkafka.tools.perf_test.histogram import Histogram
 from pkafka.tools.perf_test.measuring import Window
 from pkafka.tools.perf_test.payload import has_room_for_stamps
 from pkafka.tools.perf_test.plan import Plan
-from pkafka.tools.perf_test.run import SERIES_PERCENTS, Clients, Outcome, Progress, Side
+from pkafka.tools.perf_test.run import SERIES_PERCENTS, Clients, Outcome, Progress, Seen, Side
 from pkafka.tools.secret_keys import HIDDEN, is_secret
 
 FORMAT: Final = 1
@@ -23,11 +23,18 @@ PERCENTS: Final = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 _LATE_MS: Final = 10
 """What a busy machine may be late by; more of it, and half of all latency, is worth a remark."""
 
+_BEGAN_LATE_MS: Final = 50
+"""As above, of the beginning."""
+
 Document = dict[str, Any]
 
 
-def build(outcome: Outcome, clients: Clients) -> Document:
-    """The report of a test: JSON values."""
+def build(outcome: Outcome, clients: Clients, *, master: str | None = None) -> Document:
+    """The report of a test: JSON values.
+
+    Args:
+        master: of Spark, where its executors were the generators.
+    """
     plan = outcome.plan
     return {
         "tool": "pk-perf-test",
@@ -36,6 +43,7 @@ def build(outcome: Outcome, clients: Clients) -> Document:
         "error": outcome.error or outcome.produced.error or outcome.consumed.error,
         "started_at": outcome.began.isoformat(timespec="milliseconds"),
         "results": list(_results(outcome)),
+        "generators": list(_generators(outcome)),
         "missed": outcome.missed,
         "missing": outcome.missing,
         "schedule_lag": _times(outcome.produced.measured.lag),
@@ -48,6 +56,7 @@ def build(outcome: Outcome, clients: Clients) -> Document:
         "host": _host(),
         "configuration": {
             **asdict(plan),
+            "master": master,
             "producer": _without_secrets(clients.producer) if plan.producers else None,
             "consumer": _without_secrets(clients.consumer) if plan.consumers else None,
         },
@@ -75,7 +84,23 @@ def lines(report: Document) -> Iterator[str]:
                 f"{'produce' if is_produce else 'end-to-end'} latency in ms: mean {row['latency_mean_ms']:.3f}, "
                 f"{shares}, max {row['latency_max_ms']:.3f}"
             )
+    if report["configuration"]["master"] is not None:
+        yield from map(_generator_line, report["generators"])
     yield from report["remarks"]
+
+
+def _generator_line(row: Document) -> str:
+    rates = f"{row['records_per_s']:.1f} records/sec ({row['mib_per_s']:.2f} MB/sec)"
+    latency = ""
+    if row["latency_mean_ms"] is not None:
+        median, high = (row["percentiles_ms"][each] for each in ("50", "99"))
+        latency = f", latency in ms: mean {row['latency_mean_ms']:.3f}, 50% {median:.3f}, 99% {high:.3f}"
+    return f"{_name(row['side'], row['number'], row['host'])}: {row['records']} records, {rates}{latency}"
+
+
+def _name(side: str, number: int, host: str) -> str:
+    """A generator, for a person."""
+    return f"{'producer' if side == 'produce' else 'consumer'} {number} on {host}"
 
 
 def progress_row(progress: Progress) -> dict[str, object]:
@@ -114,6 +139,10 @@ def progress_line(row: Mapping[str, object]) -> str:
     return f"{'warm-up' if second <= 0 else f'{second:g} s'}: {figures}"
 
 
+def _sides(outcome: Outcome) -> tuple[tuple[str, Side], ...]:
+    return ("produce", outcome.produced), ("consume", outcome.consumed)
+
+
 def _results(outcome: Outcome) -> Iterator[Document]:
     plan = outcome.plan
     if plan.producers:
@@ -123,15 +152,31 @@ def _results(outcome: Outcome) -> Iterator[Document]:
 
 
 def _result(name: str, outcome: Outcome, side: Side, processes: int) -> Document:
-    total, seconds = side.measured, outcome.seconds_of(side)
-    every = side.everything.records
+    return {"side": name, "processes": processes, **_figures(outcome, side)}
+
+
+def _generators(outcome: Outcome) -> Iterator[Document]:
+    for name, side in _sides(outcome):
+        for number, part in sorted(side.parts.items()):
+            yield {
+                "side": name,
+                "number": number,
+                "host": part.host,
+                "pid": part.pid,
+                "late_ms": part.late_ns / 1e6,
+                "clock_error_ms": part.clock_error_ns / 1e6,
+                **_figures(outcome, part),
+            }
+
+
+def _figures(outcome: Outcome, seen: Seen) -> Document:
+    total, seconds = seen.measured, outcome.seconds_of(seen)
+    every = seen.everything.records
     times = _times(total.latency)
     return {
-        "side": name,
-        "processes": processes,
         "records": total.records,
         "size_bytes": total.size_bytes,
-        "failed": side.everything.failed,
+        "failed": seen.everything.failed,
         "warm_up_records": every - total.records,
         "seconds": round(seconds, 6),
         "records_per_s": round(_per_second(total.records, seconds), 3),
@@ -139,7 +184,7 @@ def _result(name: str, outcome: Outcome, side: Side, processes: int) -> Document
         "latency_mean_ms": times["mean_ms"],
         "percentiles_ms": times["percentiles_ms"],
         "latency_max_ms": times["max_ms"],
-        "cpu_us_per_record": round(side.cpu_s * 1e6 / every, 3) if every else None,
+        "cpu_us_per_record": round(seen.cpu_s * 1e6 / every, 3) if every else None,
     }
 
 
@@ -181,6 +226,10 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     plan = outcome.plan
     if outcome.missed:
         yield f"{outcome.missed} records were due and not sent: the rate of {plan.rate:.12g} records/sec was not kept"
+    for name, side in _sides(outcome):
+        for number, part in sorted(side.parts.items()):
+            if part.late_ns / 1e6 > _BEGAN_LATE_MS:
+                yield f"{_name(name, number, part.host)} began {part.late_ns / 1e6:.1f} ms late"
     late_ms = outcome.produced.measured.lag.percentile_us(99) / 1000
     if late_ms > _LATE_MS and late_ms > outcome.produced.measured.latency.percentile_us(99) / 2000:
         yield f"the generator was slow itself: 1% of all records were handed over {late_ms:.1f} ms late or more"

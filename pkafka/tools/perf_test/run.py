@@ -1,9 +1,9 @@
-"""One load test, from its topic to its last record: starts processes, adds up what they see, knows when it is over."""
+"""One load test, from its topic to its last record: starts generators, adds up what they see, knows when it is over."""
 
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from pkafka.clients.errors import ClientTimeoutError, Stage
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import TopicPartition
-from pkafka.tools.perf_test.fleet import Fleet, GeneratorError, Said
+from pkafka.tools.perf_test.fleet import Fleet, GeneratorError, Processes, Said
 from pkafka.tools.perf_test.histogram import Histogram
 from pkafka.tools.perf_test.measuring import Clock, Window, window_of_json
 from pkafka.tools.perf_test.payload import Keys, Values
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_READY_S: Final = 60.0
 _LISTEN_S: Final = 0.1
 _ASK_AGAIN_S: Final = 0.5
 _SETTLED_AFTER: Final = 10
@@ -35,10 +34,9 @@ _TELLING_NS: Final = 300_000_000
 
 
 @dataclass(slots=True)
-class Side:
-    """What the producers, or the consumers, of a test saw."""
+class Seen:
+    """What was seen from the beginning of a test to its end."""
 
-    windows: dict[int, Window] = field(default_factory=dict)
     measured: Window = field(default_factory=Window)
     """All windows but those of the warm-up."""
 
@@ -48,18 +46,49 @@ class Side:
     last_ns: int = 0
     cpu_s: float = 0.0
     error: str | None = None
+
+    def add(self, number: int, window: Window) -> None:
+        """Count what a generator saw in a window."""
+        self.everything.count(window)
+        if number >= 0:
+            self.measured.add(window)
+
+
+@dataclass(slots=True)
+class Part(Seen):
+    """What one generator saw, and where."""
+
+    host: str = ""
+    pid: int = 0
+    late_ns: int = 0
+    """How much later than agreed it began."""
+
+    clock_error_ns: int = 0
+    """How far its clock may be from the leader's, after its times were put right."""
+
+
+@dataclass(slots=True)
+class Side(Seen):
+    """What the producers, or the consumers, of a test saw."""
+
+    windows: dict[int, Window] = field(default_factory=dict)
+    parts: dict[int, Part] = field(default_factory=dict)
+    """By number of generator."""
+
     _percentiles_ms: dict[int, dict[float, float]] = field(default_factory=dict)
+
+    def part(self, number: int) -> Part:
+        """Of one generator."""
+        return self.parts.setdefault(number, Part())
 
     def window(self, number: int) -> Window:
         """A window, empty where nothing was seen."""
         return self.windows.setdefault(number, Window())
 
     def add(self, number: int, window: Window) -> None:
-        """Count what a process saw in a window."""
+        """Count what a generator saw in a window."""
         self.window(number).add(window)
-        self.everything.count(window)
-        if number >= 0:
-            self.measured.add(window)
+        Seen.add(self, number, window)
 
     def percentiles_ms(self, number: int) -> Mapping[float, float]:
         """The percentiles of a window that the series has; none where no times are known."""
@@ -109,9 +138,9 @@ class Outcome:
         last_ns = max(self.produced.last_ns, self.consumed.last_ns)
         return min(self.clock.interval_ns, max(0, last_ns - begin_ns)) / NS
 
-    def seconds_of(self, side: Side) -> float:
+    def seconds_of(self, seen: Seen) -> float:
         """From the end of the warm-up to the last record."""
-        return max(0, side.last_ns - self.clock.measured_ns) / NS
+        return max(0, seen.last_ns - self.clock.measured_ns) / NS
 
 
 class Progress(NamedTuple):
@@ -195,6 +224,7 @@ def run(
     *,
     on_progress: Callable[[Progress], None],
     is_interrupted: Callable[[], bool],
+    fleet_for: Callable[[Sequence[Task]], AbstractContextManager[Fleet]] = Processes,
 ) -> Outcome:
     """Run a load test on a topic that exists.
 
@@ -202,19 +232,21 @@ def run(
         admin: finds where the partitions begin and end.
         on_progress: called with every window, soon after it is over.
         is_interrupted: asked ten times a second; from then on the test comes to its end.
+        fleet_for: starts the generators.
 
     Raises:
-        GeneratorError: a process failed, or was not ready within a minute.
+        GeneratorError: a generator failed, or was not ready in time.
         ApiError, ClientError: the cluster does not say where the partitions are.
     """
     partitions = _partitions(admin, plan)
     offsets = _offsets(admin, plan, partitions, at_end=not plan.is_until_end)
-    with Fleet(_tasks(plan, clients, offsets)) as fleet:
+    with fleet_for(_tasks(plan, clients, offsets)) as fleet:
         _wait_until_ready(fleet, plan, len(partitions), is_interrupted)
         start_ns = time.monotonic_ns() + _START_NS
         measured_ns = start_ns + int(plan.warmup_s * NS)
         end_ns = None if plan.duration_s is None else measured_ns + int(plan.duration_s * NS)
-        clock = Clock(start_ns, measured_ns, end_ns, int(plan.interval_s * NS))
+        epoch_ns = time.time_ns() + start_ns - time.monotonic_ns()
+        clock = Clock(start_ns, measured_ns, end_ns, int(plan.interval_s * NS), epoch_ns)
         test = _Test(fleet, admin, Outcome(plan, clock, datetime.now(UTC)), on_progress)
         fleet.tell("start", clock=list(clock))
         if plan.is_until_end:
@@ -264,19 +296,25 @@ class _Test:
 
     def _hear(self, said: Said) -> None:
         side, message = self._sides[said.task.role], said.message
-        if said.kind == "window":
+        part = side.part(said.task.number)
+        if said.kind == "started":
+            part.host, part.pid = message["host"], message["pid"]
+            part.late_ns, part.clock_error_ns = message["late_ns"], message["clock_error_ns"]
+        elif said.kind == "window":
             window = window_of_json(message["window"])
-            side.add(message["number"], window)
-            side.error = side.error or message["error"]
+            for each in (side, part):
+                each.add(message["number"], window)
+                each.error = each.error or message["error"]
             if window.records or window.failed:
                 self._moved = time.monotonic()
         elif said.kind == "caught_up":
             self._behind.discard(said.task.number)
             self._read[said.task.number] = message["records"]
         elif said.kind == "done":
-            side.last_ns = max(side.last_ns, message["last_ns"])
-            side.cpu_s += message["cpu_s"]
-            side.error = side.error or message["error"]
+            for each in (side, part):
+                each.last_ns = max(each.last_ns, self.outcome.clock.start_ns + message["last_ns"])
+                each.cpu_s += message["cpu_s"]
+                each.error = each.error or message["error"]
             self.outcome.missed += message.get("missed", 0)
             self.outcome.is_log_append_time |= message.get("log_append_time", False)
 
@@ -365,7 +403,7 @@ def _tasks(plan: Plan, clients: Clients, offsets: Mapping[int, int]) -> list[Tas
 
 
 def _wait_until_ready(fleet: Fleet, plan: Plan, partitions: int, is_interrupted: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _READY_S
+    deadline = time.monotonic() + fleet.ready_s
     producers: set[int] = set()
     held: dict[int, Sequence[int]] = {}
     while (
@@ -379,7 +417,7 @@ def _wait_until_ready(fleet: Fleet, plan: Plan, partitions: int, is_interrupted:
         if is_interrupted():
             raise KeyboardInterrupt  # nothing is measured yet
         if time.monotonic() > deadline:
-            raise GeneratorError(f"the processes of the test are not ready after {_READY_S:.0f} s")
+            raise GeneratorError(fleet.not_ready())
         for said in fleet.listen(_LISTEN_S):
             if said.kind == "ready" and said.task.role == "produce":
                 producers.add(said.task.number)

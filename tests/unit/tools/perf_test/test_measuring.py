@@ -2,7 +2,17 @@
 
 import json
 
-from pkafka.tools.perf_test.measuring import Clock, Recorder, Window, window_of_json
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pkafka.tools.perf_test.measuring import (
+    Clock,
+    Difference,
+    Recorder,
+    Window,
+    difference,
+    window_of_json,
+)
 
 MS = 1_000_000
 CLOCK = Clock(start_ns=0, measured_ns=1000 * MS, end_ns=None, interval_ns=500 * MS)
@@ -58,3 +68,32 @@ def test_a_window_goes_through_a_pipe() -> None:
     assert again.to_json() == window.to_json()
     again.add(window)
     assert (again.records, again.latency.total, again.lag.total) == (6, 6, 4)
+
+
+def test_a_clock_of_another_machine_says_the_same_times() -> None:
+    clock = CLOCK._replace(end_ns=3000 * MS, epoch_ns=1_700_000_000_000 * MS)
+    other = clock.shifted(-700 * MS)
+    assert other == Clock(-700 * MS, 300 * MS, 2300 * MS, 500 * MS, clock.epoch_ns)
+    assert CLOCK.shifted(5).end_ns is None
+    assert other.window_of(800 * MS) == clock.window_of(1500 * MS) == 1
+    assert other.timestamp_ms(-700 * MS) == clock.timestamp_ms(0) == 1_700_000_000_000
+    assert other.moment_of(clock.timestamp_ms(1234 * MS)) == 534 * MS
+
+
+@given(
+    st.integers(-(10**15), 10**15),
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**8), st.integers(0, 10**8)), min_size=1),
+)
+def test_clocks_are_compared_as_well_as_the_quickest_answer_allows(
+    ahead_ns: int, questions: list[tuple[int, int, int]]
+) -> None:
+    """Whatever way takes how long: the clocks are never further apart than is said."""
+    asked = [(at + ahead_ns, at + there, at + ahead_ns + there + back) for at, there, back in questions]
+    found = difference(asked)
+    assert abs(found.ahead_ns - ahead_ns) <= 2 * found.error_ns + 1
+    assert found.error_ns == (min(there + back for _, there, back in questions) + 1) // 2
+
+
+def test_clocks_that_may_be_one_are_taken_for_one() -> None:
+    assert difference([(100, 140, 200), (300, 390, 400)]) == Difference(0, 50)
+    assert difference([(100, 90, 110)]) == Difference(15, 5)

@@ -61,6 +61,27 @@ def test_producers_take_turns() -> None:
     assert Plan("t", duration_s=1).schedule_of(0) is None
 
 
+@given(RATES, st.integers(1, 12), st.integers(0, 3 * NS))
+def test_all_producers_together_keep_the_rate(rate: Fraction, producers: int, elapsed_ns: int) -> None:
+    """Each to less than a group of its own, however long it takes: shares of a rate are not rounded."""
+    plan = Plan("t", producers=producers, duration_s=1, rate=float(rate))
+    asked = Fraction(plan.rate or 0).limit_denominator(1_000_000)
+    schedules = [schedule for number in range(producers) if (schedule := plan.schedule_of(number))]
+    assert sum(schedule.rate for schedule in schedules) == asked
+    due = sum(schedule.due_by(elapsed_ns) for schedule in schedules)
+    group = asked / producers / 1000 + 1
+    rounded = asked / NS  # moments are whole nanoseconds
+    assert abs(due - elapsed_ns * asked / NS) <= producers * group + rounded
+
+
+@given(st.integers(1, 50), st.integers(0, 10_000))
+def test_all_producers_together_have_all_records(producers: int, more: int) -> None:
+    plan = Plan("t", producers=producers, records=producers + more)
+    shares = [plan.records_of(number) or 0 for number in range(producers)]
+    assert sum(shares) == producers + more
+    assert max(shares) - min(shares) <= 1
+
+
 def test_records_are_shared_out() -> None:
     plan = Plan("t", producers=3, records=11)
     assert [plan.records_of(producer) for producer in range(3)] == [4, 4, 3]

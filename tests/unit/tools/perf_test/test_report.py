@@ -9,7 +9,7 @@ from pkafka.tools.perf_test.histogram import decode
 from pkafka.tools.perf_test.measuring import Window
 from pkafka.tools.perf_test.plan import Plan
 from pkafka.tools.perf_test.report import build, lines, progress_line, progress_row
-from pkafka.tools.perf_test.run import Clients, Progress, Side
+from pkafka.tools.perf_test.run import Clients, Outcome, Progress, Side
 from tests.unit.tools.perf_test.reports import outcome, report
 
 PLAN = Plan("t", duration_s=2, warmup_s=1, rate=1000)
@@ -126,3 +126,39 @@ def test_progress() -> None:
     only_sending = replace(PLAN, consumers=0)
     row = progress_row(Progress(-1, only_sending, Window(), Window()))
     assert progress_line(row) == "warm-up: sent/s 0, sent MB/s 0.0, failed 0"
+
+
+def shared(made: Outcome) -> Outcome:
+    """As if two producers had done it, the second of them late; their windows are those of all, twice."""
+    for number, host in enumerate(("north", "south")):
+        part = made.produced.part(number)
+        part.host, part.pid, part.late_ns, part.clock_error_ns = (
+            host,
+            70 + number,
+            number * 80_000_000,
+            30_000,
+        )
+        part.last_ns, part.cpu_s = made.produced.last_ns, 0.01
+        for window_number in (-1, 0, 1):
+            part.add(window_number, made.produced.window(window_number))
+    return made
+
+
+def test_every_generator_has_a_row() -> None:
+    report = build(shared(outcome(PLAN, failed=3)), Clients({}, {}), master="spark://north:7077")
+    assert report["configuration"]["master"] == "spark://north:7077"
+    first, second = report["generators"]
+    assert (first["side"], first["number"], first["host"], first["pid"]) == ("produce", 0, "north", 70)
+    assert (second["number"], second["late_ms"], second["clock_error_ms"]) == (1, 80.0, 0.03)
+    (all_of_them, _) = report["results"]
+    for name, value in all_of_them.items():
+        assert name == "processes" or first[name] == value, name
+    assert report["remarks"] == ["producer 1 on south began 80.0 ms late"]
+    assert list(lines(report))[-3:] == [
+        "producer 0 on north: 2000 records, 1000.0 records/sec (0.10 MB/sec), latency in ms: mean 2.496, 50% 2.491, "
+        "99% 2.981",
+        "producer 1 on south: 2000 records, 1000.0 records/sec (0.10 MB/sec), latency in ms: mean 2.496, 50% 2.491, "
+        "99% 2.981",
+        "producer 1 on south began 80.0 ms late",
+    ]
+    assert len(list(lines(build(shared(outcome(PLAN)), Clients({}, {}))))) == 5, "of Spark's tasks only"
