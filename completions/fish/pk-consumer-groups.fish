@@ -38,4 +38,5 @@ complete -c pk-consumer-groups -l only-lagging -d 'Of --describe: only partition
 complete -c pk-consumer-groups -l max-lag -x -d 'Of --describe: fail when a partition lags by more.'
 complete -c pk-consumer-groups -l isolation-level -x -a 'read_uncommitted read_committed' -d 'Of --describe: what the group\'s consumers see; without open transactions for read_committed.'
 complete -c pk-consumer-groups -l wait -x -d 'Of --describe: look again until groups exist and lag by no more than --max-lag, at most so long. Of --delete and --reset-offsets: wait until the groups have no members, at most so long.'
+complete -c pk-consumer-groups -l yes -d 'Ask nothing: on a terminal --delete and --reset-offsets --execute do before they change --all-groups.'
 complete -c pk-consumer-groups -s h -l help -d 'Show this message and exit.'

@@ -15,4 +15,5 @@ complete -c pk-leader-election -l topic -x -a '(pk-completions names topics (com
 complete -c pk-leader-election -l partition -x -d 'The partition of --topic.'
 complete -c pk-leader-election -l path-to-json-file -r -F -d 'Partitions, as JSON.'
 complete -c pk-leader-election -l dry-run -d 'Say where a leader would be elected, and elect none.'
+complete -c pk-leader-election -l yes -d 'Ask nothing: on a terminal it does before unclean elections in partitions that are not named.'
 complete -c pk-leader-election -s h -l help -d 'Show this message and exit.'

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkafka.cli.confirmation import agrees
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup, failure
 from pkafka.cli.options import Common, connection_options, version_option
-from pkafka.cli.output import Failure, OutputFormat, View, choose_format, line, note, raw, to_json
+from pkafka.cli.output import Failure, OutputFormat, View, choose_format, hint, line, note, raw, to_json
+from pkafka.cli.spelling import did_you_mean
 from pkafka.errors import ApiError
 from pkafka.tools.declaration import (
     EVERY_BROKER,
@@ -56,6 +58,8 @@ def diff(common: Common, file: str, prune: bool) -> int:
         steps = plan(wanted, _actual(common, admin, wanted), prune=prune)
     found = [(step, _impossible(step)) for step in steps]
     _show(common, found, [_summary(steps, "to ")], dry_run=True)
+    if steps and file != "-":
+        hint(f"pk-apply apply {file}{' --prune' if prune else ''} does that.")
     return ExitStatus.FAILURE if steps else ExitStatus.OK
 
 
@@ -98,7 +102,10 @@ def export(common: Common, topics: tuple[str, ...]) -> None:
         )
         actual = _actual(common, admin, Declaration(brokers=brokers))
     if missing := sorted(set(topics) - set(actual.topics)):
-        raise CommandError(f"there is no topic {', '.join(missing)}", hint="pk-topics --list shows all")
+        meant = did_you_mean(missing[0], actual.topics)
+        raise CommandError(
+            f"there is no topic {', '.join(missing)}", hint=meant or "pk-topics --list shows all"
+        )
     if topics:
         actual = actual._replace(topics={each: actual.topics[each] for each in topics})
     document = document_of(actual)
@@ -251,8 +258,7 @@ def _ask(deletions: list[Step], *, is_file_stdin: bool) -> None:
             hint="--yes deletes without asking",
             status=ExitStatus.USAGE,
         )
-    answer = click.prompt(f"Delete {_topics(deletions)} with all records? (y/n)", default="n", err=True)
-    if answer.strip().lower() not in ("y", "yes"):
+    if not agrees(f"Delete {_topics(deletions)} with all records?"):
         raise CommandError("nothing was done")
 
 

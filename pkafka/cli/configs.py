@@ -18,6 +18,7 @@ from pkafka.cli.configs_entities import CLIENT_METRICS, Entities, entities_of, e
 from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.options import Common, command, connection_options, exclude
 from pkafka.cli.output import View
+from pkafka.cli.spelling import did_you_mean, meant_by_reader
 from pkafka.cli.zookeeper_option import zookeeper_option
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.tools.secret_keys import is_secret
@@ -148,7 +149,11 @@ def _entries(admin: "Admin", kind: str, name: str, *, show_all: bool) -> "list[C
     outcome = admin.describe_configs([resource], include_synonyms=True)[resource]
     if isinstance(outcome, ApiError):
         if outcome.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise ApiError(outcome.code, f"Topic '{name}' does not exist")
+            error = ApiError(outcome.code, f"Topic '{name}' does not exist")
+            hint = meant_by_reader(name, lambda: [each.name for each in admin.list_topics()])
+            if hint is not None:
+                error.add_note(hint)
+            raise error
         raise outcome
     wanted = {
         ResourceType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
@@ -239,7 +244,8 @@ def _check_keys(
     if entity.kind == "broker-loggers":
         unknown = [key for key in (*added, *removed) if key not in present]
         if unknown:
-            raise CommandError(f"Invalid broker logger(s): {','.join(unknown)}")
+            hint = did_you_mean(unknown[0], present)
+            raise CommandError(f"Invalid broker logger(s): {','.join(unknown)}", hint=hint)
     refuse_unset(removed, present)
 
 

@@ -7,6 +7,7 @@ from pkafka.cli.configs_entities import Entities
 from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.options import Common
 from pkafka.cli.output import OutputFormat, View, line
+from pkafka.cli.spelling import did_you_mean
 
 
 class Change(NamedTuple):
@@ -31,7 +32,8 @@ def refuse_unset(removed: Iterable[str], present: Iterable[str]) -> None:
     known = set(present)
     unset = [key for key in removed if key not in known]
     if unset:
-        raise CommandError(f"Invalid config(s): {','.join(unset)}")
+        hint = did_you_mean(unset[0], known)
+        raise CommandError(f"Invalid config(s): {','.join(unset)}", hint=hint)
 
 
 def show_changes(

@@ -9,8 +9,16 @@ from pkafka.cli.configs_entities import CLIENTS, IPS, USERS, Entities
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.output import View
+from pkafka.cli.spelling import did_you_mean
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.net.scram import ITERATIONS_DEFAULT, ITERATIONS_MAX, ScramError, ScramMechanism, check_iterations
+from pkafka.net.scram import (
+    ITERATIONS_DEFAULT,
+    ITERATIONS_MAX,
+    KNOWN,
+    ScramError,
+    ScramMechanism,
+    check_iterations,
+)
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
@@ -163,6 +171,7 @@ def _are_credentials(entities: Entities, added: Mapping[str, str], removed: Sequ
     """Whether it is about SCRAM; refuses keys that do not belong to the entities or to each other."""
     quotas = IP_KEYS if entities.kind == IPS else CLIENT_KEYS
     for_users_alone = entities.types == (USERS,)
+    mechanisms = [each.mechanism_name for each in KNOWN] if for_users_alone else []
     for verb, keys in (("added", tuple(added)), ("deleted", tuple(removed))):
         unknown = [
             key for key in keys if key not in quotas and not (for_users_alone and ScramMechanism.of_name(key))
@@ -171,7 +180,8 @@ def _are_credentials(entities: Entities, added: Mapping[str, str], removed: Sequ
             kind, what = _kind_and_keys(entities)
             raise CommandError(
                 f"Only {what} configs can be {verb} for '{kind}' using --bootstrap-server. "
-                f"Unexpected config names: {', '.join(unknown)}"
+                f"Unexpected config names: {', '.join(unknown)}",
+                hint=did_you_mean(unknown[0], (*quotas, *mechanisms)),
             )
     scram = [key for key in (*added, *removed) if ScramMechanism.of_name(key)]
     if scram and "" in entities.names:

@@ -30,6 +30,7 @@ from pkafka.cli.options import (
     stream_output_option,
 )
 from pkafka.cli.output import JsonList, OutputFormat, to_json
+from pkafka.cli.spelling import meant_by_reader
 from pkafka.cli.topic_filter import topic_pattern
 from pkafka.model import TopicPartition
 from pkafka.tools.json_bytes import value_of
@@ -553,7 +554,8 @@ def _topic(consumer: "Consumer", name: str, flags: Mapping[str, object]) -> "Top
         if not view.error:
             return view
         if not view.error.retriable or time.monotonic() > deadline:
+            meant = meant_by_reader(name, consumer.topics)
             raise CommandError(
-                f"topic {name}: {view.error.message}", hint="create it with pk-topics --create"
+                f"topic {name}: {view.error.message}", hint=meant or "create it with pk-topics --create"
             )
         time.sleep(_CREATION_POLL_S)

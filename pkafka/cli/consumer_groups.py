@@ -1,7 +1,7 @@
 """pk-consumer-groups: list, describe and delete groups and change their offsets, as kafka-consumer-groups.sh."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,6 +14,7 @@ from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, name
 from pkafka.cli.kafka_command import failure
 from pkafka.cli.options import Common, command, exclude, metered_connection_options, parse_duration_ms
 from pkafka.cli.output import OutputFormat, Table, choose_format, note
+from pkafka.cli.spelling import meant_by_reader
 from pkafka.cli.watching import WATCHED_DOCUMENT, look_again, watch_seconds
 from pkafka.errors import ApiError, ErrorCode
 
@@ -44,6 +45,7 @@ _REFUSED_ELSEWHERE: Final[Mapping[str, Collection[str]]] = {
     "max-lag": ("describe",),
     "wait": ("describe", "delete", "reset-offsets"),
     "isolation-level": ("describe",),
+    "yes": ("delete", "reset-offsets"),
 }
 """Flags and the actions without which they are refused."""
 
@@ -146,6 +148,11 @@ _OFFSET_COLUMNS: Final = (
     help="Of --describe: look again until groups exist and lag by no more than --max-lag, at most so long. "
     "Of --delete and --reset-offsets: wait until the groups have no members, at most so long.",
 )
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Ask nothing: on a terminal --delete and --reset-offsets --execute do before they change --all-groups.",
+)
 def main(common: Common, **flags: object) -> int:
     """List, describe and delete consumer groups, and change their offsets."""
     given = Flags(**flags)  # type: ignore[arg-type]
@@ -168,6 +175,7 @@ def main(common: Common, **flags: object) -> int:
         while given.describe and report.failures and time.monotonic() < deadline:
             time.sleep(_WAIT_S)
             report = _ACT[_action(given)](admin, common, given)
+        report.hints += _meant(admin, common, report.missing())
     report.show(common)
     return report.status()
 
@@ -411,6 +419,19 @@ def _member_rows(group: Mapping[str, Any]) -> Iterable[dict[str, object]]:
     for each in group["members"]:
         held = ", ".join(f"{at['topic']}-{at['partition']}" for at in each["partitions"])
         yield {"group": group["group"], **each, "partitions": held}
+
+
+def _meant(admin: "Admin", common: Common, missing: Iterable[str]) -> Iterator[str]:
+    """Hints at groups that were probably meant by those that there are not."""
+    from pkafka.tools.consumer_groups import list_consumer_groups
+
+    def known() -> list[str]:
+        return [each.group_id for each in list_consumer_groups(admin, timeout_ms=common.timeout_ms)]
+
+    for group_id in missing:
+        hint = meant_by_reader(group_id, known)
+        if hint is not None:
+            yield f"{group_id}: {hint}"
 
 
 def _watch(common: Common, look: Callable[[], Report], seconds: float) -> int:

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pkafka.cli import consumer_groups_text as text
+from pkafka.cli.confirmation import agrees, can_ask
 from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.java_text import java_error
 from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.options import Common
+from pkafka.cli.output import note
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
     from pkafka.tools.offset_reset import Plan, Reset
 
+_WAITING: Final = "--wait 1m waits until a group has no members."
 _TOP_LEVEL: Final = {
     ErrorCode.INVALID_GROUP_ID: "'{}' is not valid.",
     ErrorCode.GROUP_ID_NOT_FOUND: "'{}' does not exist.",
@@ -41,6 +44,8 @@ def have_members(admin: "Admin", common: Common, flags: Flags) -> bool:
 def delete_groups(admin: "Admin", common: Common, flags: Flags) -> Report:
     """Delete groups, and say of each what became of it."""
     group_ids = chosen_groups(admin, common, flags)
+    if not flags.dry_run:
+        _ask(group_ids, flags, "Delete", "nothing was deleted")
     report = Report("groups")
     report.extra = {"dry_run": flags.dry_run}
     if flags.dry_run:
@@ -67,6 +72,8 @@ def delete_groups(admin: "Admin", common: Common, flags: Flags) -> Report:
         if deleted:
             names = "', '".join(deleted)
             report.lines += ["", f"These consumer groups were deleted successfully: '{names}'"]
+        if not flags.wait and any(error.code is ErrorCode.NON_EMPTY_GROUP for error in failed.values()):
+            report.hints.append(_WAITING)
     report.rows = [{"group": group_id, "error": failure(outcome)} for group_id, outcome in outcomes.items()]
     return report
 
@@ -83,6 +90,8 @@ def reset_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
 
     reset = _what_to_reset(flags)
     group_ids = chosen_groups(admin, common, flags)
+    if flags.execute:
+        _ask(group_ids, flags, "Change the offsets of", "nothing was changed")
     report = Report("offsets")
     plans: dict[str, Plan] = {}
 
@@ -101,6 +110,8 @@ def reset_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
                 f"Assignments can only be reset if the group '{group_id}' is inactive, "
                 f"but the current state is {group.state.value}."
             )
+            if not flags.wait:
+                report.hints = [_WAITING]
             continue
         if reset.file is not None and group_id not in reset.file:
             report.error(f"No reset plan for group {group_id} found")
@@ -126,6 +137,19 @@ def reset_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
             _store(admin, common, group_id, plans[group_id])
     _report_plans(report, plans, flags)
     return report
+
+
+def _ask(group_ids: Sequence[str], flags: Flags, doing: str, otherwise: str) -> None:
+    """Make sure that every group is meant, where none was named.
+
+    Raises:
+        CommandError: not every one is.
+    """
+    if not flags.all_groups or not group_ids or flags.yes or not can_ask():
+        return
+    note(f"--all-groups takes in {', '.join(group_ids)}")
+    if not agrees(f"{doing} {len(group_ids)} group(s)?"):
+        raise CommandError(otherwise, hint="--group names one, --yes asks nothing")
 
 
 def _what_to_reset(flags: Flags) -> "Reset":

@@ -7,7 +7,8 @@ import click
 
 from pkafka.cli.exit_status import ExitStatus, effective
 from pkafka.cli.options import Common
-from pkafka.cli.output import Gauge, OutputFormat, Table, View, choose_format, note
+from pkafka.cli.output import Failure, Gauge, OutputFormat, Table, View, choose_format, hint, note
+from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Flags(NamedTuple):
     max_lag: int | None
     wait: str | None
     isolation_level: str | None
+    yes: bool
 
 
 class Report:
@@ -57,6 +59,7 @@ class Report:
         self.lines: list[str] = []
         self.rows: list[dict[str, object]] = []
         self.notes: list[str] = []
+        self.hints: list[str] = []
         self.tables: list[Table] = []
         self.gauges: list[Gauge] = []
         self.extra: dict[str, object] = {}
@@ -73,6 +76,12 @@ class Report:
         """Lines that Kafka begins and does not end: what comes next has no blank line before it."""
         self.lines += [*([] if self._is_line_open else [""]), *lines]
         self._is_line_open = True
+
+    def missing(self) -> list[str]:
+        """The groups that there are not."""
+        rows = ((str(row.get("group")), row.get("error")) for row in self.rows)
+        absent = ErrorCode.GROUP_ID_NOT_FOUND.name
+        return [group for group, error in rows if isinstance(error, Failure) and error["name"] == absent]
 
     def show(self, common: Common) -> None:
         """Print all of it, in the format asked for."""
@@ -91,6 +100,8 @@ class Report:
         if choose_format(common.output) is not OutputFormat.TEXT:
             for each in self.failures:
                 note(f"Error: {each}")
+        for each in self.hints:
+            hint(each)
 
     def status(self) -> int:
         """What to end with: Kafka's tool says 0 to every one of these."""

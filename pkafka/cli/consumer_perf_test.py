@@ -19,6 +19,7 @@ from pkafka.cli.options import (
     text_output_option,
 )
 from pkafka.cli.output import OutputFormat, View, line, show
+from pkafka.cli.spelling import meant_by_reader
 from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -146,7 +147,10 @@ def _properties(flags: Mapping[str, object]) -> dict[str, object]:
 def _assign(consumer: "Consumer", topic: str) -> None:
     found = consumer.partitions_for(topic)
     if found.error:
-        raise CommandError(f"topic {topic}: {found.error.message}", hint="create it with pk-topics --create")
+        meant = meant_by_reader(topic, consumer.topics)
+        raise CommandError(
+            f"topic {topic}: {found.error.message}", hint=meant or "create it with pk-topics --create"
+        )
     partitions = [TopicPartition(topic, each.partition) for each in found.partitions]
     consumer.assign(partitions)
     for partition in partitions:  # looked up before the clock starts

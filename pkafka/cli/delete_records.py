@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkafka.cli.confirmation import agrees, can_ask
 from pkafka.cli.java_text import java_error
 from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import OutputFormat, View, line
+from pkafka.cli.output import OutputFormat, View, line, note
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 @connection_options
 @click.option("--offset-json-file", metavar="FILE", required=True, help="Partitions and offsets, as JSON.")
 @click.option("--dry-run", is_flag=True, help="Say what would be deleted, and delete nothing.")
-def main(common: Common, offset_json_file: str, dry_run: bool) -> None:
+@click.option(
+    "--yes", is_flag=True, help="Ask nothing: on a terminal it says what would be deleted, and asks."
+)
+def main(common: Common, offset_json_file: str, dry_run: bool, yes: bool) -> None:
     """Delete the records of partitions before given offsets."""
     offsets = parse_offsets(Path(offset_json_file).read_bytes())
     is_text = common.output in (None, OutputFormat.TEXT, OutputFormat.TABLE)
@@ -30,6 +34,8 @@ def main(common: Common, offset_json_file: str, dry_run: bool) -> None:
         if dry_run:
             _plan(common, admin, offsets)
             return
+        if not yes and can_ask():
+            _ask(common, admin, offsets)
         if is_text:
             line("Executing records delete operation")
         found = admin.delete_records(offsets, timeout_ms=common.timeout_ms)
@@ -89,11 +95,34 @@ def _wrong_file(message: str) -> CommandError:
 
 
 def _plan(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) -> None:
-    """Say what would happen, as far as the ends of the partitions tell.
+    """Say what would happen.
 
     Raises:
         CommandError: some partition would fail.
     """
+    lines, rows = _foreseen(common, admin, offsets)
+    common.show(View("partitions", lines, rows, {"dry_run": True}))
+    failures = sum(1 for row in rows if row["error"])
+    if failures:
+        raise CommandError(f"{failures} of {len(rows)} partitions would fail", kafka_status=0)
+
+
+def _ask(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) -> None:
+    """Make sure that these records are meant, which a file names and nobody sees.
+
+    Raises:
+        CommandError: they are not.
+    """
+    for each in _foreseen(common, admin, offsets)[0]:
+        note(each)
+    if not agrees("Delete these records?"):
+        raise CommandError("nothing was deleted", hint="--yes asks nothing")
+
+
+def _foreseen(
+    common: Common, admin: "Admin", offsets: dict[TopicPartition, int]
+) -> tuple[list[str], list[dict[str, object]]]:
+    """What would happen, as far as the ends of the partitions tell: as text, and as rows."""
     from pkafka.clients.admin.partitions import EARLIEST, LATEST
 
     first = admin.list_offsets(dict.fromkeys(offsets, EARLIEST), timeout_ms=common.timeout_ms)
@@ -109,10 +138,7 @@ def _plan(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) ->
             continue
         lines.append(f"Would delete the records of {partition} from {start} up to {target} (end: {end}).")
         rows.append(_row(partition, low_watermark=target, log_start_offset=start))
-    common.show(View("partitions", lines, rows, {"dry_run": True}))
-    failures = sum(1 for row in rows if row["error"])
-    if failures:
-        raise CommandError(f"{failures} of {len(rows)} partitions would fail", kafka_status=0)
+    return lines, rows
 
 
 def _row(

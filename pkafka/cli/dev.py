@@ -13,7 +13,7 @@ from pkafka.cli import output
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
 from pkafka.cli.options import output_option, parse_assignments, text_output_option, version_option
-from pkafka.cli.output import OutputFormat, View, note, show
+from pkafka.cli.output import OutputFormat, View, hint, note, show
 
 if TYPE_CHECKING:
     from pkafka.tools.dev_brokers import DevBroker, DevBrokers
@@ -88,6 +88,8 @@ def up(name: str, count: int, workers: int | None, overrides: tuple[str, ...], o
     brokers = _brokers()
     started = brokers.start(name, _settings(workers, overrides), brokers=count)
     _show([started], [f"BOOTSTRAP={started.bootstrap}"], output, default=OutputFormat.TEXT)
+    hint(f"Other pk-* commands talk to it after: export PK_BOOTSTRAP_SERVER={started.bootstrap}")
+    hint(f"It ends with: pk-dev down{'' if name == _default_name() else f' --name {name}'}")
 
 
 @main.command("down")

@@ -8,6 +8,7 @@ import click
 from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.options import Common, command, connection_options, exclude
 from pkafka.cli.output import View, note
+from pkafka.cli.spelling import did_you_mean
 from pkafka.cli.topic_filter import partition_filter, topic_pattern
 from pkafka.errors import ApiError
 from pkafka.model import INTERNAL_TOPICS, TopicPartition
@@ -60,7 +61,8 @@ def main(
             if wanted(partition)
         ]
         if not chosen:
-            raise CommandError("Could not match any topic-partitions with the specified filters")
+            meant = did_you_mean(topic, admin.cluster.view.topics) if topic else None
+            raise CommandError("Could not match any topic-partitions with the specified filters", hint=meant)
         found = admin.list_offsets(dict.fromkeys(chosen, timestamp), timeout_ms=common.timeout_ms)
     lines: list[str] = []
     rows: list[dict[str, object]] = []

@@ -16,12 +16,17 @@ from pkafka.cli import output
 from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus, compat_39, effective
 from pkafka.cli.output import Failure, OutputFormat
+from pkafka.cli.spelling import did_you_mean
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 
 HELP_FLAGS: Final = ["--help", "-h"]
 _ACTION: Final = f"{__name__}.action"
 _NO_NUMBER: Final = re.compile(r"'(.*)' is not a valid (?:integer|float)", re.DOTALL)
 _NO_TOPIC_KEY: Final = re.compile(r"Unknown topic config name: (\S+)")
+_HINTS: Final = {
+    ErrorCode.INVALID_REPLICATION_FACTOR: "pk-cluster list-endpoints shows the brokers",
+    ErrorCode.TOPIC_DELETION_DISABLED: "brokers with delete.topic.enable=true delete topics",
+}
 _AUTHORIZATION: Final = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -288,7 +293,7 @@ def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
         status = ExitStatus.AUTHENTICATION if denied else ExitStatus.FAILURE
         if error.code is ErrorCode.REQUEST_TIMED_OUT:
             status = ExitStatus.UNREACHABLE
-        return error.message, _meant_key(error), error.code, status
+        return error.message, _hint_at(error), error.code, status
     if isinstance(error, ConfigError):
         return str(error), None, None, ExitStatus.USAGE
     if isinstance(error, OSError):
@@ -304,17 +309,20 @@ def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
     return str(error), hint, None, ExitStatus.FAILURE
 
 
+def _hint_at(error: ApiError) -> str | None:
+    """What a command knows of it and added as a note, or what follows from the error itself."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    return notes[0] if notes else _meant_key(error) or _HINTS.get(error.code)
+
+
 def _meant_key(error: ApiError) -> str | None:
     """The setting of topics that looks most like the one that there is not."""
     found = _NO_TOPIC_KEY.fullmatch(error.message) if error.code is ErrorCode.INVALID_CONFIG else None
     if found is None:
         return None
-    from difflib import get_close_matches
-
     from pkafka.server.config_keys import topic_keys
 
-    close = get_close_matches(found[1], topic_keys(), 1)
-    return f"did you mean {close[0]}?" if close else None
+    return did_you_mean(found[1], topic_keys())
 
 
 def failure(error: Exception | None) -> Failure | None:

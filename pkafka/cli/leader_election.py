@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkafka.cli.confirmation import agrees, can_ask
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import View
+from pkafka.cli.output import View, note
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pkafka.tools.leader_election import Elected
 
 _WAYS = ("topic", "all-topic-partitions", "path-to-json-file")
+_ABSENT = (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
 
 
 def kafka_text(error: Exception) -> str | None:
@@ -42,6 +44,11 @@ def kafka_text(error: Exception) -> str | None:
 @click.option("--partition", type=int, metavar="N", help="The partition of --topic.")
 @click.option("--path-to-json-file", metavar="FILE", help="Partitions, as JSON.")
 @click.option("--dry-run", is_flag=True, help="Say where a leader would be elected, and elect none.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Ask nothing: on a terminal it does before unclean elections in partitions that are not named.",
+)
 def main(
     common: Common,
     admin_config: str | None,
@@ -51,6 +58,7 @@ def main(
     partition: int | None,
     path_to_json_file: str | None,
     dry_run: bool,
+    yes: bool,
 ) -> None:
     """Elect leaders: the preferred ones, or unclean ones where no replica in sync is left."""
     if admin_config is not None and common.command_config is not None:
@@ -76,6 +84,8 @@ def main(
         partitions = parse_partitions(Path(path_to_json_file).read_bytes())
     kind = ElectionType[election_type.upper()]
     with common.admin() as admin:
+        if all_topic_partitions and kind is ElectionType.UNCLEAN and not (dry_run or yes) and can_ask():
+            _ask(foresee(admin, kind, None))
         found = (
             foresee(admin, kind, partitions)
             if dry_run
@@ -86,7 +96,29 @@ def main(
     common.show(View("partitions", lines, rows, {"election_type": election_type.lower(), "dry_run": dry_run}))
     failures = sum(1 for each in found if each.error is not None)
     if failures:
-        raise CommandError(f"{failures} replica(s) could not be elected")
+        are_missing = any(each.error is not None and each.error.code in _ABSENT for each in found)
+        raise CommandError(
+            f"{failures} replica(s) could not be elected",
+            hint="pk-topics --describe --under-replicated-partitions shows which are missing"
+            if are_missing
+            else None,
+        )
+
+
+def _ask(found: "list[Elected]") -> None:
+    """Make sure that records may be lost in partitions that nobody named.
+
+    Raises:
+        CommandError: they may not.
+    """
+    from pkafka.tools.leader_election import Result
+
+    names = [str(each.partition) for each in found if each.result is Result.ELECTED]
+    if not names:
+        return
+    note(f"No replica in sync is left of {', '.join(names)}: what only those had is lost for good")
+    if not agrees(f"Elect leaders for {len(names)} partition(s) all the same?"):
+        raise CommandError("nothing was elected", hint="--yes asks nothing")
 
 
 def _lines(found: "list[Elected]", kind: str) -> list[str]:

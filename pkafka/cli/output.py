@@ -170,6 +170,12 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def hint(text: str) -> None:
+    """Say what comes next, to a person at a terminal; scripts know."""
+    if sys.stderr.isatty() and not compat_39():
+        note(text)
+
+
 def show_error(name: str, message: str, *, code: int | None, asked: OutputFormat | None) -> None:
     """Print an error where JSON was asked for: as the run's one document, or as the end of the one that is open.
 

@@ -11,7 +11,7 @@ from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import BadValueError, CommandError, explain, failure
 from pkafka.cli.options import Common, command, connection_options, parse_duration_ms
-from pkafka.cli.output import OutputFormat, View, line
+from pkafka.cli.output import OutputFormat, View, choose_format, hint, line
 from pkafka.errors import ApiError
 from pkafka.model import TopicPartition, TopicPartitionReplica
 
@@ -185,6 +185,8 @@ def _generate(admin: "Admin", common: Common, flags: Flags) -> None:
         for each in sorted(found.current)
     ]
     common.show(View("partitions", lines, rows))
+    if choose_format(common.output) is OutputFormat.TABLE:
+        hint("--output text prints both as JSON, which --execute takes from a file.")
 
 
 def _list_lines(moving: "Mapping[TopicPartition, Reassignment]") -> list[str]:
@@ -264,6 +266,9 @@ def _execute(admin: "Admin", common: Common, flags: Flags) -> None:
             names = [str(each) for each in sorted(prepared.proposed)]
             say(f"Successfully started partition reassignment{_s(names)} for {','.join(names)}")
             run.move_log_dirs(admin, prepared.log_dirs, timeout_ms=common.timeout_ms, begun=begun)
+            hint(
+                f"--verify --reassignment-json-file {flags.reassignment_json_file} --wait 10m says when it is done."
+            )
     finally:
         if common.output not in _TEXT_FORMS:
             moves = [_log_dir_row(*each, each[0] in started) for each in sorted(prepared.log_dirs.items())]

@@ -1,17 +1,18 @@
 """pk-topics: create, list, describe, grow and delete topics, as kafka-topics.sh."""
 
 import re
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from pkafka.cli.actions import Actions
+from pkafka.cli.confirmation import agrees, can_ask
 from pkafka.cli.exit_status import ExitStatus, compat_39
 from pkafka.cli.kafka_command import BadValueError, CommandError
 from pkafka.cli.options import Common, command, connection_options, exclude, parse_duration_ms, require
 from pkafka.cli.output import OutputFormat, Table, View, line, note
+from pkafka.cli.spelling import did_you_mean
 from pkafka.cli.topic_filter import topic_pattern
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import INTERNAL_TOPICS, NO_TOPIC_ID, TopicPartition, parse_topic_id, topic_id_text
@@ -468,7 +469,10 @@ def _create(admin: "Admin", common: Common, flags: Flags) -> None:
     outcome = admin.create_topics([topic], validate_only=flags.dry_run, retry_on_quota_violation=False)[name]
     created = not isinstance(outcome, ApiError)
     if isinstance(outcome, ApiError):
-        if not (flags.if_not_exists and outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS):
+        exists = outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        if not (flags.if_not_exists and exists):
+            if exists:
+                outcome.add_note("--if-not-exists leaves it as it is")
             raise outcome
         row: dict[str, object] = {
             "name": name,
@@ -546,15 +550,11 @@ def _ask(names: Sequence[str], flags: Flags) -> None:
     if not unnamed or flags.yes or compat_39():
         return
     said = f"--topic {flags.topic} is a regular expression, which takes in {', '.join(unnamed)} too"
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         note(f"{said} (--exact means one name)")
         return
     note(said)
-    try:
-        answer = click.prompt(f"Delete {len(names)} topics with all records? (y/n)", default="n", err=True)
-    except click.Abort:  # the end of the input, or Ctrl-C
-        answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
+    if not agrees(f"Delete {len(names)} topics with all records?"):
         raise CommandError("nothing was deleted", hint="--exact means one name, --yes asks nothing")
 
 
@@ -581,7 +581,8 @@ def _existing(admin: "Admin", flags: Flags, *, required: bool) -> list[str]:
     known = [each.name for each in admin.list_topics()]
     names = _matching(known, flags.topic, exclude_internal=flags.exclude_internal, exact=flags.exact)
     if not names and flags.topic and required:
-        raise CommandError(f"Topic '{flags.topic}' does not exist as expected")
+        meant = did_you_mean(flags.topic, known)
+        raise CommandError(f"Topic '{flags.topic}' does not exist as expected", hint=meant)
     return names
 
 

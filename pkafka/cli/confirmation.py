@@ -1,0 +1,24 @@
+"""A question before something is destroyed that the command line does not name.
+
+Only whoever sits at a terminal is asked: Kafka's tools ask nothing, and scripts rely on that.
+"""
+
+import sys
+
+import click
+
+from pkafka.cli.exit_status import compat_39
+
+
+def can_ask() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not compat_39()
+
+
+def agrees(question: str) -> bool:
+    """Whether the answer is yes; the end of the input and Ctrl-C are none."""
+    try:
+        answer = click.prompt(f"{question} (y/n)", default="n", err=True)
+    except click.Abort:
+        return False
+    return str(answer).strip().lower() in ("y", "yes")
