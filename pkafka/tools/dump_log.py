@@ -7,7 +7,7 @@ records are decoded only when asked for.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.records import legacy
 from pkafka.records.batch import BatchHeader
@@ -58,9 +58,36 @@ Records: TypeAlias = RecordColumns | list[RecordRow]
 
 def kinds_in(path: Path, *, records: bool) -> tuple[str, ...]:
     """The kinds of rows (see ``log_rows.FIELDS``) that a file can give, but for notes."""
-    if _is_batched(path):
+    if is_batched(path):
         return ("batch", "record", "damage") if records else ("batch", "damage")
     return (kind_of_side_file(path),) if is_known(path) else ()
+
+
+class Part(NamedTuple):
+    """A part of a segment that is dumped alone: from one position where a batch begins up to another, or to the end.
+
+    ``following`` is the offset that comes next, -1 where that is not known.
+    """
+
+    start: int
+    stop: int | None = None
+    following: int = -1
+
+
+class Reached(NamedTuple):
+    """How far a segment, or a part of it, was read: the position behind the last batch, and where the rest ends.
+
+    ``first_offset`` is that of the first record, ``following`` the one behind the last; -1 where none was decoded.
+    """
+
+    end: int
+    size: int
+    first_offset: int
+    following: int
+    is_damaged: bool
+
+
+NOTHING: Final = Reached(0, 0, -1, -1, is_damaged=False)
 
 
 @dataclass
@@ -75,6 +102,11 @@ class Dump:
         selection: leave the rest out.
         resync: search the next plausible batch behind damage, as Kafka's tool does not.
         on_read: called with numbers of bytes read, for showing progress.
+        part: of a segment, only this.
+
+    Attributes:
+        findings: what was found wrong.
+        reached: how far the last segment was read.
     """
 
     records: bool = False
@@ -84,7 +116,10 @@ class Dump:
     selection: Selection = EVERYTHING
     resync: bool = False
     on_read: Callable[[int], None] | None = None
+    part: Part | None = None
     findings: Findings = field(default_factory=Findings)
+    reached: Reached = NOTHING
+    _passed_over: bool = field(default=False, init=False)
 
     def rows(self, path: Path) -> Iterator[Row]:
         """Everything in one file, a row each; what is wrong is added to ``findings``.
@@ -93,7 +128,7 @@ class Dump:
             DumpError: there is no such file, or its name has no base offset.
             OSError: it cannot be read.
         """
-        if not _is_batched(path):
+        if not is_batched(path):
             yield from self._side_file(path)
             return
         yield from self._heading(path)
@@ -134,7 +169,7 @@ class Dump:
             )
             return f"{text}\n".encode(errors="replace")
 
-        if not _is_batched(path):
+        if not is_batched(path):
             yield from _blocks(line_of(row) for row in self._side_file(path))
             return
         yield b"".join([line_of(row) for row in self._heading(path)])
@@ -165,6 +200,8 @@ class Dump:
     # -- segments -----------------------------------------------------------------------------------------
 
     def _heading(self, path: Path) -> Iterator[Row]:
+        if self.part is not None and self.part.start:
+            return
         if path.suffix == ".log":
             yield NoteRow(f"Log starting offset: {base_offset_of(path)}")
         elif path.name == _KRAFT_BOOTSTRAP:
@@ -178,8 +215,10 @@ class Dump:
     def _walk(self, path: Path) -> tuple[SegmentWalk, list[DamageRow]]:
         """A walk, and where it will put the damage that it passes over."""
         damages: list[DamageRow] = []
+        self._passed_over = False
 
         def note(position: int, size: int, reason: str) -> None:
+            self._passed_over = True
             damages.append(DamageRow(position, size, reason))
             self._other(path, f"{size} bytes at position {position} are no batch: {reason}")
 
@@ -187,7 +226,7 @@ class Dump:
         by_header = self.selection._replace(time_to=None) if self.records else self.selection
         walk = SegmentWalk(
             path,
-            bytes_max=self.bytes_max,
+            bytes_max=self._limit(),
             start=self._start_of(path),
             stop_offset=self.selection.offset_to,
             wanted=None if self.selection.is_everything else by_header.may_have,
@@ -197,8 +236,14 @@ class Dump:
         )
         return walk, damages
 
+    def _limit(self) -> int:
+        stop = None if self.part is None else self.part.stop
+        return self.bytes_max if stop is None else min(self.bytes_max, stop)
+
     def _start_of(self, path: Path) -> int:
         """Where to begin: as near to the first offset that is wanted as the offset index leads, if it is right."""
+        if self.part is not None and self.part.start:
+            return self.part.start
         if self.selection.offset_from is None or self.bytes_max != NO_LIMIT or path.suffix != ".log":
             return 0
         return position_before(path, self.selection.offset_from)
@@ -206,7 +251,7 @@ class Dump:
     def _batches(self, path: Path, walk: SegmentWalk) -> Iterator[tuple[Batch, Records | None]]:
         """The batches that are wanted, with their records where these are; notes what is wrong with them."""
         everything, decoded = self.selection.is_everything, self.records
-        following = -1
+        first, following = -1, -1 if self.part is None else self.part.following
         try:
             for batch in walk:
                 if not batch.is_valid:
@@ -224,6 +269,8 @@ class Dump:
                     continue
                 if everything:
                     following = self._check_offsets(path, records, following)
+                    if first < 0 and records is not None and len(records):
+                        first = _first_offset(records)
                 elif records is not None:
                     records = _selected(records, self.selection)
                     if not len(records):
@@ -231,6 +278,8 @@ class Dump:
                 yield batch, records
         except FileNotFoundError as error:
             raise DumpError(f"{path} does not exist") from error
+        is_damaged = self._passed_over or walk.end < walk.size
+        self.reached = Reached(walk.end, walk.size, first, following, is_damaged)
 
     def _check_offsets(self, path: Path, records: Records | None, following: int) -> int:
         """List offsets that do not follow each other; returns the one that has to come next."""
@@ -244,14 +293,18 @@ class Dump:
             offsets = [row.record.offset for row in records]
         for offset in offsets:
             if offset != following != -1:
-                text = f"  {following - 1} is followed by {offset}"
-                self.findings.add(Finding.GAP, path, text, damage=offset < following)
+                self.note_gap(path, following, offset)
             following = offset + 1
         return following
 
+    def note_gap(self, path: Path, following: int, offset: int) -> None:
+        """Note that an offset stands where another one has to follow."""
+        text = f"  {following - 1} is followed by {offset}"
+        self.findings.add(Finding.GAP, path, text, damage=offset < following)
+
     def _end(self, path: Path, walk: SegmentWalk) -> Iterator[Row]:
         trailing = walk.size - walk.end
-        if trailing <= 0 or self.bytes_max != NO_LIMIT:
+        if trailing <= 0 or self._limit() != NO_LIMIT:
             return
         if walk.fault is not None:
             # Here Kafka's tool ends with a stack trace.
@@ -284,7 +337,8 @@ def record_rows(header: BatchHeader, records: Records) -> Iterator[RecordRow]:
         yield RecordRow(Record(*fields), header.magic, kind, sequence, None)
 
 
-def _is_batched(path: Path) -> bool:
+def is_batched(path: Path) -> bool:
+    """Whether a file holds batches, as its name says."""
     return path.suffix in _BATCHED and path.name not in NAMED_FILES
 
 
@@ -348,6 +402,10 @@ def _selected(records: Records, selection: Selection) -> Records:
         return records.part(chosen[0], chosen[-1] + 1)
     rows = list(records.rows())
     return RecordColumns.of(rows[index] for index in chosen)
+
+
+def _first_offset(records: Records) -> int:
+    return records.offsets[0] if isinstance(records, RecordColumns) else records[0].record.offset
 
 
 def _blocks(lines: Iterable[bytes]) -> Iterator[bytes]:

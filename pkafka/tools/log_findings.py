@@ -46,6 +46,19 @@ class Findings:
             kept.append(text)
         self._counts[kind, path] = self._counts.get((kind, path), 0) + 1
 
+    def extend(self, later: "Findings") -> None:
+        """Add what another run found in what comes later."""
+        self.damage += later.damage
+        for kind, files in later._found.items():
+            for path, texts in files.items():
+                kept = self._found[kind].setdefault(path, deque(maxlen=_KEPT))
+                if kind in _LATEST_FIRST:
+                    kept.extendleft(reversed(texts))
+                else:
+                    kept.extend(islice(texts, _KEPT - len(kept)))
+        for place, count in later._counts.items():
+            self._counts[place] = self._counts.get(place, 0) + count
+
     def lines(self) -> Iterator[str]:
         """What to print to standard error at the end."""
         for kind, files in self._found.items():

@@ -1,0 +1,189 @@
+"""Dumps segments by Spark: parts of them in tasks, whose rows and text are put together as one process makes them.
+
+What is printed comes from ``tools/dump_log.py``, here as there. What is no segment is small, and is read here.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from pkafka.pipeline.segments_index import IndexedBatches
+from pkafka.pipeline.segments_plan import boundaries
+from pkafka.tools.dump_log import Dump, Part, Reached
+from pkafka.tools.log_findings import Findings
+from pkafka.tools.log_rows import Row
+from pkafka.tools.record_decoders import PLAIN, Content
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+PART_BYTES: Final = 4 << 20
+"""What one task dumps: its text, which may be many times as much, goes through the memory of this process."""
+_TASKS_A_CORE: Final = 2
+
+
+class _Place(NamedTuple):
+    """A part of the file with this number."""
+
+    number: int
+    path: Path
+    part: Part
+    size: int
+
+
+class _Dumped(NamedTuple):
+    """What a task made of a part: rows, or blocks of text."""
+
+    items: list[Any]
+    reached: Reached
+    findings: Findings
+
+
+@dataclass
+class SparkDump(Dump):
+    """A dump whose segments are read in tasks of Spark's; it is asked about all its files once, and in their order.
+
+    Args:
+        session: whose tasks.
+        files: what will be asked about.
+        part_bytes: what one task reads at most, where a batch is not larger.
+
+    Attributes:
+        unindexed: segments without a right index, whose batches were looked for from their start.
+    """
+
+    session: "SparkSession | None" = None
+    files: Sequence[Path] = ()
+    part_bytes: int = PART_BYTES
+    unindexed: list[Path] = field(default_factory=list)
+    _results: "Iterator[tuple[_Place, _Dumped]] | None" = field(default=None, init=False)
+    _waiting: tuple[_Place, _Dumped] | None = field(default=None, init=False)
+    _number: int = field(default=-1, init=False)
+
+    def rows(self, path: Path) -> Iterator[Row]:
+        """As :meth:`Dump.rows`."""
+        if _is_segment(path):
+            yield from self._in_order(path, Dump.rows)
+        else:
+            yield from super().rows(path)
+
+    def text(
+        self,
+        path: Path,
+        *,
+        content: bool,
+        metadata: bool = True,
+        header_values: bool = False,
+        by: Content = PLAIN,
+    ) -> Iterator[bytes]:
+        """As :meth:`Dump.text`."""
+        make = partial(Dump.text, content=content, metadata=metadata, header_values=header_values, by=by)
+        if _is_segment(path):
+            yield from self._in_order(path, make)
+        else:
+            yield from make(self, path)
+
+    def _in_order(self, path: Path, make: Callable[[Dump, Path], Iterator[T]]) -> Iterator[T]:
+        if self._results is None:
+            self._results = self._all_results(make)
+        self._number += 1
+        following = -1
+        for place, dumped in self._of_file(self._number):
+            start, stop, _ = place.part
+            reached = dumped.reached
+            if reached.is_damaged and stop is not None:
+                # Where reading goes on behind damage, and whether it does, may depend on what lies behind this part.
+                rest = replace(self._settings(), part=Part(start, following=following))
+                yield from make(rest, path)
+                self.findings.extend(rest.findings)
+                break
+            if reached.first_offset != following != -1 != reached.first_offset:
+                self.note_gap(path, following, reached.first_offset)
+            following = reached.following if reached.following >= 0 else following
+            self.findings.extend(dumped.findings)
+            yield from dumped.items
+            if self.on_read is not None:
+                self.on_read(place.size)
+            if stop is not None and reached.end < stop:
+                break
+        for _ in self._of_file(self._number):
+            pass
+
+    def _of_file(self, number: int) -> Iterator[tuple[_Place, _Dumped]]:
+        """The results of the file with a number that have not been taken yet."""
+        assert self._results is not None
+        while True:
+            if self._waiting is None:
+                self._waiting = next(self._results, None)
+            if self._waiting is None or self._waiting[0].number != number:
+                return
+            result, self._waiting = self._waiting, None
+            yield result
+
+    def _all_results(self, make: Callable[[Dump, Path], Iterator[Any]]) -> Iterator[tuple[_Place, _Dumped]]:
+        """Parts of all files in order with what was made of them: while some are printed, the next are made."""
+        assert self.session is not None
+        context = self.session.sparkContext
+        task = partial(_dump_parts, self._settings(), make)
+
+        def run(places: list[_Place]) -> list[_Dumped]:
+            return context.parallelize(places, len(places)).mapPartitions(task).collect()
+
+        places = self._places()
+        at_once = _TASKS_A_CORE * context.defaultParallelism
+        before: tuple[list[_Place], Future[list[_Dumped]]] | None = None
+        pool = ThreadPoolExecutor(1)
+        try:
+            while group := list(islice(places, at_once)):
+                running = pool.submit(run, group)
+                if before is not None:
+                    yield from zip(before[0], before[1].result(), strict=True)
+                before = group, running
+            if before is not None:
+                yield from zip(before[0], before[1].result(), strict=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _places(self) -> Iterator[_Place]:
+        for number, path in enumerate(path for path in self.files if _is_segment(path)):
+            size = min(path.stat().st_size, self.bytes_max)
+            ends: list[int | None] = []
+            if size > self.part_bytes:
+                with IndexedBatches.of(str(path), int(path.stem)) as index:
+                    if index.problem is not None:
+                        self.unindexed.append(path)
+                    ends += boundaries(path, index, 0, size, self.part_bytes)
+            for start, end in pairwise((0, *ends, None)):
+                yield _Place(
+                    number, path, Part(start or 0, end), (size if end is None else end) - (start or 0)
+                )
+
+    def _settings(self) -> Dump:
+        """A dump of the same for one process, of which a task makes a copy."""
+        return Dump(
+            records=self.records,
+            bytes_max=self.bytes_max,
+            verify_only=self.verify_only,
+            sanity_only=self.sanity_only,
+            selection=self.selection,
+            resync=self.resync,
+        )
+
+
+def _dump_parts(
+    settings: Dump, make: Callable[[Dump, Path], Iterator[Any]], places: Iterator[_Place]
+) -> Iterator[_Dumped]:
+    for place in places:
+        dump = replace(settings, part=place.part, findings=Findings())
+        items = list(make(dump, place.path))
+        yield _Dumped(items, dump.reached, dump.findings)
+
+
+def _is_segment(path: Path) -> bool:
+    return path.suffix == ".log" and path.stem.isdigit() and path.is_file()
