@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pkafka.cli.output import OutputFormat, View, show
-from pkafka.tools.secret_keys import HIDDEN, is_secret
 
 if TYPE_CHECKING:
     from pkafka.clients.config import ClientConfig
@@ -100,6 +99,8 @@ def show_settings(
 
 
 def _shown(key: str, value: object) -> str | None:
+    from pkafka.tools.secret_keys import HIDDEN, is_secret
+
     if value is None or value == ():
         return None
     if is_secret(key):

@@ -16,7 +16,6 @@ from pkafka.cli import output
 from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus, compat_39, effective
 from pkafka.cli.output import Failure, OutputFormat
-from pkafka.cli.spelling import did_you_mean
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 
 HELP_FLAGS: Final = ["--help", "-h"]
@@ -320,6 +319,7 @@ def _meant_key(error: ApiError) -> str | None:
     found = _NO_TOPIC_KEY.fullmatch(error.message) if error.code is ErrorCode.INVALID_CONFIG else None
     if found is None:
         return None
+    from pkafka.cli.spelling import did_you_mean
     from pkafka.server.config_keys import topic_keys
 
     return did_you_mean(found[1], topic_keys())

@@ -1,7 +1,7 @@
 """The flags that commands share, and what they come to: the settings of a client, the format of an answer."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
@@ -16,8 +16,11 @@ from pkafka.cli.output import OutputFormat, View, show
 if TYPE_CHECKING:
     from pkafka.cli.client_settings import Settings
     from pkafka.clients.admin import Admin
+    from pkafka.clients.admin.connected import ConnectedAdmin
+    from pkafka.clients.admin.topics import TopicsClient
     from pkafka.clients.config import ClientConfig
 
+A = TypeVar("A", bound="ConnectedAdmin")
 F = TypeVar("F", bound=Callable[..., Any])
 
 TIMEOUT_MS: Final = 10_000
@@ -58,14 +61,19 @@ class Common(NamedTuple):
         values.setdefault("socket.connection.setup.timeout.max.ms", self.timeout_ms)
         return values
 
-    @contextmanager
-    def admin(self) -> "Iterator[Admin]":
+    def admin(self) -> "AbstractContextManager[Admin]":
         """An admin client for the length of a ``with`` block; gives up at once where no broker listens."""
+        return self._connected(_admin)
+
+    def topics(self) -> "AbstractContextManager[TopicsClient]":
+        """As :meth:`admin`, for topics alone, which is there sooner."""
+        return self._connected(_topics)
+
+    @contextmanager
+    def _connected(self, kind: "Callable[[], type[A]]") -> "Iterator[A]":
         properties = self.admin_properties()
         settle(properties, _client_config)
-        from pkafka.clients.admin import Admin
-
-        with Admin(properties, fail_fast=True) as admin:
+        with kind()(properties, fail_fast=True) as admin:
             yield admin
 
     def show(self, view: View) -> None:
@@ -358,6 +366,18 @@ def _debug(function: F) -> F:
     return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")(
         function
     )
+
+
+def _admin() -> "type[Admin]":
+    from pkafka.clients.admin import Admin
+
+    return Admin
+
+
+def _topics() -> "type[TopicsClient]":
+    from pkafka.clients.admin.topics import TopicsClient
+
+    return TopicsClient
 
 
 def _client_config() -> "type[ClientConfig]":

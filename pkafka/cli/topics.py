@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from pkafka.cli.actions import Actions
-from pkafka.cli.confirmation import agrees, can_ask
 from pkafka.cli.exit_status import ExitStatus, compat_39
 from pkafka.cli.kafka_command import BadValueError, CommandError
 from pkafka.cli.options import Common, command, connection_options, exclude, parse_duration_ms, require
 from pkafka.cli.output import OutputFormat, Table, View, line, note
-from pkafka.cli.spelling import did_you_mean
 from pkafka.cli.topic_filter import topic_pattern
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import INTERNAL_TOPICS, NO_TOPIC_ID, TopicPartition, parse_topic_id, topic_id_text
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
         Reassignment,
         TopicDescription,
     )
+    from pkafka.clients.admin.topics import TopicsClient
 
 _EXAMPLES: Final = {
     "list": "--list --exclude-internal",
@@ -147,13 +146,15 @@ def main(common: Common, **flags: object) -> None:
     given = Flags(**flags)  # type: ignore[arg-type]
     _check(given)
     seconds = parse_duration_ms(given.wait, option="wait") / 1_000 if given.wait else 0.0
+    if given.list:
+        with common.topics() as topics:
+            common.show(_list(topics, given))
+        return
     with common.admin() as admin:
         if given.describe and given.wait:
             _wait(admin, given, lambda: _existing(admin, given, required=False), seconds)
         if given.create:
             _create(admin, common, given)
-        elif given.list:
-            common.show(_list(admin, given))
         elif given.describe:
             common.show(_describe(admin, given))
         elif given.alter:
@@ -220,7 +221,7 @@ def _check_belonging(values: Mapping[str, object], action: str) -> None:
 # -- list and describe ------------------------------------------------------------------------------------
 
 
-def _list(admin: "Admin", flags: Flags) -> View:
+def _list(admin: "TopicsClient", flags: Flags) -> View:
     listings = {each.name: each for each in admin.list_topics()}
     names = _matching(listings, flags.topic, exclude_internal=flags.exclude_internal, exact=flags.exact)
     rows = [
@@ -546,6 +547,8 @@ def _ask(names: Sequence[str], flags: Flags) -> None:
     Raises:
         CommandError: they are not.
     """
+    from pkafka.cli.confirmation import agrees, can_ask
+
     unnamed = sorted(set(names) - set((flags.topic or "").split(",")))
     if not unnamed or flags.yes or compat_39():
         return
@@ -581,6 +584,8 @@ def _existing(admin: "Admin", flags: Flags, *, required: bool) -> list[str]:
     known = [each.name for each in admin.list_topics()]
     names = _matching(known, flags.topic, exclude_internal=flags.exclude_internal, exact=flags.exact)
     if not names and flags.topic and required:
+        from pkafka.cli.spelling import did_you_mean
+
         meant = did_you_mean(flags.topic, known)
         raise CommandError(f"Topic '{flags.topic}' does not exist as expected", hint=meant)
     return names

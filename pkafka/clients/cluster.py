@@ -7,9 +7,9 @@ owner polls ``network`` itself and calls :meth:`Cluster.keep_fresh` now and then
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pkafka.clients.config import ClientConfig
@@ -63,14 +63,13 @@ class TopicView(NamedTuple):
     error: ErrorCode
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterView:
+class ClusterView(NamedTuple):
     """One state of the metadata. ``topics`` holds what was asked for so far."""
 
     cluster_id: str | None = None
     controller_id: int = -1
-    brokers: Mapping[int, Broker] = field(default_factory=dict)
-    topics: Mapping[str, TopicView] = field(default_factory=dict)
+    brokers: Mapping[int, Broker] = MappingProxyType({})
+    topics: Mapping[str, TopicView] = MappingProxyType({})
     authorized_operations: int = -(2**31)
 
     def leader(self, partition: TopicPartition) -> Broker | None:
@@ -302,8 +301,7 @@ class Cluster:
             each._replace(leader=leader, leader_epoch=leader_epoch) if each is known else each
             for each in topic.partitions
         ]
-        self.view = replace(
-            self.view,
+        self.view = self.view._replace(
             brokers={**self.view.brokers, **{broker.id: broker for broker in brokers}},
             topics={**self.view.topics, topic.name: topic._replace(partitions=partitions)},
         )
@@ -462,7 +460,7 @@ class Cluster:
             topics=answered,
             authorized_operations=response.cluster_authorized_operations,
         )
-        self.view = view if of_all else replace(view, topics={**self.view.topics, **answered})
+        self.view = view if of_all else view._replace(topics={**self.view.topics, **answered})
         self._refreshed_ms = self.clock.monotonic_ms()
         self.generation += 1
         if of_all:

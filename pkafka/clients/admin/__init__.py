@@ -1,5 +1,17 @@
-"""The admin client and its results."""
+"""The admin client, of which nothing is loaded before somebody asks for it: a tool may need a part of it alone."""
 
-from pkafka.clients.admin.client import Admin
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pkafka.clients.admin.client import Admin
+else:
+
+    def __getattr__(name: str) -> object:
+        if name != "Admin":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from pkafka.clients.admin.client import Admin
+
+        return Admin
+
 
 __all__ = ["Admin"]

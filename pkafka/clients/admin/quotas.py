@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from pkafka.clients.admin.results import Outcome
+from pkafka.clients.admin.outcomes import Outcome
 from pkafka.clients.cluster import Cluster
 from pkafka.clients.errors import ClientTimeoutError
 from pkafka.errors import ApiError, ErrorCode

@@ -1,42 +1,20 @@
-"""What admin calls give back: values per item, with the error of an item in its place."""
+"""What admin calls are given and give back; what is about topics, and outcomes of items, have modules of their own."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum, IntEnum
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
-from pkafka.clients.errors import ClientError, ClientTimeoutError
-from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import TopicId, TopicPartition
-
-T = TypeVar("T")
-Outcome: TypeAlias = T | ApiError
-"""A value, or why there is none."""
-
-
-def outcome_of(code: int, message: str | None, value: T) -> "T | ApiError":
-    """``value``, or the error that ``code`` stands for."""
-    return ApiError(ErrorCode(code), message) if code else value
-
-
-def error_outcome(error: ClientError) -> ApiError:
-    """What a broker's failure to answer is to each of the items that it was asked about.
-
-    Raises:
-        ClientError: the error itself, where asking again cannot help.
-    """
-    if not error.retriable:
-        raise error
-    code = (
-        ErrorCode.REQUEST_TIMED_OUT if isinstance(error, ClientTimeoutError) else ErrorCode.NETWORK_EXCEPTION
-    )
-    return ApiError(code, error.message)
-
-
-def raise_first(outcomes: Mapping[object, object] | Iterable[object]) -> None:
-    """Raise the first error among outcomes, if there is one."""
-    for each in outcomes.values() if isinstance(outcomes, Mapping) else outcomes:
-        if isinstance(each, Exception):
-            raise each
+from pkafka.clients.admin.outcomes import Outcome as Outcome
+from pkafka.clients.admin.outcomes import error_outcome as error_outcome
+from pkafka.clients.admin.outcomes import outcome_of as outcome_of
+from pkafka.clients.admin.outcomes import raise_first as raise_first
+from pkafka.clients.admin.topic_results import CreatedTopic as CreatedTopic
+from pkafka.clients.admin.topic_results import NewTopic as NewTopic
+from pkafka.clients.admin.topic_results import PartitionDescription as PartitionDescription
+from pkafka.clients.admin.topic_results import TopicDescription as TopicDescription
+from pkafka.clients.admin.topic_results import TopicListing as TopicListing
+from pkafka.errors import ApiError
+from pkafka.model import TopicPartition
 
 
 class ResourceType(IntEnum):
@@ -127,53 +105,6 @@ class ConfigChange(NamedTuple):
     name: str
     op: AlterOp
     value: str | None = None
-
-
-class PartitionDescription(NamedTuple):
-    """One partition. ``elr`` and ``last_known_elr`` are None where the cluster does not keep them (KIP-966)."""
-
-    partition: int
-    leader: int | None
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    elr: tuple[int, ...] | None = None
-    last_known_elr: tuple[int, ...] | None = None
-
-
-class TopicDescription(NamedTuple):
-    """One topic with all its partitions."""
-
-    name: str
-    topic_id: TopicId
-    is_internal: bool
-    partitions: tuple[PartitionDescription, ...]
-
-
-class TopicListing(NamedTuple):
-    """One topic by name and id."""
-
-    name: str
-    topic_id: TopicId
-    is_internal: bool
-
-
-class NewTopic(NamedTuple):
-    """A topic to create. -1 leaves a number to the broker; ``assignments`` (partition to brokers) rules both out."""
-
-    name: str
-    partitions: int = -1
-    replication_factor: int = -1
-    assignments: Mapping[int, tuple[int, ...]] | None = None
-    configs: Mapping[str, str] | None = None
-
-
-class CreatedTopic(NamedTuple):
-    """What was created, or would be with ``validate_only``; -1 where the broker does not say."""
-
-    name: str
-    topic_id: TopicId
-    partitions: int
-    replication_factor: int
 
 
 class ElectionType(Enum):

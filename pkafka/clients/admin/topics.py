@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from pkafka.clients.admin.connected import ConnectedAdmin
+from pkafka.clients.admin.outcomes import Outcome, outcome_of
 from pkafka.clients.admin.quotas import until_allowed
-from pkafka.clients.admin.results import (
+from pkafka.clients.admin.topic_results import (
     CreatedTopic,
     NewTopic,
-    Outcome,
     PartitionDescription,
     TopicDescription,
     TopicListing,
-    outcome_of,
 )
 from pkafka.clients.cluster import Cluster, PartitionView, To, TopicView, controller_moved
 from pkafka.clients.errors import UnsupportedApiError
@@ -26,7 +26,7 @@ _NAMES_PER_REQUEST: Final = 2_000
 
 
 class TopicsAdmin:
-    """See the module; a part of :class:`pkafka.clients.admin.Admin`."""
+    """See the module; a part of :class:`pkafka.clients.admin.Admin`, and all of :class:`TopicsClient`."""
 
     cluster: Cluster
 
@@ -268,6 +268,10 @@ class TopicsAdmin:
                 topic_name=after.topic_name, partition_index=after.partition_index
             )
         return found
+
+
+class TopicsClient(TopicsAdmin, ConnectedAdmin):
+    """An admin client for topics alone: what the other requests need is not loaded."""
 
 
 def _creatable(topic: NewTopic) -> "CreatableTopic":

@@ -2,11 +2,28 @@
 
 A field is the key with ``_`` for ``.``: ``batch.size`` is ``ProducerConfig.batch_size``. A key that Kafka has and
 pkafka does not act on yet is accepted in silence, one that nobody knows is warned about once, and a bad value is
-refused with the key, the value and what is allowed.
+refused with the key, the value and what is allowed. What a client does not use is not loaded.
 """
 
+from typing import TYPE_CHECKING
+
 from pkafka.clients.config.client import ClientConfig
-from pkafka.clients.config.consumer import ConsumerConfig
-from pkafka.clients.config.producer import ProducerConfig
+
+if TYPE_CHECKING:
+    from pkafka.clients.config.consumer import ConsumerConfig
+    from pkafka.clients.config.producer import ProducerConfig
+else:
+
+    def __getattr__(name: str) -> type[ClientConfig]:
+        if name == "ConsumerConfig":
+            from pkafka.clients.config.consumer import ConsumerConfig
+
+            return ConsumerConfig
+        if name == "ProducerConfig":
+            from pkafka.clients.config.producer import ProducerConfig
+
+            return ProducerConfig
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig"]

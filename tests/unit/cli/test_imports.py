@@ -1,5 +1,6 @@
 """What the quick paths import: a tool that lists topics must not pay for what it does not use."""
 
+import importlib
 import subprocess
 import sys
 import tomllib
@@ -24,6 +25,14 @@ HEAVY = (
     "logging",
     "hashlib",  # with OpenSSL
     "stringprep",  # half of encodings.idna
+    "difflib",
+)
+# What listing topics has no use for, of what an admin client can do else.
+NOT_TOPICS = (
+    *("dataclasses", "pkafka.net", "pkafka.tools", "pkafka.cli.confirmation", "pkafka.cli.spelling"),
+    *("pkafka.clients.config.consumer", "pkafka.clients.config.producer"),
+    *("pkafka.clients.admin.client", "pkafka.clients.admin.groups", "pkafka.clients.admin.scram"),
+    "pkafka.clients.admin.results",
 )
 WITHOUT_CLUSTER = (*HEAVY, "pkafka.clients", "pkafka.protocol", "socket", "json", "base64")
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
@@ -41,7 +50,7 @@ sys.exit(status)
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["--list"]], ids=lambda each: each[0])
 def test_quick_paths_import_little(args: list[str]) -> None:
     with FakeBroker({"t": 1}) as broker:
-        heavy = HEAVY if args == ["--list"] else WITHOUT_CLUSTER
+        heavy = (*HEAVY, *NOT_TOPICS) if args == ["--list"] else WITHOUT_CLUSTER
         if args == ["--list"]:
             args = [*args, "--bootstrap-server", broker.bootstrap]
         command = [sys.executable, "-c", PROGRAM.format(heavy=heavy), *args]
@@ -56,6 +65,14 @@ def test_help_imports_little(command: str) -> None:
     run = [sys.executable, "-c", program.format(heavy=WITHOUT_CLUSTER), "--help"]
     done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("package", ["pkafka.clients.admin", "pkafka.clients.config"])
+def test_packages_that_load_by_and_by_have_what_they_say_and_no_more(package: str) -> None:
+    module = importlib.import_module(package)
+    assert [getattr(module, name).__name__ for name in module.__all__] == module.__all__
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'Nothing'"):
+        _ = module.Nothing
 
 
 def test_groups_are_listed_without_a_consumer() -> None:
