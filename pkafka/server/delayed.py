@@ -8,8 +8,11 @@ removed from every list at the moment it completes, and no cleaner has to look f
 import asyncio
 import heapq
 import logging
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final
+
+from pkafka.server.turns import TURN_S
 
 log = logging.getLogger(__name__)
 
@@ -17,18 +20,27 @@ TICK_MS: Final = 1
 WHEEL_SIZE: Final = 20
 
 
+def _nothing() -> None:
+    """What is left of a task that was cancelled."""
+
+
 class TimerTask:
     """Something to run at a time; cancelling is O(1)."""
 
-    __slots__ = ("_bucket", "action", "expires_ms")
+    __slots__ = ("_action", "_bucket", "expires_ms")
 
     def __init__(self, expires_ms: int, action: Callable[[], None]) -> None:
         self.expires_ms = expires_ms
-        self.action = action
+        self._action = action
         self._bucket: _Bucket | None = None
 
+    def run(self) -> None:
+        """Do it, unless it was cancelled."""
+        self._action()
+
     def cancel(self) -> None:
-        """Take the task out of the timer; nothing happens when it ran already."""
+        """Take the task out of the timer, also when it is due already; nothing happens when it ran."""
+        self._action = _nothing
         if self._bucket is not None:
             self._bucket.tasks.pop(self, None)
             self._bucket = None
@@ -113,13 +125,18 @@ class TimingWheel:
 
 
 class Timer:
-    """A timing wheel driven by the event loop."""
+    """A timing wheel driven by the event loop.
+
+    Whatever is due at once runs in short turns: after a process stood still, tens of thousands of tasks may be.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._wheel = TimingWheel(self.now_ms())
         self._armed: asyncio.TimerHandle | None = None
         self._armed_ms = 0
+        self._due: deque[TimerTask] = deque()
+        """What another turn of the loop is going to run."""
 
     def now_ms(self) -> int:
         """The event loop's monotonic clock in milliseconds."""
@@ -130,12 +147,14 @@ class Timer:
         # One tick more: a wait of N ms must not end before N ms are over.
         task = TimerTask(self.now_ms() + max(delay_ms, 0) + TICK_MS, action)
         if not self._wheel.add(task):
-            self._loop.call_soon(action)
+            self._loop.call_soon(task.run)
         else:
             self._arm()
         return task
 
     def _arm(self) -> None:
+        if self._due:
+            return  # it is done after those
         expires_ms = self._wheel.next_expiry_ms()
         if self._armed is not None:
             if expires_ms is not None and self._armed_ms <= expires_ms:
@@ -147,14 +166,23 @@ class Timer:
             self._armed = self._loop.call_at(expires_ms / 1000, self._fire)
 
     def _fire(self) -> None:
-        self._armed = None
-        for task in self._wheel.advance(self.now_ms()):
+        if self._armed is not None:
+            self._armed.cancel()
+            self._armed = None
+        self._due.extend(self._wheel.advance(self.now_ms()))
+        turn_ends_s = self._loop.time() + TURN_S
+        while self._due:
             try:
-                task.action()
+                self._due.popleft().run()
             except Exception:
                 # The tasks behind it are due too, and the timer must be set again.
                 log.exception("A task of the timer failed")
-        self._arm()
+            if self._loop.time() >= turn_ends_s:
+                break
+        if self._due:
+            self._loop.call_soon(self._fire)
+        else:
+            self._arm()
 
 
 class DelayedOperation:

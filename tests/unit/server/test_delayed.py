@@ -1,6 +1,7 @@
 """The purgatory and its timer: who completes an operation, when, and how often."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -258,3 +259,38 @@ def test_an_earlier_task_is_not_kept_waiting_by_a_later_one() -> None:
 def test_operations_must_say_when_they_complete() -> None:
     with pytest.raises(NotImplementedError):
         DelayedOperation().try_complete()
+
+
+def test_what_is_due_at_once_lets_others_in_between() -> None:
+    """As after a stop of the whole machine: 10 ms a task, and clients and the sign of life do not wait for all."""
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        timer = Timer(loop)
+        diary: list[str] = []
+        done = asyncio.Event()
+        for number in range(10):
+            timer.after(1, lambda number=number: (time.sleep(0.01), diary.append(str(number)))[0])  # type: ignore[misc]
+        timer.after(1, done.set)
+        loop.call_later(0.004, lambda: diary.append("somebody else"))
+        time.sleep(0.01)  # noqa: ASYNC251 - the whole process stands still
+        await asyncio.wait_for(done.wait(), 5)
+        assert [one for one in diary if one.isdigit()] == [str(number) for number in range(10)]
+        assert diary.index("somebody else") < 5
+
+    asyncio.run(run())
+
+
+def test_what_is_due_and_cancelled_by_what_is_due_before_it_does_not_run() -> None:
+    async def run() -> None:
+        timer = Timer(asyncio.get_running_loop())
+        done = asyncio.Event()
+        diary: list[str] = []
+        tasks: list[TimerTask] = []
+        timer.after(1, lambda: tasks[0].cancel())
+        tasks.append(timer.after(1, lambda: diary.append("cancelled")))
+        timer.after(1, done.set)
+        await asyncio.wait_for(done.wait(), 5)
+        assert diary == []
+
+    asyncio.run(run())
