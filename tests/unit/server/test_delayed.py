@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -269,8 +270,13 @@ def test_what_is_due_at_once_lets_others_in_between() -> None:
         timer = Timer(loop)
         diary: list[str] = []
         done = asyncio.Event()
+
+        def work(number: int) -> None:
+            time.sleep(0.01)
+            diary.append(str(number))
+
         for number in range(10):
-            timer.after(1, lambda number=number: (time.sleep(0.01), diary.append(str(number)))[0])  # type: ignore[misc]
+            timer.after(1, partial(work, number))
         timer.after(1, done.set)
         loop.call_later(0.004, lambda: diary.append("somebody else"))
         time.sleep(0.01)  # noqa: ASYNC251 - the whole process stands still
