@@ -19,6 +19,7 @@ from pkafka.server.metrics_page import (
     Snapshot,
     led_partitions,
     max_lag,
+    max_lag_of_moves,
     replication_rates,
     request_name,
     request_times,
@@ -62,6 +63,11 @@ _PERCENTILE_NAMES: Final = (
 _SERVED: Final = sorted({*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS})
 _CONSUMERS_FETCH: Final = "FetchConsumer"
 _GROUPS: Final = "kafka.server:type=group-coordinator-metrics"
+_FETCHER_MANAGERS: Final = {
+    "ReplicaFetcherManager": ("fetchers", "Replica"),
+    "ReplicaAlterLogDirsManager": ("moves", "ReplicaAlterLogDirs"),
+}
+"""Where a worker tells of their fetchers, and the client id that Kafka gives their gauges."""
 _RUNNING: Final = 3
 """BrokerState.RUNNING; nobody can ask before or after."""
 
@@ -71,6 +77,8 @@ def meter_counts(workers: Sequence[Snapshot]) -> dict[str, int]:
     counts = {name: count for name, _event, count in _counters(workers)}
     for event, count in sum_of(worker["group_events"] for worker in workers).items():
         counts[f"{_GROUPS}:{event}"] = count
+    for kind, (key, _client) in _FETCHER_MANAGERS.items():
+        counts.update(_fetcher_requests(workers, kind, key))
     return counts
 
 
@@ -90,7 +98,7 @@ def beans(workers: Sequence[Snapshot], facts: BrokerFacts, meters: Meters, now_s
     for name, histogram in _request_times(workers):
         made[name] = _histogram(histogram)
     made.update(_group_beans(workers, meters, now_s))
-    for name, value in _gauges(workers, facts):
+    for name, value in (*_gauges(workers, facts), *_fetcher_managers(workers, meters, now_s)):
         made[name] = {"Value": value}
     for name, rate in replication_rates(workers).items():
         made[f"kafka.server:type={name}"] = {"byte-rate": rate}
@@ -213,8 +221,6 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
     }
     for name, value in totals.items():
         yield _bean("kafka.server", "ReplicaManager", name), value
-    manager = _bean("kafka.server", "ReplicaFetcherManager", "MaxLag", clientId="Replica")
-    yield manager, max_lag(workers)
     for worker in workers:
         for fetcher, leader, topic, partition, lag in worker["lags"]:
             client = f"ReplicaFetcherThread-{fetcher}-{leader}"
@@ -231,6 +237,32 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
         }
         for name, value in gauges.items():
             yield _bean("kafka.cluster", "Partition", name, topic=one.topic, partition=one.partition), value
+
+
+def _fetcher_managers(workers: Sequence[Snapshot], meters: Meters, now_s: float) -> Iterator[tuple[str, Any]]:
+    lags = {"ReplicaFetcherManager": max_lag, "ReplicaAlterLogDirsManager": max_lag_of_moves}
+    for kind, (key, client) in _FETCHER_MANAGERS.items():
+        requests = _fetcher_requests(workers, kind, key)
+        rates = [meters.rates(name, count, now_s)["OneMinuteRate"] for name, count in requests.items()]
+        gauges = {
+            "MaxLag": lags[kind](workers),
+            "MinFetchRate": min(rates, default=0.0),
+            "FailedPartitionsCount": sum(worker[key]["failed"] for worker in workers),
+            "DeadThreadCount": sum(worker[key]["dead"] for worker in workers),
+        }
+        for name, value in gauges.items():
+            yield _bean("kafka.server", kind, name, clientId=client), value
+    for worker in workers:
+        for topic, partition, lag in worker["moves"]["lags"]:
+            thread = f"ReplicaAlterLogDirsThread-{worker['open_files'][0]}"
+            tags = {"clientId": thread, "topic": topic, "partition": partition}
+            yield _bean("kafka.server", "FetcherLagMetrics", "ConsumerLag", **tags), lag
+
+
+def _fetcher_requests(workers: Sequence[Snapshot], kind: str, key: str) -> dict[str, int]:
+    """The requests of each fetcher, by a name for its meter."""
+    counts = sum_of(worker[key]["requests"] for worker in workers)
+    return {f"{kind}:{fetcher}": count for fetcher, count in counts.items()}
 
 
 def _directory_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:

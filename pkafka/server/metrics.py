@@ -113,6 +113,8 @@ class Metrics:
             "leaders": len(worker.partitions.led),
             "reassigning": sum(one.is_reassigning for one in worker.partitions.led.values()),
             "lags": [list(row) for row in worker.fetchers.lags()],
+            "fetchers": worker.fetchers.gauges(),
+            "moves": worker.moves.gauges(),
             "partitions": len(worker.partitions.hosted),
             "open_files": [
                 worker.index,

@@ -319,6 +319,26 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
             "Records that the replica here furthest behind its leader misses.",
             max_lag(workers),
         ),
+        "kafka_server_replicaalterlogdirsmanager_maxlag": (
+            "Committed records that the copy furthest behind its replica misses, which moves to another log directory.",
+            max_lag_of_moves(workers),
+        ),
+        "kafka_server_replicaalterlogdirsmanager_failedpartitionscount": (
+            "Replicas whose move to another log directory does not get on.",
+            sum(w["moves"]["failed"] for w in workers),
+        ),
+        "kafka_server_replicaalterlogdirsmanager_deadthreadcount": (
+            "Tasks that move replicas, and have died.",
+            sum(w["moves"]["dead"] for w in workers),
+        ),
+        "kafka_server_replicafetchermanager_failedpartitionscount": (
+            "Replicas here whose leader does not let them follow it any more.",
+            sum(w["fetchers"]["failed"] for w in workers),
+        ),
+        "kafka_server_replicafetchermanager_deadthreadcount": (
+            "Fetchers that have died.",
+            sum(w["fetchers"]["dead"] for w in workers),
+        ),
         "kafka_server_fetchsessioncache_numincrementalfetchsessions": (
             "Fetch sessions kept.",
             sum(w["fetch_sessions"] for w in workers),
@@ -379,6 +399,11 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
 def max_lag(workers: Sequence[Snapshot]) -> int:
     """Of the replicas that follow other brokers here, the largest number of missing records; 0 when nobody follows."""
     return max((row[-1] for worker in workers for row in worker["lags"]), default=0)
+
+
+def max_lag_of_moves(workers: Sequence[Snapshot]) -> int:
+    """The same of replicas that move to another log directory, and their copies there."""
+    return max((row[-1] for worker in workers for row in worker["moves"]["lags"]), default=0)
 
 
 def replication_rates(workers: Sequence[Snapshot]) -> dict[str, float]:

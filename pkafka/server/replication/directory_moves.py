@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
 from pkafka.model import Millis, Offset, TopicPartition
@@ -61,17 +61,27 @@ class _Move:
         truncations_seen: of the current replica, see :func:`next_step`.
         is_flushed: see :func:`next_step`.
         rests_until_ms: after a failure that may pass.
+        is_failing: whether the last step did not succeed.
         told: the last failure that the log named.
         read_ahead: the offset of what was looked for in memory, or brought there.
     """
 
-    __slots__ = ("future", "is_flushed", "read_ahead", "rests_until_ms", "told", "truncations_seen")
+    __slots__ = (
+        "future",
+        "is_failing",
+        "is_flushed",
+        "read_ahead",
+        "rests_until_ms",
+        "told",
+        "truncations_seen",
+    )
 
     def __init__(self, future: Log) -> None:
         self.future = future
         self.truncations_seen: int | None = None
         self.is_flushed = False
         self.rests_until_ms: Millis = 0
+        self.is_failing = False
         self.told = ""
         self.read_ahead: Offset = -1
 
@@ -91,6 +101,8 @@ class DirectoryMoves:
         self._some = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._wishes: dict[PartitionKey, Path] = {}
+        self._reads = 0
+        """How often something was read of a replica that moves."""
 
     def __contains__(self, key: PartitionKey) -> bool:
         return key in self._moves
@@ -103,6 +115,25 @@ class DirectoryMoves:
         """The future replica of a partition, when it moves."""
         move = self._moves.get(key)
         return None if move is None else move.future
+
+    def gauges(self) -> dict[str, Any]:
+        """What Kafka's ReplicaAlterLogDirsManager tells of its fetchers; here the worker is one while something moves.
+
+        Returns:
+            ``lags``: topic, partition and committed records that its copy misses. ``failed``: how many moves do not get
+            on, and are tried again. ``dead``: how many fetchers are. ``requests``: of each fetcher, by its number.
+        """
+        partitions = self._worker.partitions.hosted
+        return {
+            "lags": [
+                [*key, max(partitions[key].log.high_watermark - move.future.log_end_offset, 0)]
+                for key, move in self._moves.items()
+                if key in partitions
+            ],
+            "failed": sum(move.is_failing for move in self._moves.values()),
+            "dead": int(self._task is not None and self._task.done()),
+            "requests": {str(self._worker.index): self._reads} if self._moves else {},
+        }
 
     # -- what administrators ask --
 
@@ -250,6 +281,7 @@ class DirectoryMoves:
         current, future = partition.log, move.future
         try:
             await self._step(partition, move)
+            move.is_failing = False
         except ApiError as error:
             self._rest(partition, move, error.message or error.code.name)
         except (StorageError, OSError) as error:
@@ -286,6 +318,7 @@ class DirectoryMoves:
         move.truncations_seen = truncations
 
     def _rest(self, partition: Partition, move: _Move, problem: str) -> None:
+        move.is_failing = True
         if problem != move.told:
             move.told = problem
             log.warning("Cannot copy %s-%d: %s; trying again", *partition.key, problem)
@@ -304,6 +337,7 @@ class DirectoryMoves:
             await asyncio.sleep(_THROTTLED_S)
             return False
         end = current.log_end_offset
+        self._reads += 1
         found = current.read(offset, bytes_max=bytes_max, min_one_batch=True, upper_bound=end)
         if not found.length:
             future.pass_over(end)

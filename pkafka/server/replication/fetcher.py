@@ -8,7 +8,7 @@ to a fetch, and the log is cut by epochs.
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pkafka.coordination.znode_json import string_hash
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, ProtocolError, StorageError
@@ -119,6 +119,24 @@ class ReplicaFetchers:
             if followed.lag is not None
         ]
 
+    def gauges(self) -> dict[str, Any]:
+        """What Kafka's ReplicaFetcherManager tells of its fetchers.
+
+        Returns:
+            ``failed``: how many partitions nobody follows although their leader is known, until the controller speaks.
+            ``dead``: how many fetchers are. ``requests``: fetches of each fetcher that follows, by number and leader.
+        """
+        fetchers = self._fetchers.items()
+        return {
+            "failed": len(self._followed) - sum(len(list(fetcher.followed())) for _, fetcher in fetchers),
+            "dead": sum(fetcher.is_dead for _, fetcher in fetchers),
+            "requests": {
+                f"{fetcher.fetcher_id}-{leader}": fetcher.requests
+                for (leader, _), fetcher in fetchers
+                if not fetcher.is_idle
+            },
+        }
+
     def close(self) -> None:
         """Follow nobody any more: the logs are about to be closed."""
         for fetcher in self._fetchers.values():
@@ -162,6 +180,7 @@ class _Fetcher:
         self._leader = leader
         self.fetcher_id = number * worker.setup.workers + worker.index
         """Unlike the number, no other worker has it."""
+        self.requests = 0
         config = worker.config
         self._link = BrokerLink(
             lambda: worker.metadata.endpoint(leader, config.inter_broker_listener_name),
@@ -174,8 +193,12 @@ class _Fetcher:
         self._followed: dict[Key, _Followed] = {}
         self._places: dict[PartitionKey, Key] = {}
         self._some = asyncio.Event()
-        self._task = worker.loop.create_task(self._run())
-        self._task.add_done_callback(self._ended)
+        self._task = worker.spawn_vital(self._run())
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._task.done()
 
     @property
     def is_idle(self) -> bool:
@@ -212,11 +235,6 @@ class _Fetcher:
         self._places.clear()
         self._task.cancel()
         self._link.close()
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._worker.crash(error)  # who follows nobody, unnoticed, leaves every ISR
 
     # -- fetching --
 
@@ -256,6 +274,7 @@ class _Fetcher:
             max_bytes=config.replica_fetch_response_max_bytes,
         )
         self._session.fill(request, wishes)
+        self.requests += 1
         response = await self._link.ask(
             request, _FETCH_VERSION, FetchResponse, timeout_s=config.request_timeout_ms / 1000
         )

@@ -47,6 +47,8 @@ def worker(**changes: Any) -> dict[str, Any]:
         "leaders": 2,
         "reassigning": 1,
         "lags": [[0, 2, "t", 1, 30]],
+        "fetchers": {"failed": 0, "dead": 0, "requests": {"0-2": 120}},
+        "moves": {"lags": [["t", 0, 6]], "failed": 0, "dead": 0, "requests": {"0": 300}},
         "partitions": 3,
         "open_files": [0, 40, 1024],
         "uncleanable": [],

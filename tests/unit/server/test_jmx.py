@@ -158,6 +158,31 @@ def test_replicas_that_follow_and_partitions_that_move_are_told_of() -> None:
     assert made(worker(lags=[]))[manager] == {"Value": 0}
 
 
+def test_fetchers_of_replicas_that_follow_or_move_are_told_of() -> None:
+    other = worker(
+        fetchers={"failed": 2, "dead": 1, "requests": {"1-2": 20, "1-3": 50}},
+        moves={"lags": [["u", 3, 50], ["u", 5, 0]], "failed": 1, "dead": 0, "requests": {"1": 100}},
+        open_files=[1, 40, 1024],
+    )
+
+    def told(kind: str, client: str, *workers: dict[str, Any]) -> dict[str, Any]:
+        found = made(*workers)
+        gauges = ("MaxLag", "MinFetchRate", "FailedPartitionsCount", "DeadThreadCount")
+        bean = f"kafka.server:type={kind},name={{}},clientId={client}"
+        return {name: found[bean.format(name)]["Value"] for name in gauges}
+
+    # Requests of five seconds; that of the slowest fetcher counts.
+    follow = {"MaxLag": 30, "MinFetchRate": 4.0, "FailedPartitionsCount": 2, "DeadThreadCount": 1}
+    assert told("ReplicaFetcherManager", "Replica", worker(), other) == follow
+    move = {"MaxLag": 50, "MinFetchRate": 20.0, "FailedPartitionsCount": 1, "DeadThreadCount": 0}
+    assert told("ReplicaAlterLogDirsManager", "ReplicaAlterLogDirs", worker(), other) == move
+    idle = worker(moves={"lags": [], "failed": 0, "dead": 0, "requests": {}})
+    nothing = {"MaxLag": 0, "MinFetchRate": 0.0, "FailedPartitionsCount": 0, "DeadThreadCount": 0}
+    assert told("ReplicaAlterLogDirsManager", "ReplicaAlterLogDirs", idle) == nothing
+    lag = "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=ReplicaAlterLogDirsThread-{}"
+    assert made(worker(), other)[lag.format("1,topic=u,partition=3")] == {"Value": 50}
+
+
 def test_only_the_controller_tells_of_the_cluster() -> None:
     controller = "kafka.controller:type=KafkaController,name={}"
     found = made(worker())

@@ -65,6 +65,19 @@ def test_what_moves_lags_and_is_deleted_is_on_the_page_too() -> None:
     assert found["kafka_controller_controllereventmanager_eventqueuesize", ()] == 4
 
 
+def test_fetchers_of_replicas_that_follow_or_move_are_told_of() -> None:
+    other = worker(
+        fetchers={"failed": 2, "dead": 1, "requests": {}},
+        moves={"lags": [["u", 3, 50]], "failed": 1, "dead": 0, "requests": {"1": 100}},
+    )
+    found = values([worker(), other])
+    assert found["kafka_server_replicafetchermanager_failedpartitionscount", ()] == 2
+    assert found["kafka_server_replicafetchermanager_deadthreadcount", ()] == 1
+    assert found["kafka_server_replicaalterlogdirsmanager_maxlag", ()] == 50
+    assert found["kafka_server_replicaalterlogdirsmanager_failedpartitionscount", ()] == 1
+    assert found["kafka_server_replicaalterlogdirsmanager_deadthreadcount", ()] == 0
+
+
 def test_open_files_are_told_of_each_process() -> None:
     found = values([worker(open_files=[1, 90, 2048]), worker()])
     assert found["pkafka_process_openfiledescriptorcount", (("worker", "0"),)] == 40

@@ -590,6 +590,29 @@ def test_a_damaged_log_is_not_copied_and_others_are(tmp_path: Path) -> None:
     moving(tmp_path, body)
 
 
+def test_what_is_told_of_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    none = {"lags": [], "failed": 0, "dead": 0, "requests": {}}
+
+    async def body(_family: Family, worker: Worker) -> None:
+        assert worker.moves.gauges() == none
+        future = await held(worker)
+        assert worker.moves.gauges() == {**none, "lags": [["t", 0, 4]], "requests": {"0": 1}}
+
+        def refuse(_log: Log, _data: object) -> None:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Log, "append_as_follower", refuse)
+            throttle(worker, None)
+            await until(lambda: worker.moves.gauges()["failed"] == 1)
+            assert future.log_end_offset == 1
+        await until(lambda: KEY not in worker.moves)
+        assert home_of(worker) == "home-1"
+        assert worker.moves.gauges() == none
+
+    moving(tmp_path, body, settings={"replica.fetch.backoff.ms": "10"})
+
+
 def test_the_rate_is_kept(tmp_path: Path) -> None:
     async def body(_family: Family, worker: Worker) -> None:
         append(worker, b"x" * 10_000, count=40)

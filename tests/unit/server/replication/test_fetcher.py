@@ -140,6 +140,21 @@ def test_records_that_a_replica_misses_are_told_once_its_leader_has_answered(tmp
     with_worker(tmp_path, body)
 
 
+def test_what_is_told_of_fetchers(tmp_path: Path) -> None:
+    async def body(worker: Worker) -> None:
+        assert worker.fetchers.gauges() == {"failed": 0, "dead": 0, "requests": {}}
+        await follow(worker, 0, epoch=1)
+        await follow(worker, 1, epoch=1)
+        fetcher, fenced = following(worker, 0)
+        fetcher.requests = 3
+        fetcher._rest(fenced, ErrorCode.FENCED_LEADER_EPOCH)
+        assert worker.fetchers.gauges() == {"failed": 1, "dead": 0, "requests": {f"0-{LEADER}": 3}}
+        await follow(worker, 0, epoch=2)
+        assert worker.fetchers.gauges()["failed"] == 0
+
+    with_worker(tmp_path, body)
+
+
 # -- settings --
 
 BACKOFF_MS = 60
