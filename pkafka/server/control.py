@@ -48,7 +48,7 @@ from pkafka.server.policies import Policies
 from pkafka.server.producer_ids import ProducerIds, skip_used_ids
 from pkafka.server.registration import DuplicateBrokerIdError, Registration
 from pkafka.server.sentinel import Sentinel
-from pkafka.server.session_file import read_session, write_session
+from pkafka.server.session_file import may_lack_records, read_session, write_session
 from pkafka.server.supervisor import CLEANER, Birth
 from pkafka.server.to_controller import ToController
 from pkafka.storage.log_directory import LogDirectory
@@ -113,6 +113,8 @@ class Control:
         self._cleaner: Peer | None = None
         self._registration: Registration | None = None
         self._previous_session_id: int | None = None
+        self._may_lack_records = False
+        """Whether it may have lost what it acknowledged in its life before."""
         self._controller_sentinel: Sentinel | None = None
         self._failed_directories: set[str] = set()
         self._producer_id_max = -1
@@ -212,6 +214,9 @@ class Control:
             self.broker_id, lambda: self.config, self.setup.ports, clock=self.clock
         )
         self.broker_epoch = await self._register(self._registration)
+        if config.zookeeper_connect is not None:
+            # Not before: should this life end while it waits, the next one waits as well.
+            write_session(self.setup.session_file, self.store.session_id)
         self.store.watch_data(BrokerRegistration.path(self.broker_id), lambda _: self._look_for_own_node())
         # A log may know producers that another broker, or an older state of the store, gave their ids.
         await asyncio.to_thread(skip_used_ids, self.store, self.broker_id, self._producer_id_max)
@@ -303,6 +308,9 @@ class Control:
             self._loop.time() + self.setup.config.zookeeper_session_timeout_ms / 1000 + _EXPIRY_SLACK_S
         )
         waits = False
+        if self._may_lack_records:
+            log.info("The machine was started anew, or this is a copy: waiting until everybody knows")
+            await self._be_away(deadline_s)
         while True:
             try:
                 return await asyncio.to_thread(registration.register, self.store, self._previous_session_id)
@@ -312,14 +320,21 @@ class Control:
                 if not waits:
                     log.warning("%s Waiting for that long.", error)
                 waits = True
-                path = BrokerRegistration.path(self.broker_id)
-                while (  # noqa: ASYNC110 - the store has no event for it
-                    await asyncio.to_thread(self.store.exists, path) and self._loop.time() <= deadline_s
-                ):
-                    await asyncio.sleep(_REREGISTER_PAUSE_S)
-                # With the session went the role, where this was the controller. Whoever has it now must read that this
-                # broker is gone, and not find it there again as if it had never been away: it may have lost records.
-                await asyncio.sleep(_ABSENCE_S)
+                await self._be_away(deadline_s)
+
+    async def _be_away(self, deadline_s: float) -> None:
+        """Wait for the end of the session that this broker had before, and until that has been noticed.
+
+        With the session went the role, where this was the controller. Whoever has it now must read that this broker is
+        gone, and not find it there again as if it had never been away: it may have lost records. So it is too when the
+        session has ended already: perhaps just now.
+        """
+        path = BrokerRegistration.path(self.broker_id)
+        while (  # noqa: ASYNC110 - the store has no event for it
+            await asyncio.to_thread(self.store.exists, path) and self._loop.time() <= deadline_s
+        ):
+            await asyncio.sleep(_REREGISTER_PAUSE_S)
+        await asyncio.sleep(_ABSENCE_S)
 
     def _look_for_strangers(self) -> None:
         """Take over the partitions that the embedded store does not know, or tell of them."""
@@ -387,12 +402,10 @@ class Control:
         this one holds now. What it left in the store need not wait for the end of that session."""
         if self.setup.config.zookeeper_connect is None:
             return None  # the embedded store has nothing that outlives its process
+        self._may_lack_records = may_lack_records(self.setup.session_file)
         if self._birth.session is not None:
-            previous: int | None = self._birth.session[0]
-        else:
-            previous = read_session(self.setup.session_file)
-        write_session(self.setup.session_file, self.store.session_id)
-        return previous
+            return self._birth.session[0]
+        return read_session(self.setup.session_file)
 
     # -- other brokers --
 

@@ -7,7 +7,8 @@ inode.
 
 Not so when the machine was started anew in between: what was acknowledged and not yet on the disk may be lost then, and
 nobody who leads or counts as in sync may go on as if nothing had happened. Such a broker waits until its session has
-ended, as Kafka's always do: then the controller has taken its leaders and its places in ISRs away.
+ended, as Kafka's always do, and is seen to be away for a moment longer: then the controller has taken its leaders and
+its places in ISRs away.
 """
 
 import logging
@@ -28,8 +29,8 @@ def read_session(path: Path) -> int | None:
         path: of the file.
     """
     try:
-        session, place, boot = path.read_text(encoding="ascii").split()
-        return int(session, 16) if (place, boot) == (_place(path), _boot_id()) else None
+        session, is_ours = _read(path)
+        return session if is_ours else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -37,6 +38,27 @@ def read_session(path: Path) -> int | None:
             "%s cannot be read, so this start may wait for the session of the one before: %s", path, error
         )
         return None
+
+
+def may_lack_records(path: Path) -> bool:
+    """Whether a broker has lived here that may have acknowledged what is not here any more: the machine was started
+    anew since, this is a copy, or what a power cut left of the file does not tell.
+
+    Args:
+        path: of the file.
+    """
+    try:
+        return not _read(path)[1]
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
+
+
+def _read(path: Path) -> tuple[int, bool]:
+    """The session that is written there, and whether it was one of this very directory since the machine runs."""
+    session, place, boot = path.read_text(encoding="ascii").split()
+    return int(session, 16), (place, boot) == (_place(path), _boot_id())
 
 
 def write_session(path: Path, session_id: int) -> None:

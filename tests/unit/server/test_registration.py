@@ -14,10 +14,14 @@ from pkafka.coordination.embedded import EmbeddedStore
 from pkafka.coordination.znodes import BrokerRegistration, ProducerIdBlock
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from pkafka.server import control as control_module
+from pkafka.server import session_file
 from pkafka.server.config import BrokerConfig
+from pkafka.server.control import Control, ControlSetup
 from pkafka.server.handlers import init_producer_id
 from pkafka.server.producer_ids import BLOCK_SIZE, ProducerIds, ProducerIdsExhaustedError, claim_block
 from pkafka.server.registration import DuplicateBrokerIdError, Registration, canonical_host_name
+from pkafka.server.supervisor import Birth
 
 
 @pytest.fixture
@@ -45,6 +49,44 @@ def test_the_node_names_where_the_broker_can_be_reached(store: EmbeddedStore) ->
 def test_the_node_says_where_metrics_are(store: EmbeddedStore) -> None:
     _registration(**{"pkafka.metrics.port": "9308"}).register(store)
     assert BrokerRegistration.decode(store.get("/brokers/ids/3")[0]).jmx_port == 9308
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_broker_whose_machine_was_started_anew_stays_away_for_a_while(
+    store: EmbeddedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool
+) -> None:
+    """Also when its session is over already, perhaps just now: a controller that was elected because of that has to
+    read that it is gone, since it may have lost records."""
+    boot, path = tmp_path / "boot_id", tmp_path / "pkafka-session"
+    monkeypatch.setattr(session_file, "BOOT_ID_FILE", boot)
+    monkeypatch.setattr(control_module, "_ABSENCE_S", 0.5)
+    boot.write_text("first\n")
+    session_file.write_session(path, 7)
+    boot.write_text("second\n")
+    config = BrokerConfig({"log.dirs": str(tmp_path), "broker.id": "3", "zookeeper.connect": "nowhere:1"})
+    setup = ControlSetup(
+        config=config, directories=(), ports={}, store_file=path, session_file=path, adopt=False
+    )
+    if not is_over:
+        store.create("/brokers/ids/3", b"{}")
+
+    async def run() -> float:
+        ours, theirs = socket.socketpair()
+        with ours:
+            control = Control(setup, Birth(theirs, "control", first=True, session=None))
+            control.store = store
+            assert control._take_session_file() is None
+            registering = asyncio.create_task(control._register(_registration()))
+            await asyncio.sleep(0)
+            if not is_over:
+                store.delete("/brokers/ids/3")
+            gone_s = asyncio.get_running_loop().time()
+            await registering
+            control._line.close()
+            return asyncio.get_running_loop().time() - gone_s
+
+    assert asyncio.run(run()) >= 0.5
+    assert store.exists("/brokers/ids/3") is not None
 
 
 def test_the_name_of_a_machine_is_that_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
