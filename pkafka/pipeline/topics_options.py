@@ -212,7 +212,7 @@ def _lowered(given: Mapping[str, str]) -> dict[str, str]:
 def _read_options(options: dict[str, str], *, default: Bound) -> ReadOptions:
     strategy = _strategy(options)
     partitions_min = _positive(options, "minpartitions", "minPartitions")
-    records_max = _positive(options, "maxrecordsperpartition", "maxRecordsPerPartition")
+    records_max = _positive(options, "maxrecordsperpartition", "maxrecordsperpartition")
     _refuse_keys(options, _READER_KEYS)
     if "kafka.bootstrap.servers" not in options:
         raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")

@@ -152,7 +152,7 @@ def test_spans_of_time(text: str, expected_ms: int) -> None:
         ),
         ({**TOPIC, "minPartitions": "0"}, "minPartitions must be positive"),
         ({**TOPIC, "minPartitions": "many"}, "minpartitions must be a whole number, got many"),
-        ({**TOPIC, "maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition must be positive"),
+        ({**TOPIC, "maxRecordsPerPartition": "-1"}, "maxrecordsperpartition must be positive"),
         ({**TOPIC, "kafka.auto.offset.reset": "latest"}, "Kafka option 'auto.offset.reset' is not supported"),
         (
             {**TOPIC, "kafka.key.deserializer": "X"},
