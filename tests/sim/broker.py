@@ -6,7 +6,9 @@ the ones that die, and taking back what the dead leave.
 
 import asyncio
 import os
+import random
 import socket
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,20 +17,23 @@ from unittest.mock import patch
 
 from pkafka.clock import SystemClock
 from pkafka.coordination.store import Store
+from pkafka.server import broker_channels, dispatch, lifeline, logs, session_file
 from pkafka.server import control as control_module
-from pkafka.server import lifeline, session_file
 from pkafka.server.cleaner import Cleaner, CleanerSetup
 from pkafka.server.config import BrokerConfig
 from pkafka.server.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.control import Control, ControlSetup
+from pkafka.server.controller import placement
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.events import Event, Shutdown
 from pkafka.server.controller.queue import EventQueue
+from pkafka.server.groups import coordinator
 from pkafka.server.ipc import Peer
 from pkafka.server.lifeline import ChildExit, Lifeline
 from pkafka.server.partition import Partition
 from pkafka.server.supervisor import CLEANER, CONTROL, Birth, worker_name
 from pkafka.server.worker import Worker, WorkerSetup
+from pkafka.storage import log_directory
 from pkafka.storage.log import Log
 from pkafka.storage.log_directory import LogDirectory
 from tests.sim.disk import Disk
@@ -36,6 +41,7 @@ from tests.sim.store import Coordination, SimStore
 from tests.sim.world import Loop, ProcessEnded, World
 
 PORT: Final = 9092
+IN_SYNC_MIN: Final = 2
 _RESPAWN_S: Final = 0.02
 _LISTENER: Final = "PLAINTEXT"
 
@@ -62,9 +68,12 @@ SETTINGS: Final[Mapping[str, str]] = {
     "auto.leader.rebalance.enable": "true",
     "leader.imbalance.check.interval.seconds": "15",
     "default.replication.factor": "3",
-    "min.insync.replicas": "2",
+    "min.insync.replicas": str(IN_SYNC_MIN),
     "num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.segment.bytes": "4096",
 }
 
 
@@ -299,6 +308,16 @@ class Broker:
                 if found.topic_partition == key:
                     return found
         return None
+
+    @property
+    def session(self) -> int | None:
+        """The number of its session with the store, of the life before when it is down."""
+        return None if self._session is None else self._session[0]
+
+    @property
+    def registers(self) -> bool:
+        """Whether it is far enough to register itself with the store."""
+        return getattr(self.control(), "_registration", None) is not None
 
     # -- the network's side --
 
@@ -536,8 +555,26 @@ def real_code_in(world: World, brokers: list[Broker]) -> Iterator[None]:
     def token_bytes(count: int = 16) -> bytes:
         return world.random.randbytes(count)
 
+    def uuid4() -> uuid.UUID:
+        return uuid.UUID(bytes=token_bytes())
+
+    class Chance:
+        """What stands in for the module ``random`` where each call begins one of its own."""
+
+        @staticmethod
+        def Random() -> random.Random:
+            return random.Random(world.random.getrandbits(64))
+
     with ExitStack() as stack:
         for target, name, value in (
+            (placement, "random", Chance),
+            (uuid, "uuid4", uuid4),
+            (logs, "uuid4", uuid4),
+            (log_directory, "uuid4", uuid4),
+            (broker_channels, "perf_counter_ns", lambda: int(world.now_s * 1e9)),
+            (dispatch, "perf_counter_ns", lambda: int(world.now_s * 1e9)),
+            (coordinator, "perf_counter", lambda: world.now_s),
+            (session_file, "_boot_id", boot_id),
             (SystemClock, "now_ms", lambda _self: world.now_ms()),
             (SystemClock, "monotonic_ms", lambda _self: world.monotonic_ms()),
             (Peer, "__init__", peer_of_loop),
@@ -545,7 +582,6 @@ def real_code_in(world: World, brokers: list[Broker]) -> Iterator[None]:
             (control_module, "Controller", SimController),
         ):
             stack.enter_context(patch.object(target, name, value))
-        stack.enter_context(patch.object(session_file, "_boot_id", boot_id))
         stack.enter_context(patch("secrets.token_bytes", token_bytes))
         stack.enter_context(patch("secrets.randbelow", world.random.randrange))
         stack.enter_context(patch("secrets.randbits", world.random.getrandbits))

@@ -12,14 +12,16 @@ from unittest.mock import patch
 
 from pkafka.coordination import znodes
 from pkafka.coordination.store import WatchKind
+from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from pkafka.records.batch import iter_headers
 from pkafka.records.reading import read_records
 from pkafka.server.partition import Partition
+from pkafka.server.partitions import Partitions
 from pkafka.server.worker import Worker
 from pkafka.storage.log import Log
-from tests.sim.broker import Broker
+from tests.sim.broker import IN_SYNC_MIN, Broker
 from tests.sim.store import Coordination
 from tests.sim.world import World
 
@@ -72,6 +74,8 @@ class Checker:
         self._leaders: dict[tuple[Key, bytes, int], int] = {}
         self._states: dict[str, tuple[int, znodes.PartitionState]] = {}
         self._controller_epoch = 0
+        self._obeyed: dict[Partitions, int] = {}
+        """The controller epoch that each worker heard last."""
         self.tainted: set[tuple[int, Key]] = set()
         """Replicas that lost what they had on the disk, and are still in the ISR of before."""
         self._ends: dict[tuple[int, Key], int] = {}
@@ -115,14 +119,16 @@ class Checker:
 
                 def both(self: Any, *args: Any, **kwargs: Any) -> Any:
                     result = real(self, *args, **kwargs)
-                    look(self, *args)
+                    look(result, self, *args)
                     return result
 
                 stack.enter_context(patch.object(owner, name, both))
 
             after(Log, "set_high_watermark", self._high_watermark_set)
             after(Partition, "lead", self._leads)
-            after(Coordination, "write", lambda _server, _work: self._store_written())
+            after(Partition, "acknowledges", self._acknowledges)
+            after(Partitions, "_become", self._obeys)
+            after(Coordination, "write", lambda *_: self._store_written())
             yield
 
     def _broker_of(self, log: Log) -> Broker | None:
@@ -131,7 +137,7 @@ class Checker:
                 return broker
         return None
 
-    def _high_watermark_set(self, log: Log, _offset: int) -> None:
+    def _high_watermark_set(self, _result: object, log: Log, _offset: int) -> None:
         if log.is_closed or log.topic_id is None:
             return
         key = (log.topic_partition.topic, log.topic_partition.partition)
@@ -161,7 +167,7 @@ class Checker:
                 )
                 return
 
-    def _leads(self, partition: Partition, _state: LeaderAndIsrPartitionState) -> None:
+    def _leads(self, _result: object, partition: Partition, _state: LeaderAndIsrPartitionState) -> None:
         log = partition.log
         assert log.topic_id is not None
         broker = self._broker_of(log)
@@ -180,6 +186,35 @@ class Checker:
                 f"{broker.host} leads {partition.key} in epoch {partition.leader_epoch} from {log.log_end_offset} on,"
                 f" and all was committed up to {committed.end}"
             )
+
+    def _acknowledges(
+        self, code: ErrorCode | None, partition: Partition, required: int, _leader_epoch: int
+    ) -> None:
+        """A producer that waits for all is told that its records are safe."""
+        if code is not ErrorCode.NONE:
+            return
+        assert partition.leadership is not None
+        holders = []
+        for member in partition.leadership.maximal_isr:
+            end = self.end_of(member, partition.key)
+            # Nobody knows what there is on a disk whose machine is off; it was asked for before it was.
+            if end is None or end >= required or (member, partition.key) in self.tainted:
+                holders.append(member)
+        if len(holders) < IN_SYNC_MIN:
+            self.world.violated(
+                f"broker {partition.leadership.broker_id} acknowledges records of {partition.key} up to {required},"
+                f" which only {holders} have"
+            )
+
+    def _obeys(self, _result: object, partitions: Partitions, *_: object) -> None:
+        """A worker did what a controller asks for."""
+        epoch = partitions._controller_epoch
+        if epoch < self._obeyed.get(partitions, epoch):
+            self.world.violated(
+                f"broker {partitions.broker_id} obeys the controller of epoch {epoch}, after that of epoch"
+                f" {self._obeyed[partitions]}"
+            )
+        self._obeyed[partitions] = epoch
 
     def _store_written(self) -> None:
         found = self._server.peek(znodes.CONTROLLER_EPOCH)
@@ -311,6 +346,9 @@ class Checker:
         """All is quiet: nothing that was acknowledged is missing, nothing is there twice, all replicas are the same."""
         keys = {sent.key for sent in self.acknowledged.values()} | self.read.keys()
         by_key: dict[Key, dict[int, bytes]] = {key: self._final_log(key) for key in sorted(keys)}
+        for key in self.isrs():
+            if key not in by_key:
+                self._final_log(key)
         where: dict[bytes, tuple[Key, int]] = {}
         for key, records in by_key.items():
             for offset, value in records.items():

@@ -12,24 +12,36 @@ from typing import Final
 from tests.sim.broker import Broker, real_code_in
 from tests.sim.checker import Checker, Key
 from tests.sim.clients import Administrator, Client, Consumer, Producer
+from tests.sim.group import OFFSETS, Ledger, Member
 from tests.sim.network import HOST_OF_STORE, Network
 from tests.sim.store import Coordination
 from tests.sim.world import Loop, World
 
 TOPIC: Final = "t"
+_FAULTS_S: Final = 40.0
 _BOOT_MAX_S: Final = 60.0
 _HEAL_MAX_S: Final = 90.0
+_LAST_LOOK_MAX_S: Final = 20.0
 _LOOK_S: Final = 0.2
+_REGISTRATION_S: Final = 0.002
+"""What a broker needs to register itself, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How a simulation goes; what is left out, the seed decides."""
 
-    faults_s: float = 40.0
+    faults_s: float = _FAULTS_S
     """How long the cluster is disturbed."""
     faults: Sequence[str] = ()
     """Those that may happen; all when empty."""
+
+    def options(self) -> str:
+        """What asks for this plan on the command line."""
+        options = [f"--fault '{name}' " for name in self.faults]
+        if self.faults_s != _FAULTS_S:
+            options.append(f"--seconds {self.faults_s:g} ")
+        return "".join(options)
 
 
 @dataclass(slots=True)
@@ -37,21 +49,28 @@ class Outcome:
     """What became of a simulation."""
 
     seed: int
+    plan: Plan
     violations: list[str]
     trace: list[str]
     acknowledged: int
     read: int
+    commits: int
     simulated_s: float
     steps: int
     faults: dict[str, int]
 
-    def line(self) -> str:
-        """In one line: what happened, or what replays it."""
+    def line(self, options: str = "") -> str:
+        """In one line: what happened, or what replays it.
+
+        Args:
+            options: of the command line, on top of those of the plan.
+        """
         if self.violations:
-            return f"seed {self.seed}: {self.violations[0]}  (again: python -m tests.sim --trace {self.seed})"
+            again = f"python -m tests.sim --trace {options}{self.plan.options()}{self.seed}"
+            return f"seed {self.seed}: {self.violations[0]}  (again: {again})"
         return (
-            f"seed {self.seed}: {self.acknowledged} records acknowledged, {self.read} read, {sum(self.faults.values())}"
-            f" faults in {self.simulated_s:.0f} s"
+            f"seed {self.seed}: {self.acknowledged} records acknowledged, {self.read} read, {self.commits} commits,"
+            f" {sum(self.faults.values())} faults in {self.simulated_s:.0f} s"
         )
 
 
@@ -78,6 +97,7 @@ class Simulation:
         self.clients: list[Client] = []
         self.happened: dict[str, int] = {}
         self.keys: list[Key] = []
+        self.members: list[Member] = []
         self._looks_again_s = 0.0
 
     def run(self) -> Outcome:
@@ -97,10 +117,12 @@ class Simulation:
         world = self.world
         return Outcome(
             seed=world.seed,
+            plan=self.plan,
             violations=world.violations,
             trace=world.trace,
             acknowledged=len(self.checker.acknowledged),
             read=self.checker.read_count,
+            commits=self.ledger.commits if self.members else 0,
             simulated_s=world.elapsed_s,
             steps=world.steps,
             faults=self.happened,
@@ -122,12 +144,19 @@ class Simulation:
         world.note("-- no more faults")
         faults.heal()
         for client in self.clients:
-            client.is_stopping = isinstance(client, Producer)
+            client.is_stopping = isinstance(client, Producer | Member)
         settled = world.run(self._is_settled, at_most_s=_HEAL_MAX_S)
         if not settled and not world.violations:
             world.violated(f"not well {_HEAL_MAX_S:.0f} s after the last fault: {self._trouble()}")
         if not world.violations:
+            self._look_for_commits()
             self.checker.check_end()
+
+    def _look_for_commits(self) -> None:
+        for member in self.members:
+            member.begin(member.last_look)
+        if not self.world.run(lambda: all(one.is_done for one in self.members), at_most_s=_LAST_LOOK_MAX_S):
+            self.world.violated("the group's commits cannot be read")
 
     def _begin_clients(self) -> None:
         world, random = self.world, self.world.random
@@ -151,6 +180,10 @@ class Simulation:
             Producer(world, self.checker, "q", self.ids, self.keys[0], acks=1, idempotent=False)
         )
 
+        self.ledger = Ledger(world, self.keys)
+        self.members = [Member(world, self.checker, f"m{one}", self.ids, self.ledger) for one in range(2)]
+        self.clients += self.members
+
     def _some_brokers(self, count: int) -> list[int]:
         return self.world.random.sample(self.ids, count)
 
@@ -162,7 +195,7 @@ class Simulation:
 
     def _trouble(self) -> str:
         for client in self.clients:
-            if isinstance(client, Producer) and not client.is_done:
+            if isinstance(client, Producer | Member) and not client.is_done:
                 return f"{client.name} still waits for an answer"
         trouble = self.checker.unsettled()
         if trouble:
@@ -243,11 +276,11 @@ class Faults:
         return self._simulation.brokers[self._world.random.choice(self._simulation.ids)]
 
     def _start_later(self, broker: Broker) -> None:
-        def start() -> None:
-            if not broker.is_up and not self._is_over:
-                broker.start()
+        self._world.after(0.1 + self._world.random.expovariate(1 / 4.0), self._start, broker)
 
-        self._world.after(0.1 + self._world.random.expovariate(1 / 4.0), start)
+    def _start(self, broker: Broker) -> None:
+        if not broker.is_up and not self._is_over:
+            broker.start()
 
     def _kill(self) -> bool:
         broker = self._any()
@@ -272,16 +305,28 @@ class Faults:
         isrs = self._simulation.checker.isrs()
         if not broker.is_up or any(broker.broker_id in isr and len(isr) < 2 for isr in isrs.values()):
             return False
+        session = broker.session
         broker.lose_power()
         self._simulation.checker.lost_power(broker)
-        off_s = 0.5 + self._world.random.expovariate(1 / 3.0)
-        if self._world.random.random() < 0.3:
+        random, world = self._world.random, self._world
+        off_s = 0.5 + random.expovariate(1 / 3.0)
+        if random.random() < 0.3:
             # As with containers, the broker is there as soon as its address.
-            self._world.after(off_s, lambda: None if broker.is_up or self._is_over else broker.start())
+            world.after(off_s, self._start, broker)
+            if session is not None and random.random() < 0.5:
+                world.after(off_s, self._end_when_back, broker, session)
         else:
-            self._world.after(off_s, broker.switch_on)
-            self._world.after(off_s, self._start_later, broker)
+            world.after(off_s, broker.switch_on)
+            world.after(off_s, self._start_later, broker)
         return True
+
+    def _end_when_back(self, broker: Broker, session: int) -> None:
+        """The session of its life before ends when a broker registers itself: perhaps nobody has seen it away."""
+        if broker.registers:
+            delay_s = _REGISTRATION_S * self._world.random.random()
+            self._world.after(delay_s, self._simulation.server.end, session, "it is back")
+        elif broker.is_up:
+            self._world.after(_REGISTRATION_S, self._end_when_back, broker, session)
 
     def _stop(self) -> bool:
         broker = self._any()
@@ -373,7 +418,7 @@ class Faults:
 
     def _move(self) -> bool:
         random, simulation = self._world.random, self._simulation
-        key = random.choice(simulation.keys)
+        key = random.choice([*simulation.keys, OFFSETS])
         target = None if random.random() < 0.2 else simulation._some_brokers(3)
 
         async def move() -> None:

@@ -4,17 +4,23 @@ A simulation that finds nothing proves something only if it would find what is t
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Final
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 from unittest.mock import patch
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from pkafka.server import control
+from pkafka.server.broker_channels import LocalChannels
+from pkafka.server.control_apis import ControlRequestContext
 from pkafka.server.controller import election, office
 from pkafka.server.controller.context import Leadership as Decided
 from pkafka.server.controller.election import Elected
 from pkafka.server.controller.isr_requests import WantedIsr
+from pkafka.server.controller.office import Office
 from pkafka.server.controller.state_store import StateStore
+from pkafka.server.groups.group import Group
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.partition import Partition
 from pkafka.server.partitions import Partitions
@@ -80,7 +86,29 @@ def _forget_producers(self: Log, end_offset: int) -> None:
     self.producers.clear()
 
 
-MUTANTS: Final[Mapping[str, tuple[Any, str, Any]]] = {
+async def _obey_any_controller(self: Partitions, request: Any) -> Any:
+    self._controller_epoch = min(self._controller_epoch, request.controller_epoch)
+    return await _leader_and_isr(self, request)
+
+
+_leader_and_isr = Partitions._leader_and_isr
+
+
+def _hear_former_lives(self: Office, broker: int, _broker_epoch: int, wanted: Any, *, version: int) -> Any:
+    return _alter_isrs(self, broker, self._context.broker_epochs.get(broker, -1), wanted, version=version)
+
+
+_alter_isrs = Office.alter_isrs
+
+
+def _session_of_any_boot(path: Path) -> int | None:
+    return int(path.read_text(encoding="ascii").split()[0], 16) if path.exists() else None
+
+
+Change: TypeAlias = tuple[Any, str, Any]
+"""Where, and what stands there instead."""
+
+MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
     "a leader is elected that is not in the ISR": (
         election,
         "elect_for_offline_partition",
@@ -105,13 +133,48 @@ MUTANTS: Final[Mapping[str, tuple[Any, str, Any]]] = {
     "fetches of any leader epoch are served": (Partition, "check_epoch", lambda *_: None),
     "LeaderAndIsr of older epochs are obeyed": (Partitions, "_become", _obey_old_epochs),
     "a truncated log forgets what producers wrote": (Log, "_rebuild_producers", _forget_producers),
+    "nobody asks for min.insync.replicas": (Leadership, "in_sync_min", lambda *_: 1),
+    "brokers obey controllers of older epochs": [
+        (Partitions, "_leader_and_isr", _obey_any_controller),
+        (LocalChannels, "_check_epoch", lambda *_: None),
+    ],
+    "a machine that was started anew takes its place back at once": [
+        (control, "read_session", _session_of_any_boot),
+        (control, "may_lack_records", lambda _: False),
+    ],
+    "a machine that was started anew waits for nothing when its session is over": (
+        control,
+        "may_lack_records",
+        lambda _: False,
+    ),
+    "a machine that was started anew is back before anybody has seen it away": (control, "_ABSENCE_S", 0.0),
+    "groups take commits of any generation": (Group, "check_commit", lambda *_, **__: ErrorCode.NONE),
 }
-"""What is wrong: where, and what stands there instead."""
+"""What is wrong."""
+
+FAULTS: Final[Mapping[str, str]] = {
+    "a machine that was started anew takes its place back at once": "power",
+    "a machine that was started anew waits for nothing when its session is over": "power",
+    "a machine that was started anew is back before anybody has seen it away": "power",
+}
+"""The only fault that shows it, where that comes rarely among all."""
+
+UNSEEN: Final[Mapping[str, Change | list[Change]]] = {
+    "the controller takes proposals of brokers' former lives": (Office, "alter_isrs", _hear_former_lives),
+    "brokers obey what was meant for their former lives": (
+        ControlRequestContext,
+        "is_stale",
+        lambda *_: False,
+    ),
+}
+"""What need not be found, since something else stands behind it (docs/simulation.md says what)."""
 
 
 @contextmanager
 def mutant(name: str) -> Iterator[None]:
     """Break the real code while this lasts."""
-    owner, attribute, replacement = MUTANTS[name]
-    with patch.object(owner, attribute, replacement):
+    changes = {**MUTANTS, **UNSEEN}[name]
+    with ExitStack() as stack:
+        for owner, attribute, replacement in [changes] if isinstance(changes, tuple) else changes:
+            stack.enter_context(patch.object(owner, attribute, replacement))
         yield
