@@ -140,7 +140,10 @@ class Cluster:
             self._store = ZooKeeperStore(self.zookeeper_connect, create_chroot=True)
         try:
             return question(self._store)
-        except (ConnectionLossError, SessionExpiredError):
+        except SessionExpiredError:
+            self._forget_store()  # it ended while nobody asked, as ZooKeeper was away
+            return self.ask_store(question)
+        except ConnectionLossError:
             self._forget_store()
             raise
 
