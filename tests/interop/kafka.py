@@ -59,7 +59,8 @@ def jars(bundle: str) -> str:
     """A class path of everything that ``java/<bundle>.xml`` names; fetched when it is not there yet.
 
     Args:
-        bundle: ``kafka`` (Apache Kafka 3.9.1) or ``clients`` (the Java clients of 4.1.0).
+        bundle: ``kafka`` (Apache Kafka 3.9.1), ``clients`` (the Java clients of 4.1.0) or ``spark`` (Spark's own Kafka
+            connector).
 
     Raises:
         OracleUnavailableError: no Java, no Maven, or Maven could not fetch the jars.
@@ -85,7 +86,8 @@ def _fetch(pom: Path, directory: Path) -> None:
     # Made beside its place and renamed, so that an interrupted run leaves no half of a class path.
     partial = directory.with_name(f"{directory.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
-    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    # -U: what a repository lacked for a moment, Maven would not ask for again all day.
+    command = [maven, "-q", "-B", "-U", "-f", str(pom), "dependency:copy-dependencies"]
     command += [f"-DoutputDirectory={partial}", "-DincludeScope=runtime"]
     done = subprocess.run(
         command,

@@ -1,0 +1,318 @@
+"""``format("kafka")``, Spark's own connector, and ``format("pkafka")``, in one session on one broker of pkafka.
+
+Spark's own is both under test, as a client of the broker, and the oracle: what it reads, writes and refuses, the other
+does.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from pkafka.clients.producer import Producer
+from pkafka.model import TopicPartition
+from pkafka.pipeline.session import spark_session
+from pkafka.testing import Broker
+from tests.interop import kafka as oracle
+from tests.talk import Talk, good, talking
+
+FORMATS: Final = ("kafka", "pkafka")
+T0: Final = 1_700_000_000_000
+ROWS: Final = "partition", "offset"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    try:
+        class_path = oracle.jars("spark")
+    except oracle.OracleUnavailableError as missing:
+        pytest.skip(str(missing))
+    found = sorted(Path(os.path.dirname(class_path)).glob("*.jar"))
+    settings = {"spark.jars": ",".join(map(str, found))}
+    with spark_session("formats", master="local[2]", settings=settings) as session:
+        yield session
+
+
+@pytest.fixture
+def talk(pkafka: Broker | None) -> Iterator[Talk]:
+    if pkafka is None:
+        pytest.skip("pkafka is left out")
+    with talking(pkafka.bootstrap) as talk:
+        yield talk
+
+
+@pytest.fixture
+def servers(pkafka: Broker | None) -> dict[str, str]:
+    assert pkafka is not None
+    return {"kafka.bootstrap.servers": pkafka.bootstrap}
+
+
+@pytest.fixture
+def filled(talk: Talk, servers: dict[str, str], topic: str) -> str:
+    """Three partitions with records of many kinds: no key, no value, headers, every codec, several batches."""
+    talk.create(topic, 3)
+    for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
+        keys = {"bootstrap.servers": servers["kafka.bootstrap.servers"], "compression.type": codec}
+        with Producer(keys) as producer:
+            for index in range(20):
+                producer.send(
+                    topic,
+                    None if index == 3 else b"%s-%d" % (codec.encode(), index),
+                    None if index % 2 else b"k%d" % index,
+                    partition=index % 2,
+                    timestamp_ms=T0 + number * 60_000 + index * 1_000,
+                    headers=[("h", b"%d" % index), ("e", b""), ("n", None)] if index % 5 == 0 else (),
+                )
+    return topic
+
+
+def load(spark: SparkSession, form: str, options: dict[str, str]) -> DataFrame:
+    return spark.read.format(form).options(**options).load()
+
+
+def rows_of_both(spark: SparkSession, options: dict[str, str]) -> list[Row]:
+    """What a batch read gives, once it is the same from both."""
+    theirs, ours = (load(spark, form, options) for form in FORMATS)
+    assert theirs.schema == ours.schema
+    found = [frame.orderBy(*ROWS).collect() for frame in (theirs, ours)]
+    assert found[0] == found[1]
+    return found[1]
+
+
+def test_the_same_rows_and_the_same_schema(spark: SparkSession, servers: dict[str, str], filled: str) -> None:
+    assert len(rows_of_both(spark, {**servers, "subscribe": filled})) == 100
+    assert len(rows_of_both(spark, {**servers, "subscribe": filled, "includeHeaders": "true"})) == 100
+
+
+def test_the_same_ranges(spark: SparkSession, servers: dict[str, str], filled: str) -> None:
+    def each(zero: int, one: int, two: int) -> str:
+        return json.dumps({filled: {"0": zero, "1": one, "2": two}})
+
+    for options in (
+        {"startingOffsets": each(7, -2, -2), "endingOffsets": each(30, 12, -1)},
+        {
+            "startingTimestamp": str(T0 + 61_500),
+            "endingTimestamp": str(T0 + 120_000),
+            "assign": json.dumps({filled: [0, 1]}),
+        },
+        {
+            "startingOffsetsByTimestamp": each(T0 + 200_000, T0, T0),
+            "startingOffsetsByTimestampStrategy": "latest",
+        },
+        {"endingOffsetsByTimestamp": each(T0 + 1, T0 + 70_000, T0)},
+        {"subscribePattern": f"{filled[:-2]}.."},
+    ):
+        strategy = {} if "assign" in options or "subscribePattern" in options else {"subscribe": filled}
+        assert rows_of_both(spark, {**servers, **strategy, **options}), options
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"minPartitions": "2"},
+        {"minPartitions": "7"},
+        {"minPartitions": "100"},
+        {"maxRecordsPerPartition": "30", "minPartitions": "5"},
+    ],
+)
+def test_the_same_tasks(  # but for maxRecordsPerPartition alone, which Spark's own ignores in such a batch
+    options: dict[str, str], spark: SparkSession, servers: dict[str, str], filled: str
+) -> None:
+    def cut(form: str) -> list[tuple[int, int, int]]:
+        frame = load(spark, form, {**servers, "subscribe": filled, **options})
+        counted = frame.selectExpr("spark_partition_id() task", "partition", "offset").groupBy(
+            "task", "partition"
+        )
+        return sorted(
+            (row.partition, row.first, row.last)
+            for row in counted.agg({"offset": "min"}).withColumnRenamed("min(offset)", "first")
+            .join(counted.agg({"offset": "max"}).withColumnRenamed("max(offset)", "last"), ["task", "partition"])
+            .collect()
+        )  # fmt: skip
+
+    assert cut("pkafka") == cut("kafka")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"subscribe": "t", "assign": "{}"},
+        {"subscribe": ","},
+        {"assign": "t"},
+        {"subscribe": "t", "startingOffsets": "latest"},
+        {"subscribe": "t", "endingOffsets": "earliest"},
+        {"subscribe": "t", "startingOffsets": '{"t":{"0":-1}}'},
+        {"subscribe": "t", "startingOffsets": "earlyest"},
+        {"subscribe": "t", "startingTimestamp": "now"},
+        {"subscribe": "t", "minPartitions": "0"},
+        {"subscribe": "t", "maxRecordsPerPartition": "0"},
+        {"subscribe": "t", "kafka.auto.offset.reset": "none"},
+        {"subscribe": "t", "kafka.key.deserializer": "X"},
+        {"subscribe": "t", "kafka.enable.auto.commit": "true"},
+        {"subscribe": "t", "minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"},
+    ],
+)
+def test_the_same_refusals(options: dict[str, str], spark: SparkSession, servers: dict[str, str]) -> None:
+    said = []
+    for form in FORMATS:
+        with pytest.raises(PySparkException) as caught:
+            load(spark, form, {**servers, **options}).collect()
+        said.append(" ".join(str(caught.value).split()))
+    # Ours stands in the traceback of a Python worker; the first sentence, without the list of options, is theirs.
+    sentence = (
+        said[0].rpartition("IllegalArgumentException: ")[2].split(". ")[0].split(": ")[0].split(" got ")[0]
+    )
+    assert sentence.rstrip(".") in said[1]
+
+
+def test_what_is_gone_is_lost_to_both(
+    spark: SparkSession, talk: Talk, servers: dict[str, str], filled: str
+) -> None:
+    partition = TopicPartition(filled, 0)
+    good(talk.admin.delete_records({partition: 20})[partition])
+    options = {
+        **servers,
+        "assign": json.dumps({filled: [0]}),
+        "startingOffsets": json.dumps({filled: {"0": 5}}),
+    }
+    for form in FORMATS:
+        with pytest.raises(Exception, match="Some data may have been lost"):
+            load(spark, form, options).collect()
+    found = rows_of_both(spark, {**options, "failOnDataLoss": "false"})
+    assert [row.offset for row in found] == list(range(20, 50))
+
+
+def test_what_transactions_aborted_and_their_markers(
+    spark: SparkSession, kafka: oracle.KafkaBroker | None, topic: str
+) -> None:
+    """On Apache Kafka's broker, which has transactions."""
+    if kafka is None:
+        pytest.skip("Kafka is left out")
+    with talking(kafka.bootstrap) as talk:
+        talk.create(topic)
+    with Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic}) as producer:
+        producer.init_transactions()
+        for number in range(6):
+            producer.begin_transaction()
+            producer.send(topic, b"%d" % number)
+            producer.flush()
+            if number % 3 == 2:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+    options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": topic}
+    assert len(rows_of_both(spark, options)) == 6
+    committed = rows_of_both(spark, {**options, "kafka.isolation.level": "read_committed"})
+    assert [row.value for row in committed] == [b"0", b"1", b"3", b"4"]
+
+
+def test_both_write_the_same_records(
+    spark: SparkSession, talk: Talk, servers: dict[str, str], filled: str, topic: str
+) -> None:
+    frame = load(spark, "kafka", {**servers, "subscribe": filled, "includeHeaders": "true"}).drop("topic")
+    found = []
+    for form in FORMATS:
+        copy = f"{topic}-by-{form}"
+        talk.create(copy, 3)
+        frame.write.format(form).mode("append").options(**servers, topic=copy).save()
+        records = [record for partition in range(3) for record in talk.read(copy, partition)]
+        found.append(sorted((each.key or b"", each.value or b"", each.headers) for each in records))
+    assert found[0] == found[1]
+    assert len(found[1]) == 100
+
+
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        ("'v' value", {}),
+        ("'k' key", {"topic": "t"}),
+        ("1 value", {"topic": "t"}),
+        ("'v' value, 1D partition", {"topic": "t"}),
+        ("'v' value, array('x') headers", {"topic": "t"}),
+    ],
+)
+def test_the_same_rows_are_refused(
+    row: str, options: dict[str, str], spark: SparkSession, servers: dict[str, str]
+) -> None:
+    frame = spark.sql(f"select {row}")
+    said = []
+    for form in FORMATS:
+        with pytest.raises(PySparkException) as caught:
+            frame.write.format(form).mode("append").options(**servers, **options).save()
+        said.append(str(caught.value))
+    sentence = said[0].split("\n")[0].split("] ")[-1].rstrip(". ").split(". ")[0]
+    assert sentence in said[1]
+
+
+def copy_stream(
+    spark: SparkSession, source: str, sink: str, options: dict[str, str], target: dict[str, str]
+) -> list[dict[str, Any]]:
+    """Copy what is there from topic to topic and end; the progress."""
+    rows = spark.readStream.format(source).options(**options).load().select("key", "value", "headers")
+    query = rows.writeStream.format(sink).options(**target).trigger(availableNow=True).start()
+    assert query.awaitTermination(100)
+    return list(query.recentProgress)
+
+
+@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize("sink", FORMATS)
+def test_streams(
+    source: str,
+    sink: str,
+    spark: SparkSession,
+    talk: Talk,
+    servers: dict[str, str],
+    filled: str,
+    topic: str,
+    tmp_path: Path,
+) -> None:
+    copy = f"{topic}-copy"
+    talk.create(copy)
+    options = {
+        **servers,
+        "subscribe": filled,
+        "startingOffsets": "earliest",
+        "includeHeaders": "true",
+        "maxOffsetsPerTrigger": "30",
+    }
+    target = {**servers, "topic": copy, "checkpointLocation": str(tmp_path / "checkpoint")}
+    progress = copy_stream(spark, source, sink, options, target)
+    ends = [each["sources"][0]["endOffset"] for each in progress if each["numInputRows"]]
+    assert [json.loads(end)[filled] for end in ends] == [
+        {"0": 15, "1": 15, "2": 0},
+        {"0": 30, "1": 30, "2": 0},
+        {"0": 45, "1": 45, "2": 0},
+        {"0": 50, "1": 50, "2": 0},
+    ]
+    written = sorted((each.key or b"", each.value or b"", each.headers) for each in talk.read(copy))
+    before = [record for partition in range(2) for record in talk.read(filled, partition)]
+    assert written == sorted((each.key or b"", each.value or b"", each.headers) for each in before)
+
+
+@pytest.mark.parametrize(("first", "then"), [FORMATS, FORMATS[::-1]])
+def test_a_query_moves_from_one_to_the_other_with_its_checkpoint(
+    first: str,
+    then: str,
+    spark: SparkSession,
+    talk: Talk,
+    servers: dict[str, str],
+    filled: str,
+    topic: str,
+    tmp_path: Path,
+) -> None:
+    copy = f"{topic}-copy"
+    talk.create(copy)
+    options = {**servers, "subscribe": filled, "startingOffsets": "earliest", "includeHeaders": "true"}
+    target = {**servers, "topic": copy, "checkpointLocation": str(tmp_path / "checkpoint")}
+    copy_stream(spark, first, "pkafka", options, target)
+    talk.send(filled, b"more")
+    progress = copy_stream(spark, then, "pkafka", options, target)
+    assert [each["numInputRows"] for each in progress if each["numInputRows"]] == [1]
+    assert len(talk.read(copy)) == 101
