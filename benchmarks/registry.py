@@ -14,6 +14,7 @@ from benchmarks.scenarios import (
     process,
     produce,
     producers,
+    spark_topics,
 )
 
 SCENARIOS: dict[str, Scenario] = {
@@ -29,6 +30,7 @@ SCENARIOS: dict[str, Scenario] = {
         producers,
         consumers,
         dump_log,
+        spark_topics,
         perf_test,
         cluster,
     )
