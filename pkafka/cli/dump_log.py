@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from pkafka.cli import log_files, output
+from pkafka.cli import dump_log_spark, log_files, output
 from pkafka.cli.exit_status import compat_39
 from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command, exclude, text_output_option
+from pkafka.cli.options import command, exclude
 from pkafka.cli.output import OutputFormat, View, show
 from pkafka.errors import PkafkaError
 
@@ -83,13 +83,18 @@ class _Shown(NamedTuple):
 @click.option("--skip-damage", is_flag=True, help="Go on behind damage with the next plausible batch.")
 @click.option("--stats", is_flag=True, help="Show sizes, codecs, keys, gaps and producers instead.")
 @click.option("--verify", is_flag=True, help="Check whole logs instead, as pk-verify-log.")
-@text_output_option
+@dump_log_spark.spark_options
 def main(files: str, **flags: object) -> None:
     """Dump segments, indexes, aborted transactions, producer snapshots and checkpoints."""
     from pkafka.tools.dump_log import Dump
 
-    form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
     selection = _selection(flags)
+    with_spark = dump_log_spark.wants_spark(flags)
+    if dump_log_spark.wants_table(flags):
+        records = bool(flags["print_data_log"] or flags["deep_iteration"] or flags["payload"])
+        dump_log_spark.show_or_write(log_files.named_paths(files), flags, selection, records=records)
+        return
+    form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
     shown = _shown(flags)
     for name in ("stats", "verify"):
         exclude(flags, name, *({"stats", "verify"} - {name}), "verify-index-only", "index-sanity-check")
@@ -119,7 +124,10 @@ def main(files: str, **flags: object) -> None:
             resync=bool(flags["skip_damage"]),
             on_read=read,
         )
-        _PRINTERS[form](dump, chosen, shown)
+        if with_spark:
+            dump_log_spark.dump(dump, chosen, flags, lambda made: _PRINTERS[form](made, chosen, shown))
+        else:
+            _PRINTERS[form](dump, chosen, shown)
     for problem in dump.findings.lines():
         output.note(problem)
     if dump.findings.damage:

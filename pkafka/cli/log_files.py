@@ -98,6 +98,11 @@ def progress(files: Sequence[Path], what: str) -> "Iterator[Callable[[int], None
         yield read
 
 
+def is_segment(path: Path) -> bool:
+    """Whether a file is a segment, as its name says."""
+    return path.suffix == ".log" and path.stem.isdigit()
+
+
 def _known_files(directory: Path) -> list[Path]:
     from pkafka.tools.dump_log import is_known
 

@@ -961,6 +961,19 @@ def logs_are_counted(at: At) -> None:
     assert at.document(*words)["logs"][0]["first_offset"] is None
 
 
+@of("pk-dump-log.report", "pk-dump-log.sql")
+def logs_are_asked(at: At) -> None:
+    directory = at.tmp_path / "orders-0"
+    directory.mkdir()
+    write_rich_files(directory)
+    words = ["--files", str(directory), "--master", "local[1]"]
+    if at.name == "pk-dump-log.sql":
+        assert at.document(*words, "--sql", "select * from records order by offset")["rows"]
+        return
+    for report in ("audit", "size", "producers", "keys"):
+        assert at.document(*words, "--report", report)["rows"]
+
+
 READING = (
     *("ls /", "ls -R /", "get /brokers/ids/0", "stat /brokers", "getAllChildrenNumber /"),
     *("getAcl /", "getEphemerals", "version"),

@@ -1,6 +1,7 @@
 """The command line of pk-dump-log: files, formats, statuses."""
 
 import csv
+import importlib.util
 import io
 import json
 from pathlib import Path
@@ -162,3 +163,41 @@ def test_the_documentation_has_every_field(tmp_path: Path, capsys: pytest.Captur
     for section, flag in (("stats", "--stats"), ("verify", "--verify")):
         (log,) = json.loads(run("--files", tmp_path, flag, "--output", "json", capsys=capsys))["logs"]
         assert list(log) == " ".join(promised(section)).replace("`", "").split()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--spark", "--stats"), 'Option "[stats]" can\'t be used with option "[spark]"'),
+        (("--report", "size", "--verify"), 'Option "[verify]" can\'t be used with option "[report]"'),
+        (("--sql", "select 1", "--report", "keys"), 'Option "[sql]" can\'t be used with option "[report]"'),
+        (("--to", "x", "--offsets-decoder"), 'Option "[to]" can\'t be used with option "[offsets-decoder]"'),
+        (("--output", "parquet"), "parquet is a format of files: --to says where"),
+        (("--to", "x", "--output", "table"), "files are written as json, parquet, csv, not as table"),
+        (("--report", "audit", "--bucket", "0s"), "--bucket is longer than nothing"),
+        (("--report", "audit", "--bucket", "long"), "Cannot parse argument 'long' of option bucket"),
+    ],
+    ids=str,
+)
+def test_flags_of_spark_that_make_no_sense(
+    flags: tuple[str, ...], message: str, rich: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["--files", str(rich), *flags]) == 2
+    assert capsys.readouterr().err == f"pk-dump-log: {message} (see pk-dump-log --help)\n"
+
+
+def test_files_without_a_segment_need_no_spark(rich: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--files", rich / name_of(0, ".index"), "--report", "size", capsys=capsys, code=1)
+
+
+def test_without_the_extra_one_line_says_what_brings_spark(
+    rich: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "pyspark" else find(name, *rest)
+    )
+    assert main.run(["--files", str(rich), "--spark"]) == 1
+    said = capsys.readouterr()
+    assert said.err == "pk-dump-log: pyspark is not installed: pip install 'pkafka[spark]' brings it\n"
+    assert said.out == ""
