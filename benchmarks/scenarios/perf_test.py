@@ -6,7 +6,8 @@ import resource
 import subprocess
 import sys
 import time
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from benchmarks import client_process, wire
 from benchmarks.model import Figure, Scenario, Settings
@@ -22,12 +23,13 @@ _RATIOS: Final = (("pk-perf-test", "confluent", 1.0), ("pk-perf-test", "java", 3
 
 
 def _pk_perf_test(
-    target: Target, record_bytes: int, seconds: float, *, consumers: int
-) -> dict[str, dict[str, float]]:
+    target: Target, record_bytes: int, seconds: float, *, consumers: int, more: Sequence[str] = ()
+) -> dict[str, dict[str, Any]]:
     command = [
         *(sys.executable, "-m", "pkafka.cli.perf_test", "--bootstrap-server", target.broker.bootstrap),
         *("--partitions", "1", "--topic-config", "file.delete.delay.ms=0", "--output", "json"),
         *("--record-size", str(record_bytes), "--duration", str(seconds), "--consumers", str(consumers)),
+        *more,
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + _MARGIN_S)
     if done.returncode:
@@ -108,5 +110,42 @@ def _scenario(record_bytes: int) -> Scenario:
     )
 
 
-SCENARIOS = (_scenario(100), _scenario(1000))
+def _spark(target: Target, settings: Settings) -> dict[str, float]:
+    """The same test by a process for each generator, and by a task of Spark's, in turn."""
+    seconds = settings.seconds / 2
+    at_a_rate = ("--rate", str(_SPARK_RATE), "--warmup", "2s")
+    found: dict[str, float] = {}
+    for name, more in (("processes", ()), ("spark", ("--spark", "--master", "local[2]"))):
+        fast = _pk_perf_test(target, 100, seconds, consumers=1, more=(*more, "--warmup", "2s"))
+        steady = _pk_perf_test(target, 100, seconds, consumers=1, more=(*more, *at_a_rate))
+        found[f"{name}, k/s"] = fast["produce"]["records_per_s"] / 1e3
+        found[f"{name}, CPU"] = fast["produce"]["cpu_us_per_record"]
+        found[f"{name}, p50 ms"] = steady["consume"]["percentiles_ms"]["50"]
+        found[f"{name}, p99 ms"] = steady["consume"]["percentiles_ms"]["99"]
+    for figure in ("k/s", "CPU", "p50 ms"):
+        found[f"spark / processes, {figure}"] = found[f"spark, {figure}"] / found[f"processes, {figure}"]
+    return found
+
+
+_SPARK_RATE: Final = 20_000
+_SPARK = Scenario(
+    name="perf_test_spark",
+    about=(
+        "pk-perf-test with a producer and a consumer as processes and as tasks of Spark's, both on this machine, 100 B "
+        f"records, acks=all, 1 partition: as fast as can be, and end-to-end latency at {_SPARK_RATE} records/s"
+    ),
+    figures=(
+        *(
+            Figure(f"{name}, {figure}", unit, more_is_better=figure == "k/s")
+            for name in ("processes", "spark")
+            for figure, unit in (("k/s", "k/s"), ("CPU", "us/record"), ("p50 ms", "ms"), ("p99 ms", "ms"))
+        ),
+        Figure("spark / processes, k/s", "x", more_is_better=True, floor=0.9),
+        Figure("spark / processes, CPU", "x", more_is_better=False, floor=1.1),
+        Figure("spark / processes, p50 ms", "x", more_is_better=False, floor=1.1),
+    ),
+    measure=_spark,
+)
+
+SCENARIOS = (_scenario(100), _scenario(1000), _SPARK)
 """For :mod:`benchmarks.registry`."""

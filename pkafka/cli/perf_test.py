@@ -5,7 +5,8 @@ Kafka has no such tool; its two, each for one client, are ``pk-producer-perf-tes
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -25,9 +26,11 @@ from pkafka.cli.options import (
     version_option,
 )
 from pkafka.cli.output import OutputFormat, View, choose_format, live_notes, note, show, to_json
+from pkafka.cli.spark import master_option
 
 if TYPE_CHECKING:
     from pkafka.cli.client_settings import Settings
+    from pkafka.pipeline.load import SparkLoad
     from pkafka.tools.perf_test.plan import Plan
     from pkafka.tools.perf_test.report import Document
     from pkafka.tools.perf_test.run import Clients, Progress
@@ -51,6 +54,19 @@ _RESULT_COLUMNS: Final = (
     "latency_mean_ms",
     "percentiles_ms",
     "latency_max_ms",
+)
+
+_GENERATOR_COLUMNS: Final = (
+    "side",
+    "number",
+    "host",
+    "records",
+    "records_per_s",
+    "mib_per_s",
+    "latency_mean_ms",
+    "percentiles_ms",
+    "latency_max_ms",
+    "late_ms",
 )
 
 
@@ -147,15 +163,22 @@ def main() -> None:
 )
 @click.option("--interval", default="1s", metavar="TIME", help="Of the lines and of the time series (1s).")
 @click.option("--report", "report_file", metavar="FILE", help="Keep the report, for compare and plot.")
+@click.option("--spark", is_flag=True, help="Producers and consumers are tasks on Spark's executors.")
+@master_option
+@click.option(
+    "--parquet", "tables", metavar="PATH", help="Add the report to Parquet tables there; with --spark."
+)
 @click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")
 def run(common: Common, **flags: object) -> int:
     """Run a load test."""
     from pkafka.clients.admin import Admin
     from pkafka.clients.config import ConsumerConfig, ProducerConfig
     from pkafka.tools.perf_test import run as load_test
+    from pkafka.tools.perf_test.fleet import Processes
     from pkafka.tools.perf_test.plan import PlanError
     from pkafka.tools.perf_test.report import build
 
+    _check_spark(flags)
     admin_properties = common.admin_properties()
     clients = _clients(common, flags)
     _settle(clients, flags)
@@ -175,7 +198,11 @@ def run(common: Common, **flags: object) -> int:
     partitions, replication_factor = flags["partitions"], flags["replication_factor"]
     assert isinstance(partitions, int | None)
     assert isinstance(replication_factor, int | None)
-    with Admin(admin_properties, fail_fast=True) as admin, _Signals() as signals:
+    with (
+        Admin(admin_properties, fail_fast=True) as admin,
+        _spark(flags, plan) as spark,
+        _Signals() as signals,
+    ):
         making = load_test.topic_for(
             admin,
             plan,
@@ -192,10 +219,13 @@ def run(common: Common, **flags: object) -> int:
                 admin,
                 on_progress=lambda progress: _tell(progress, tell),
                 is_interrupted=signals.came,
+                fleet_for=Processes if spark is None else spark.fleet,
             )
-    report = build(outcome, clients)
-    if report_file is not None:
-        report_file.write_text(to_json(report) + "\n", encoding="utf-8")
+        report = build(outcome, clients, master=None if spark is None else spark.master)
+        if report_file is not None:
+            report_file.write_text(to_json(report) + "\n", encoding="utf-8")
+        if spark is not None and flags["tables"] is not None:
+            spark.write_tables(report, str(flags["tables"]))
     _show_report(report, common.output)
     return _status(report, plan, signals)
 
@@ -280,6 +310,35 @@ class _Signals:
         if self.number is not None:
             raise KeyboardInterrupt
         self.number = number
+
+
+def _check_spark(flags: Mapping[str, object]) -> None:
+    """See that nothing is asked of Spark where it is not to run."""
+    from click.core import ParameterSource
+
+    source = click.get_current_context().get_parameter_source("master")
+    is_given = {"--master": source is not ParameterSource.DEFAULT, "--parquet": flags["tables"] is not None}
+    for option, given in is_given.items():
+        if given and not flags["spark"]:
+            raise click.UsageError(f"{option} needs --spark")
+
+
+@contextmanager
+def _spark(flags: Mapping[str, object], plan: "Plan") -> "Iterator[SparkLoad | None]":
+    """Spark, where it is asked for."""
+    if not flags["spark"]:
+        yield None
+        return
+    from pkafka.pipeline.load import spark_load
+    from pkafka.tools.perf_test.plan import PlanError
+
+    try:
+        with spark_load(str(flags["master"]), plan, on_note=note) as spark:
+            if flags["tables"] is not None:
+                spark.prepare_tables(str(flags["tables"]))
+            yield spark
+    except PlanError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _plan(common: Common, flags: Mapping[str, Any]) -> "Plan":
@@ -388,6 +447,8 @@ def _show_report(report: "Document", form: OutputFormat | None) -> None:
     rows: Sequence[Mapping[str, object]] = report["results"]
     extra = {name: value for name, value in report.items() if name != "results"}
     show(View("results", lines(report), rows, extra, columns=_RESULT_COLUMNS), form)
+    if report["configuration"]["master"] is not None and choose_format(form) is OutputFormat.TABLE:
+        show(View("generators", (), report["generators"], columns=_GENERATOR_COLUMNS), form)
     _remark(report["remarks"], form)
 
 
