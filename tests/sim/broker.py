@@ -43,6 +43,8 @@ from tests.sim.world import Loop, ProcessEnded, World
 PORT: Final = 9092
 IN_SYNC_MIN: Final = 2
 _RESPAWN_S: Final = 0.02
+_TURN_S: Final = 0.01
+"""More than a turn of an event loop takes."""
 _LISTENER: Final = "PLAINTEXT"
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -318,6 +320,11 @@ class Broker:
     def registers(self) -> bool:
         """Whether it is far enough to register itself with the store."""
         return getattr(self.control(), "_registration", None) is not None
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether its processes are frozen: it may count as in sync, and lose its session before it goes on."""
+        return any(child.loop.wakes_s > self.world.now_s + _TURN_S for child in self.children.values())
 
     # -- the network's side --
 

@@ -300,7 +300,7 @@ class Faults:
         """Only where the records are elsewhere, and those who have them are well."""
         broker = self._any()
         brokers = self._simulation.brokers
-        if self._cuts or any(not one.is_ready for one in brokers.values()):
+        if self._cuts or any(not one.is_ready or one.stands_still for one in brokers.values()):
             return False
         isrs = self._simulation.checker.isrs()
         if not broker.is_up or any(broker.broker_id in isr and len(isr) < 2 for isr in isrs.values()):
