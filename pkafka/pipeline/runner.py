@@ -1,0 +1,140 @@
+"""Runs what a pipeline was built to: a batch once, a stream until it ends or is to stop."""
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, DataFrameWriter, Observation, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pkafka.pipeline.definition import JDBC, Pipeline, Sink
+from pkafka.pipeline.progress import Batch, batch, of_stream
+from pkafka.pipeline.stream_files import make_ready, only_run
+
+_ROWS: Final = "rows"
+_OBSERVATION: Final = "written"
+_LOOK_INTERVAL_S: Final = 0.2
+
+
+def run_batch(frame: DataFrame, pipeline: Pipeline, *, is_stopped: Callable[[], bool]) -> Batch | None:
+    """Write the rows to the sink.
+
+    Args:
+        is_stopped: whether it is to be given up; looked at a few times a second.
+
+    Returns:
+        What was done; None where it was given up.
+
+    Raises:
+        PySparkException: Spark failed.
+    """
+    sink = pipeline.sink
+    observation = Observation()
+    counted = frame.observe(observation, sql.count(sql.lit(1)).alias(_ROWS))
+    writer = counted.write.format(sink.format).mode(sink.mode).options(**sink.options)
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
+    began = time.time()
+    # In a thread of its own: a signal in the middle of a call into the JVM would leave its answer to the next call.
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(_save, writer, sink, frame.sparkSession)
+        was_stopped = False
+        while not wait([writing], _LOOK_INTERVAL_S).done:
+            if is_stopped():
+                was_stopped = True
+                frame.sparkSession.sparkContext.cancelAllJobs()
+    if was_stopped and writing.exception() is not None:
+        return None
+    writing.result()
+    return batch(0, began, time.time(), read=None, written=_observed(observation))
+
+
+def _save(writer: DataFrameWriter, sink: Sink, session: SparkSession) -> None:
+    """Write, in any thread: Spark looks for data sources in what the session of the thread knows."""
+    assert session._jvm is not None
+    session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+    writer.save(sink.path)
+
+
+def run_stream(
+    frame: DataFrame,
+    pipeline: Pipeline,
+    *,
+    on_batch: Callable[[Batch], None],
+    is_stopped: Callable[[], bool],
+) -> None:
+    """Write the rows to the sink as they come.
+
+    Args:
+        on_batch: told of each batch that is done.
+        is_stopped: whether the stream is to end; looked at a few times a second.
+
+    Raises:
+        PySparkException: Spark failed.
+        CheckpointInUseError: another run uses the checkpoint.
+        FilesError: the sink's directory has other files.
+    """
+    assert pipeline.checkpoint is not None, pipeline
+    with only_run(pipeline.checkpoint):
+        if pipeline.sink.path is not None:
+            make_ready(pipeline.sink.path, pipeline.checkpoint)
+        _run_until(_writer(frame, pipeline).start(), on_batch, is_stopped)
+
+
+def _run_until(
+    query: StreamingQuery, on_batch: Callable[[Batch], None], is_stopped: Callable[[], bool]
+) -> None:
+    told, seen = -1, None
+
+    def tell() -> None:
+        nonlocal told, seen
+        latest = query.lastProgress
+        if latest is None or latest == seen:
+            return
+        seen = latest
+        for report in query.recentProgress:
+            done = of_stream(json.loads(report.json), _OBSERVATION)
+            if done is not None and done.batch > told:
+                told = done.batch
+                on_batch(done)
+
+    try:
+        # Parts of a second are fine, whatever the annotation says.
+        while not (query.awaitTermination(_LOOK_INTERVAL_S) or is_stopped()):  # type: ignore[arg-type]
+            tell()
+    finally:
+        query.stop()
+    tell()
+
+
+def _writer(frame: DataFrame, pipeline: Pipeline) -> Any:  # noqa: ANN401 - pyspark's
+    """The stream, not started."""
+    sink = pipeline.sink
+    counted = frame.observe(_OBSERVATION, sql.count(sql.lit(1)).alias(_ROWS))
+    writer: Any = counted.writeStream.outputMode(sink.mode).option("checkpointLocation", pipeline.checkpoint)
+    if pipeline.is_ending:
+        writer = writer.trigger(availableNow=True)
+    elif pipeline.interval_ms is not None:
+        writer = writer.trigger(processingTime=f"{pipeline.interval_ms} milliseconds")
+    if sink.format == JDBC:  # Spark has no streaming sink for it
+        return writer.foreachBatch(lambda rows, _number: _append(rows, sink))
+    writer = writer.format(sink.format).options(**sink.options)
+    if sink.partition_by:
+        writer = writer.partitionBy(*sink.partition_by)
+    return writer if sink.path is None else writer.option("path", sink.path)
+
+
+def _append(rows: DataFrame, sink: Sink) -> None:
+    rows.write.format(sink.format).mode("append").options(**sink.options).save()
+
+
+def _observed(observation: Observation) -> int | None:
+    """How many rows were written; None where the sink goes a way on which Spark does not count."""
+    assert observation._jo is not None
+    if not observation._jo.future().isCompleted():
+        return None
+    rows: int = observation.get[_ROWS]
+    return rows
