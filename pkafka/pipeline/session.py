@@ -31,6 +31,8 @@ LOCAL: Final = "local[*]"
 _PYSPARK_OLDEST: Final = (4, 1)
 _INSTALL: Final = "pip install 'pkafka[spark]' brings it"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+_LOGGERS_OF_ERRORS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""They write errors of queries to standard error as JSON; whoever asked gets the error as well."""
 _LOOK_INTERVAL_S: Final = 0.25
 _JVM_STOP_TIMEOUT_S: Final = 10.0
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -97,8 +99,11 @@ def spark_session(
     # Of a pandas that is newer than pyspark knows; nothing here uses pandas.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     from pyspark import SparkConf
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    for name_of_logger in _LOGGERS_OF_ERRORS:
+        PySparkLogger.getLogger(name_of_logger).disabled = True
     local = _LOCAL_SETTINGS if master.startswith("local") else {}
     values = {"spark.master": master, "spark.app.name": name, **_SETTINGS, **local, **(settings or {})}
     conf = SparkConf(loadDefaults=False).setAll(list(values.items()))

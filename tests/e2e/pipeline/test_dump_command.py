@@ -71,6 +71,9 @@ def test_a_query_over_both_tables(orders: Path, run: Run) -> None:
     assert document["rows"] == [
         {"codec": codec, "n": 5, "v": "\U0001f600"} for codec in ("gzip", "lz4", "none", "snappy", "zstd")
     ]
+    _, said = run("--files", orders, *LOCAL, "--sql", "select no_column from records", code=1)
+    assert "no_column" in said
+    assert len(said.splitlines()) == 1
 
 
 def test_a_report(orders: Path, run: Run) -> None:

@@ -42,7 +42,7 @@ def servers(pkafka_broker: Broker) -> dict[str, str]:
 
 def new_topic(talk: Talk, partitions: int = 1, **configs: object) -> str:
     topic = f"spark-{uuid.uuid4().hex[:8]}"
-    talk.create(topic, partitions, **configs)
+    talk.create(topic, partitions, **{"retention_ms": -1, **configs})  # some records are years old
     return topic
 
 
