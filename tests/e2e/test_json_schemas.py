@@ -875,6 +875,25 @@ def a_cluster_is_watched(at: At) -> None:
     assert (empty["topics"], empty["groups"]) == ([], [])
 
 
+@of("pk-pipeline.validate", "pk-pipeline.run")
+def a_pipeline_is_checked_and_run(at: At) -> None:
+    verb = at.name.partition(".")[2]
+    servers = {"kafka.bootstrap.servers": at.broker.bootstrap}
+    definition = {
+        "source": {"format": "pkafka", "options": {**servers, "subscribe": at.topic(b"a", b"b")}},
+        "sink": {"format": "pkafka", "options": {**servers, "topic": at.topic()}},
+    }
+    words = [verb, at.file(definition), "--master", "local[1]"]
+    if verb == "validate":
+        found = at.every_form(words)
+        assert [stage["kind"] for stage in found["stages"]] == ["source", "sink"]
+    else:
+        (batch,) = at.document(*words)["batches"]
+        assert batch["rows_written"] == 2
+        assert len(at.rows(*words)) == 1
+    at.error(verb, at.file({"no": 1}), status=ExitStatus.USAGE)
+
+
 @of("pk-verifiable-producer", "pk-verifiable-consumer")
 def every_event_is_told(at: At) -> None:
     topic = at.topic()

@@ -17,6 +17,7 @@ _OPEN = {("pk-console-producer.input", "")}
 _LATER_KEYS = {
     "pk-console-consumer": {"error"},
     "pk-dump-log": {"error", "problems"},
+    "pk-pipeline.run": {"error", "summary"},
     "pk-replica-verification": {"error"},
     "pk-top": {"error"},
 }
