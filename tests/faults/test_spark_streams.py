@@ -67,9 +67,8 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     psutil.wait_procs(parts, timeout=30)
 
 
-@pytest.mark.parametrize(
-    "kills", [2, pytest.param(10, marks=[pytest.mark.nightly, pytest.mark.timeout(900)])]
-)
+@pytest.mark.nightly  # minutes even with two kills: Spark starts each time
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.timeout(900))])
 @pytest.mark.timeout(600)
 def test_a_killed_driver_loses_and_repeats_nothing_in_files(
     kills: int, pkafka_broker: Broker, tmp_path: Path
