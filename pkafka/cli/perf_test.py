@@ -4,12 +4,10 @@ Kafka has no such tool; its two, each for one client, are ``pk-producer-perf-tes
 """
 
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -26,6 +24,7 @@ from pkafka.cli.options import (
     version_option,
 )
 from pkafka.cli.output import OutputFormat, View, choose_format, live_notes, note, show, to_json
+from pkafka.cli.signals import Signals
 from pkafka.cli.spark import master_option
 
 if TYPE_CHECKING:
@@ -201,7 +200,7 @@ def run(common: Common, **flags: object) -> int:
     with (
         Admin(admin_properties, fail_fast=True) as admin,
         _spark(flags, plan) as spark,
-        _Signals() as signals,
+        Signals() as signals,
     ):
         making = load_test.topic_for(
             admin,
@@ -280,36 +279,6 @@ def plot(report: str, svg_file: str | None, png_file: str | None) -> None:
                 "a PNG needs the package CairoSVG, which is not installed", hint=hint
             ) from None
         cairosvg.svg2png(bytestring=picture.encode(), write_to=png_file)
-
-
-class _Signals:
-    """Lets SIGINT and SIGTERM end the test, which still has a report; the second one ends it at once."""
-
-    def __init__(self) -> None:
-        self.number: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def came(self) -> bool:
-        """Whether one came."""
-        return self.number is not None
-
-    def status(self) -> ExitStatus:
-        """What a shell expects then."""
-        return ExitStatus.TERMINATED if self.number == signal.SIGTERM else ExitStatus.INTERRUPTED
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        if self.number is not None:
-            raise KeyboardInterrupt
-        self.number = number
 
 
 def _check_spark(flags: Mapping[str, object]) -> None:
@@ -459,7 +428,7 @@ def _remark(remarks: Sequence[str], form: OutputFormat | None) -> None:
             note(each)
 
 
-def _status(report: "Document", plan: "Plan", signals: _Signals) -> ExitStatus:
+def _status(report: "Document", plan: "Plan", signals: Signals) -> ExitStatus:
     """How the command ends, with a line that says why where it failed."""
     from pkafka.tools.perf_test.plan import is_too_many
 

@@ -4,14 +4,12 @@ Kafka has no such tool; its Connect moves records too, with a cluster of workers
 """
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import click
 
@@ -36,6 +34,7 @@ from pkafka.cli.output import (
     show,
     to_json,
 )
+from pkafka.cli.signals import Signals
 from pkafka.cli.spark import master_option, task_bar
 from pkafka.cli.spelling import did_you_mean
 
@@ -114,7 +113,7 @@ def run(
     address = None if metrics is None else _address(metrics)
     pipeline = _read(file, pairs)
     _ask_clusters(file, pipeline, parse_duration_ms(timeout))
-    with _built(file, pipeline, master) as built, _Signals() as signals:
+    with _built(file, pipeline, master) as built, Signals() as signals:
         if dry_run:
             _show_dry_run(pipeline, built, form)
             return ExitStatus.OK
@@ -124,7 +123,7 @@ def run(
     return signals.status() if signals.came() else ExitStatus.OK
 
 
-def _run(pipeline: "Pipeline", built: "Built", teller: "_Teller", signals: "_Signals") -> None:
+def _run(pipeline: "Pipeline", built: "Built", teller: "_Teller", signals: Signals) -> None:
     from pkafka.pipeline.runner import run_batch, run_stream
     from pkafka.pipeline.session import one_line_errors
 
@@ -207,36 +206,6 @@ def _refusal(file: str, error: "PipelineError", *, status: ExitStatus = ExitStat
 
 
 # -- while it runs -----------------------------------------------------------------------------------------
-
-
-class _Signals:
-    """Lets SIGINT and SIGTERM end a pipeline, which still says what it did; a second one ends it at once."""
-
-    def __init__(self) -> None:
-        self._number: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def came(self) -> bool:
-        """Whether one came."""
-        return self._number is not None
-
-    def status(self) -> ExitStatus:
-        """What a shell expects then."""
-        return ExitStatus.TERMINATED if self._number == signal.SIGTERM else ExitStatus.INTERRUPTED
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        if self._number is not None:
-            raise KeyboardInterrupt
-        self._number = number
 
 
 class _Teller:

@@ -8,6 +8,7 @@ import pytest
 
 from pkafka.cli import perf_test
 from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.signals import Signals
 from pkafka.tools.perf_test.plan import Plan
 
 PLAN = Plan("t", duration_s=1, max_error_rate=0.1)
@@ -55,12 +56,12 @@ def report(*, failed: int = 0, missing: int = 0, status: str = "complete") -> di
 def test_what_a_report_ends_with(
     found: dict[str, Any], status: ExitStatus, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert perf_test._status(found, PLAN, perf_test._Signals()) is status
+    assert perf_test._status(found, PLAN, Signals()) is status
     assert capsys.readouterr().err == (f"pk-perf-test: {said}\n" if said else "")
 
 
 def test_a_signal_is_what_a_report_ends_with_whatever_it_says() -> None:
-    with perf_test._Signals() as signals:
+    with Signals() as signals:
         signal.raise_signal(signal.SIGTERM)
         assert signals.came()
         assert perf_test._status(report(failed=50), PLAN, signals) is ExitStatus.TERMINATED

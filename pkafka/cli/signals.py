@@ -1,0 +1,37 @@
+"""Ctrl-C and SIGTERM, for commands that end in order when they are told to."""
+
+import signal
+from types import FrameType
+from typing import Any, Self
+
+from pkafka.cli.exit_status import ExitStatus
+
+
+class Signals:
+    """Lets SIGINT and SIGTERM end a command, which still says what it did; a second one ends it at once."""
+
+    def __init__(self) -> None:
+        self._number: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def came(self) -> bool:
+        """Whether one came."""
+        return self._number is not None
+
+    def status(self) -> ExitStatus:
+        """What a shell expects then."""
+        return ExitStatus.TERMINATED if self._number == signal.SIGTERM else ExitStatus.INTERRUPTED
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self._number is not None:
+            raise KeyboardInterrupt
+        self._number = number
