@@ -83,7 +83,7 @@ class ProducerBatch:
         self.drained_ms = now_ms
         self.not_before_ms = 0
         self.attempts = 0
-        self.last_leader: tuple[int, int] | None = None
+        self.last_leader = (-1, -1)
         self.producer = (-1, -1)
         self.sequence = -1
         self.sequence_was_reset = False

@@ -63,6 +63,17 @@ class Idempotence:
         # One that goes again goes alone, and in order: as Kafka, that leaves one request in flight.
         return bool(queue.tracked) and queue.tracked[0] is not batch
 
+    def waits_for_another_leader(self, queue: PartitionQueue, leader_id: int) -> bool:
+        """Whether the first batch of a queue must wait for answers of a broker that has led before.
+
+        Brokers take any sequence of a producer that they do not know, and recognise only the last five batches when
+        they come again. A new leader that is sent what follows, before the old one has let go of what it was sent,
+        can do either: take the later for the first, or forget the earlier.
+        """
+        if queue.batches[0].sequence != _NO_SEQUENCE:
+            return False
+        return any(batch.last_leader[0] != leader_id for batch in queue.tracked)
+
     def assign(self, batch: ProducerBatch) -> None:
         """Give a batch that goes now its sequence, unless it keeps the one that it has."""
         assert self.producer is not None

@@ -223,7 +223,9 @@ class Sender:
                 leader = self._cluster.view.leader(queue.partition)
                 if leader is None:
                     self._cluster.want_refresh()
-                else:
+                elif self._idempotence is None or not self._idempotence.waits_for_another_leader(
+                    queue, leader.id
+                ):
                     chosen.setdefault(leader, []).append(queue)
             sent = False
             for leader, queues in chosen.items():

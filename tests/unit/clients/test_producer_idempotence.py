@@ -31,11 +31,12 @@ class Played:
         self.rules.assign(batch)
         return batch
 
-    def again(self, batch: ProducerBatch) -> bool:
+    def again(self, batch: ProducerBatch, leader_id: int = -1) -> bool:
         """Put a batch at the head of its queue; whether it may go."""
-        batch.queue.batches.clear()
-        batch.queue.batches.append(batch)
-        return not self.rules.is_blocked(batch.queue)
+        queue = batch.queue
+        queue.batches.clear()
+        queue.batches.append(batch)
+        return not (self.rules.is_blocked(queue) or self.rules.waits_for_another_leader(queue, leader_id))
 
 
 def state(batch: ProducerBatch) -> tuple[int, int]:
@@ -59,6 +60,21 @@ def test_what_goes_again_keeps_its_sequence_and_its_turn() -> None:
     assert (state(first), state(second)) == ((0, 0), (0, 1))
     play.rules.acknowledged(first, 10)
     assert play.again(second)
+
+
+def test_what_follows_waits_until_the_leader_before_has_answered() -> None:
+    play = Played()
+    first, second = play.send(2), play.send(1)
+    first.last_leader = second.last_leader = (1, 0)
+    assert not play.again(play.new(1), leader_id=2)
+    assert play.again(play.new(1), leader_id=1)
+    assert play.again(first, leader_id=2)
+    first.last_leader = (2, 1)
+    play.rules.acknowledged(first, 0)
+    assert not play.again(play.new(1), leader_id=2)
+    assert play.again(second, leader_id=2)
+    second.last_leader = (2, 1)
+    assert play.again(play.new(1), leader_id=2)
 
 
 def test_a_gap_behind_one_that_goes_again_is_no_gap() -> None:

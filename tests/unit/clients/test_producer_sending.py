@@ -705,6 +705,38 @@ def test_a_new_leader_that_an_answer_names_is_used_at_once() -> None:
         assert (logs.values(), new.values()) == ([], [b"x"])
 
 
+def test_a_new_leader_gets_nothing_before_the_old_one_has_answered() -> None:
+    with FakeBroker() as other, running({"t": 1, "u": 1, "v": 1}, linger_ms=0) as (logs, producer):
+        new = Logs(other)
+        leader_of_t = 1
+        metadata = logs.broker.handlers[ApiKey.METADATA]
+
+        def both(message: Message, version: int) -> Message | None:
+            answer = metadata(message, version)
+            assert isinstance(answer, MetadataResponse)
+            answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=other.port))
+            for topic in answer.topics:
+                topic.partitions[0].leader_id = leader_of_t if topic.name == "t" else 2
+            return answer
+
+        logs.broker.handlers[ApiKey.METADATA] = other.handlers[ApiKey.METADATA] = both
+        producer.send("u", b"connects").result(10)
+        logs.held.clear()
+        futures = []
+        for sent in range(1, 6):
+            futures.append(producer.send("t", b"%d" % sent))
+            wait_for(lambda: producer._topics["t"].queue(0).unanswered == sent)  # noqa: B023 - called at once
+        leader_of_t = 2
+        futures.append(producer.send("t", b"6"))
+        producer.send("v", b"needs metadata, and is sent when t has had its turn").result(10)
+        assert new.values() == []
+        logs.errors += [error(ErrorCode.NOT_LEADER_OR_FOLLOWER) for _ in futures[:5]]
+        logs.held.set()
+        for future in futures:
+            future.result(10)
+        assert (logs.values(), new.values()) == ([], [b"1", b"2", b"3", b"4", b"5", b"6"])
+
+
 def test_a_connection_that_nobody_uses_is_closed_and_made_again() -> None:
     with running(connections_max_idle_ms=100) as (logs, producer):
         producer.send("t", b"a").result(10)
