@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pkafka.clock import Clock, SystemClock
-from pkafka.coordination.store import SessionState, Store, StoreError, StoreFullError
+from pkafka.coordination.store import SessionExpiredError, SessionState, Store, StoreError, StoreFullError
 from pkafka.coordination.znodes import BrokerRegistration, LogDirEvent
 from pkafka.errors import ApiError, PkafkaError, StorageError
 from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId, TopicPartition
@@ -161,6 +161,8 @@ class Control:
         await asyncio.wait([boot, self._ended], return_when=asyncio.FIRST_COMPLETED)
         if boot.done() and boot.exception() is not None:
             error = boot.exception()
+            if isinstance(error, SessionExpiredError) and not self._birth.first:
+                return ChildExit.SESSION_OVER
             if isinstance(error, (PkafkaError, OSError)):
                 log.critical("The broker cannot start: %s", error)
                 return ChildExit.CANNOT_BOOT if self._birth.first else ChildExit.CRASHED
@@ -478,7 +480,7 @@ class Control:
             self._line.note(lifeline.SESSION, None)
             with contextlib.suppress(StoreError, StorageError):
                 await asyncio.to_thread(self.store.close)
-            self._ended.set_result(ChildExit.CRASHED)
+            self._ended.set_result(ChildExit.SESSION_OVER)
 
     def _orphaned(self, _line: Peer) -> None:
         """The supervisor is dead, and the workers with it: ending the session lets others take over at once."""
@@ -516,7 +518,7 @@ class Control:
         if state is SessionState.EXPIRED and not self._ended.done():
             log.warning("The session with the coordination store has expired; beginning a new one")
             self._line.note(lifeline.SESSION, None)
-            self._ended.set_result(ChildExit.CRASHED)
+            self._ended.set_result(ChildExit.SESSION_OVER)
 
     def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         self._spawn(self._release())

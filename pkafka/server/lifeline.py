@@ -53,6 +53,8 @@ class ChildExit(IntEnum):
     CANNOT_BOOT = 3
     """Trying again would fail again: the broker stops instead of a respawn storm."""
     ORPHANED = 4
+    SESSION_OVER = 5
+    """(control) Its session with the coordination store has ended; the next one begins with a new one."""
 
 
 _PREFIX = struct.Struct(">II")

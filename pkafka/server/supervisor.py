@@ -285,6 +285,10 @@ class Supervisor:
             self._outcome.clean = False
             self.stop()
             return
+        if code == ChildExit.SESSION_OVER:
+            # It has said why. That is no accident of its own, however often it happens.
+            self._start(child.name)
+            return
         log.error("%s (pid %d) died: %s; starting it again", child.name, child.pid, _describe(code))
         now = time.monotonic()
         deaths = self._outcome.deaths

@@ -13,10 +13,12 @@ import pytest
 
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ErrorCode
+from pkafka.server.supervisor import RESTARTS_MAX
 from pkafka.testing import Broker, BrokerStartError
 from tests.faults.conftest import MakeBroker
 from tests.faults.family import family, kill, replaced
 from tests.faults.wire import Wire, eventually, produce_when_possible
+from tests.faults.zookeeper_faults import expire_session
 from tests.zookeeper import ZooKeeper, running_zookeeper
 
 SESSION_MS = 2000
@@ -93,6 +95,19 @@ def test_a_lost_session_means_a_new_epoch_and_no_interruption(
         assert wire.create_topic("later", 2) == ErrorCode.NONE
         for partition in range(2):
             assert wire.produce("t", partition, [b"x"]) == (ErrorCode.NONE, 1)
+
+
+def test_sessions_that_end_are_no_deaths(
+    on_zookeeper: Broker, registered: Observer, zookeeper: ZooKeeper
+) -> None:
+    """A broker stops when its processes keep dying; however often its session ends, it begins another."""
+    for _ in range(RESTARTS_MAX + 2):
+        before = registered()
+        expire_session(("127.0.0.1", zookeeper.port), before[0])
+        eventually(lambda: registered()[1] > before[1], timeout_s=20)  # noqa: B023 - called at once
+    with Wire(on_zookeeper.bootstrap) as wire:
+        assert wire.create_topic("later", 1) == ErrorCode.NONE
+    assert " died" not in on_zookeeper.log_tail()
 
 
 def test_a_start_right_after_kill_9_waits_for_the_end_of_the_old_session(
