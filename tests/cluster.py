@@ -38,6 +38,7 @@ SETTINGS: Mapping[str, object] = {
 
 
 KINDS: Mapping[str, str] = {"p": "pkafka", "k": "kafka"}
+_LINES_MAX = 150
 _KAFKA_HEAP = "256m"
 _KAFKA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
@@ -133,6 +134,18 @@ class Cluster:
 
     def __exit__(self, *_error: object) -> None:
         self.stop()
+        print(self.said())  # shown when the test fails
+
+    def said(self) -> str:
+        """What the brokers said last."""
+        lines = []
+        for number, broker in enumerate(self.brokers):
+            with contextlib.suppress(OSError):
+                lines += [
+                    f"--- broker {number}",
+                    *broker.log_file.read_text(errors="replace").splitlines()[-_LINES_MAX:],
+                ]
+        return "\n".join(lines)
 
     def ask_store(self, question: Callable[[ZooKeeperStore], T]) -> T:
         """What the cluster's part of ZooKeeper answers, by one session for all questions while it lasts."""

@@ -282,7 +282,26 @@ class Workload:
                 for writer, count in zip(self.writers, before, strict=True)
             )
 
-        wait_for(do, timeout_s=timeout_s, what="more acknowledgements")
+        try:
+            wait_for(do, timeout_s=timeout_s, what="more acknowledgements")
+        except AssertionError as error:
+            error.add_note(self._how_it_is(before))
+            raise
+
+    def _how_it_is(self, before: list[int]) -> str:
+        """Of each writer since there were so many acknowledgements, and of each partition."""
+        lines = [
+            f"{writer.name}: sent {writer.sent}, acknowledged {count} and then {len(writer.acknowledged) - count}, "
+            f"refused {len(writer.refused)}, under way "
+            f"{sorted(set(range(writer.sent)) - set(writer.acknowledged) - set(writer.refused))[:UNDER_WAY_MAX]}; "
+            f"the last refusal: {next(reversed(writer.refused.values()), None)!r}"
+            for writer, count in zip(self.writers, before, strict=True)
+        ]
+        lines += [
+            f"{partition}: {self._cluster.state(self._topic, partition.partition)}"
+            for partition in self._partitions
+        ]
+        return "\n".join(lines)
 
     def longest_gap_s(self) -> float:
         return max(writer.longest_gap_s() for writer in self.writers)
