@@ -398,8 +398,8 @@ def test_the_leader_is_asked_again_after_a_while() -> None:
     leader, follower = Logs(1), Logs(1)
     with two_brokers(leader, follower, metadata_max_age_ms=100) as (consumer, _, _):
         assert polled(consumer, 10) == list(range(10))
-        wait_for(lambda: consumer.poll(20) == [] and len(leader.asked) > 1)
-        assert leader.asked[1] == {0: 10}
+        # On a busy machine the while may be over before anything was read.
+        wait_for(lambda: consumer.poll(20) == [] and {0: 10} in leader.asked[1:])
 
 
 # -- one answer ---------------------------------------------------------------------------------------------------
