@@ -7,6 +7,7 @@ BUILD_INPUTS := pyproject.toml setup.py pkafka/records/_loops.py pkafka/records/
 # Tests that start processes of their own run after the others, a file at a time in each of a few workers with brokers
 # of their own: they wait for sessions, time-outs and other processes most of the time.
 WITH_PROCESSES := interop or e2e or faults
+EACH_CHANGE := not nightly and not root and not oracle
 IN_WORKERS := -n 4 --dist loadfile
 # Nightly runs go in another order each time; SEED=n repeats one.
 SEED ?= $(shell date +%s)
@@ -31,8 +32,8 @@ start: .venv/.run-ready ## A broker in the foreground on localhost:9092, data in
 
 test: .venv/.test-ready ## Every test that needs no root, within 15 minutes
 	@sh scripts/say-what-tests-lack.sh
-	$(PYTEST) -q -n auto -m "not nightly and not root and not ($(WITH_PROCESSES))"
-	$(PYTEST) -q $(IN_WORKERS) -m "not nightly and not root and ($(WITH_PROCESSES))"
+	$(PYTEST) -q -n auto -m "$(EACH_CHANGE) and not ($(WITH_PROCESSES))"
+	$(PYTEST) -q $(IN_WORKERS) -m "$(EACH_CHANGE) and ($(WITH_PROCESSES))"
 
 lint: .venv/.test-ready ## Format, lint rules, types, import direction, spelling
 	$(BIN)/ruff format --check .

@@ -136,6 +136,7 @@ def play(chaos: Chaos, clients: tuple[str, ...], steps: int) -> None:
     chaos.check()
 
 
+@pytest.mark.nightly  # the others have all it asks, and more
 @pytest.mark.timeout(600)
 def test_all_clients_in_one_group(broker: AnyBroker, java_members: dict[str, str]) -> None:
     with chaos_of(broker.bootstrap, "range", java_members) as chaos:

@@ -32,7 +32,7 @@ from tests.talk import wait_for
 SESSION_MS: Final = 1_000
 REBALANCE_S: Final = 10.0
 """The members' rebalance timeout, see GroupClient; only who knew of more members than there are waits so long."""
-COUNTS: Final = (10_000, pytest.param(100_000, marks=pytest.mark.nightly))
+COUNTS: Final = (5_000, pytest.param(100_000, marks=pytest.mark.nightly))
 ROUNDS: Final = 4
 TIMEOUT_S: Final = 900
 AT_ONCE: Final = 200

@@ -12,7 +12,7 @@ from pkafka.coordination.store import CreateOp, DeleteOp, NoNodeError
 from pkafka.errors import ApiError
 from pkafka.model import TopicPartition
 from tests.cluster import Cluster
-from tests.interop.conftest import SYSTEMS
+from tests.interop.conftest import EITHER
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -22,7 +22,7 @@ MOVES, ELECTION = z.REASSIGN_PARTITIONS, z.PREFERRED_REPLICA_ELECTION
 NOBODY = 9
 
 
-@pytest.fixture(scope="module", params=SYSTEMS)
+@pytest.fixture(scope="module", params=EITHER)
 def cluster(
     request: pytest.FixtureRequest, zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:

@@ -28,7 +28,7 @@ from pkafka.model import TopicPartition
 from pkafka.testing import running_broker
 from pkafka.tools.zookeeper_server import running_server
 from tests.interop import kafka as oracle
-from tests.interop.conftest import JavaTool, System
+from tests.interop.conftest import EITHER, JavaTool, System
 from tests.talk import Talk, good, wait_for
 
 QUICK: Final = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300, "auto.offset.reset": "earliest"}
@@ -908,7 +908,7 @@ def test_a_listener_that_fails_is_raised_and_the_group_goes_on(
 # -- brokers that go and return ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["kafka", "pkafka"])
+@pytest.mark.parametrize("kind", EITHER)
 def test_a_group_outlives_a_restart_of_its_coordinator(
     kind: str, tmp_path: Path, topic: str, group: str
 ) -> None:

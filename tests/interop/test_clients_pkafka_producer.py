@@ -20,7 +20,7 @@ from pkafka.errors import ApiError, ErrorCode
 from pkafka.records.batch import iter_headers
 from pkafka.testing import running_broker
 from tests.interop import kafka as oracle
-from tests.interop.conftest import SYSTEMS, System
+from tests.interop.conftest import EITHER, System
 from tests.talk import Talk, talking, wait_for
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -185,7 +185,7 @@ def test_what_cannot_work_fails_in_time(system: System, talk: Talk, topic: str) 
     assert time.monotonic() - begun < 20
 
 
-@pytest.fixture(params=SYSTEMS)
+@pytest.fixture(params=EITHER)
 def restart(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:

@@ -60,6 +60,7 @@ def run(system: System, topic: str, group: str, way: str, results: Path, count: 
 # -- from topic to topic: transactions, which pkafka does not serve yet -------------------------------------------
 
 
+@pytest.mark.oracle
 @pytest.mark.skipif("kafka" not in SYSTEMS, reason="PKAFKA_INTEROP_SYSTEMS leaves Apache Kafka out")
 def test_exactly_once_by_transactions_on_kafka(kafka: System, topic: str, java_tool: JavaTool) -> None:
     """A member that is killed ten times, anywhere, leaves every record once in the other topic, and in order."""

@@ -203,7 +203,10 @@ def test_where_replicas_are_made_that_were_wanted_before(twins: Twins, make: str
         assert replica.move(replica.home) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-@pytest.mark.parametrize(("first", "then"), [("kafka", "pkafka"), ("pkafka", "kafka"), ("pkafka", "pkafka")])
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [pytest.param("kafka", "pkafka", marks=pytest.mark.nightly), ("pkafka", "kafka"), ("pkafka", "pkafka")],
+)
 def test_begun_by_one_and_finished_by_the_other(twins: Twins, first: str, then: str) -> None:
     with closing(twins.turn(first)) as talk:
         throttle(talk, 1)

@@ -35,7 +35,7 @@ from tests.group_script import (
     steps_of,
     text_of,
 )
-from tests.interop.conftest import SYSTEMS, System
+from tests.interop.conftest import EITHER, System
 from tests.interop.kafka import running_kafka
 from tests.raw_client import RawClient, at_once
 from tests.talk import talking, wait_for
@@ -172,7 +172,7 @@ class Wire:
         return self.cast.described(found.group_state, found.protocol_type, found.protocol_data, found.members)
 
 
-@pytest.fixture(scope="module", params=SYSTEMS)
+@pytest.fixture(scope="module", params=EITHER)
 def group_system(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RestartableSystem]:

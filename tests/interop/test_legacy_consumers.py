@@ -34,7 +34,7 @@ from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.testing import Broker
-from tests.interop.conftest import SYSTEMS
+from tests.interop.conftest import EITHER
 from tests.interop.kafka import (
     JAVA_SOURCES,
     KafkaBroker,
@@ -63,7 +63,7 @@ class Cluster(NamedTuple):
     store: Store
 
 
-@pytest.fixture(params=SYSTEMS)
+@pytest.fixture(params=EITHER)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Apache Kafka and pkafka in turn, in ZooKeeper mode."""
     broker: KafkaBroker | Broker

@@ -13,7 +13,7 @@ import pytest
 
 from pkafka.records.batch import CRC_POSITION
 from tests.cluster import Cluster
-from tests.interop.conftest import SYSTEMS
+from tests.interop.conftest import EITHER
 from tests.interop.kafka import java_program
 from tests.interop.side_by_side import pk
 from tests.talk import wait_for
@@ -25,7 +25,7 @@ TOOL = "org.apache.kafka.tools.ReplicaVerificationTool"
 LINES_MAX = 200
 
 
-@pytest.fixture(scope="module", params=SYSTEMS)
+@pytest.fixture(scope="module", params=EITHER)
 def cluster(
     request: pytest.FixtureRequest, zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:

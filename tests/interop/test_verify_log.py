@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pkafka.testing import Broker, running_broker
+from tests.interop.conftest import EITHER
 from tests.interop.kafka import KafkaBroker, running_kafka
 from tests.interop.side_by_side import pk
 from tests.talk import wait_for
@@ -105,6 +106,7 @@ def test_what_a_broker_wrote_is_sound(broker: KafkaBroker | Broker) -> None:
     assert pk("dump_log", "--files", broker.log_dir, "--print-data-log")
 
 
+@pytest.mark.parametrize("broker", EITHER, indirect=True)
 def test_what_a_broker_that_was_killed_has_left_is_sound_too(
     broker: KafkaBroker | Broker,
 ) -> None:
