@@ -7,12 +7,27 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from benchmarks import wire
 from benchmarks.model import Figure, Scenario, Settings
 from benchmarks.systems import Target
 from tests.interop import kafka as oracle
 
+# What kafka-run-class.sh gives the JVM of a tool when no variable says otherwise.
+_TOOL_FLAGS: Final = (
+    *(
+        "-Xmx256M",
+        "-server",
+        "-XX:+UseG1GC",
+        "-XX:MaxGCPauseMillis=20",
+        "-XX:InitiatingHeapOccupancyPercent=35",
+    ),
+    *("-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true"),
+    "-Dcom.sun.management.jmxremote=true",
+    "-Dcom.sun.management.jmxremote.authenticate=false",
+    "-Dcom.sun.management.jmxremote.ssl=false",
+)
 _PERF_LINE = re.compile(r"([\d.]+) records/sec \(([\d.]+) MB/sec\)")
 CONFLUENT = """\
 import sys, time
@@ -83,10 +98,10 @@ def _check(target: Target, topic: str, count: int) -> None:
 
 
 def _tool_start(target: Target, settings: Settings) -> dict[str, float]:
-    """``--list`` of a topic tool: pk-topics on pkafka, kafka-topics' main class without its slow wrapper on Kafka."""
+    """``--list`` of a topic tool: pk-topics on pkafka, on Kafka the JVM of kafka-topics.sh without the shell."""
     arguments = ["--bootstrap-server", target.broker.bootstrap, "--list"]
     if target.name == "kafka":
-        command = [oracle.java_program("java"), "-Xmx256m", "-XX:+UseSerialGC", "-cp", oracle.jars("kafka")]
+        command = [oracle.java_program("java"), *_TOOL_FLAGS, "-cp", oracle.jars("kafka")]
         command += ["org.apache.kafka.tools.TopicCommand", *arguments]
     else:
         command = [str(Path(sys.executable).with_name("pk-topics")), *arguments]
