@@ -42,6 +42,8 @@ from pkafka.server.turns import Turns
 
 log = logging.getLogger(__name__)
 
+LOAD_AGAIN_MS = 5_000
+"""After a fault that nobody expected."""
 _partition_of: Final = lru_cache(maxsize=10_000)(partition_of)
 
 
@@ -210,7 +212,21 @@ class GroupCoordinator:
         # One after the other: all at once would give the loop's time to each of them in turn, and clients none.
         async with self._turn_to_load:
             if self._loading.get(partition) is deleted:
-                await self._load_now(partition, deleted)
+                try:
+                    await self._load_now(partition, deleted)
+                except AssertionError:
+                    raise
+                except Exception:
+                    # Whoever asks is told to come again, so nothing is lost yet; ending here, they would for ever.
+                    log.exception(
+                        "The groups of %s-%d cannot be loaded; trying again in %d seconds",
+                        CONSUMER_OFFSETS_TOPIC,
+                        partition,
+                        LOAD_AGAIN_MS // 1000,
+                    )
+                    again = partial(self._load, partition, deleted, wanted_s)
+                    self.timer.after(LOAD_AGAIN_MS, lambda: self._spawn(again()))
+                    return
                 if partition in self._owned:
                     self.load_times.record((perf_counter() - wanted_s) * 1000, self.timer.now_ms())
 

@@ -1,7 +1,7 @@
 """The coordinator on real logs: loading and unloading, what is stored before whom is answered, cleaning."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from pkafka.records.batch import BatchHeader
+from pkafka.records.reading import Record
+from pkafka.server.groups import coordinator
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.effects import JoinResult, SyncResult
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
@@ -239,6 +242,32 @@ def test_a_loading_that_is_overtaken_leaves_nothing(tmp_path: Path) -> None:
         assert groups.load_times.figures(groups.timer.now_ms())[0] == 1
 
     on_bench(tmp_path, body)
+
+
+def test_a_loading_that_fails_is_begun_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FailsOnce(OffsetsLog):
+        failed = False
+
+        async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, list[Record]]]:
+            async for each in super().read(partition):
+                if not self.failed:
+                    self.failed = True
+                    raise RuntimeError("something that nobody expected")
+                yield each
+
+    async def body(bench: Bench) -> None:
+        bench.commit("g")
+        other = Bench(bench.worker, group_log=FailsOnce(bench.worker))
+        other.groups.begin(other.groups.partition_of("g"))
+        await until(lambda: "cannot be loaded" in caplog.text)
+        await until(lambda: other.refusal("g") is ErrorCode.NONE)
+        assert other.offsets("g") == {A: 1}
+
+    monkeypatch.setattr(coordinator, "LOAD_AGAIN_MS", 10)
+    on_bench(tmp_path, body)
+    assert "something that nobody expected" in caplog.text
 
 
 def test_resigning_tells_everybody_and_takes_nothing_new(tmp_path: Path) -> None:
