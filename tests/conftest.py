@@ -9,9 +9,12 @@ import hypothesis
 import psutil
 import pytest
 
+from tests.spark import SMALL_JVMS, spark_sessions
 from tests.zookeeper import zookeeper
 
-__all__ = ["zookeeper"]
+__all__ = ["spark_sessions", "zookeeper"]
+
+os.environ.update(SMALL_JVMS)
 
 _HERE = Path(__file__).parent
 IN_CI = os.environ.get("CI") == "true"

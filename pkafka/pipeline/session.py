@@ -4,6 +4,7 @@ The only module that starts Spark. Where a data source runs in somebody else's s
 """
 
 import importlib.util
+import logging
 import os
 import re
 import signal
@@ -35,8 +36,9 @@ _LOGGERS_OF_ERRORS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogg
 """They write errors of queries to standard error as JSON; whoever asked gets the error as well."""
 _LOOK_INTERVAL_S: Final = 0.25
 _JVM_STOP_TIMEOUT_S: Final = 10.0
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_WAREHOUSE: Final = "warehouse"
 _SETTINGS: Final[Mapping[str, str]] = {
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -79,17 +81,18 @@ def spark_session(
     """A session that lasts as long as the block, with a JVM of its own that ends with it.
 
     What the JVM and its workers write to standard error is shown to nobody, but for the last word of a JVM that does
-    not start, and for what data sources of pkafka have to say.
+    not start or ends too soon, and for what data sources of pkafka have to say. Its files lie in a directory of their
+    own below that of temporary files, which is gone with it, however it ends.
 
     Args:
         name: of the application, as Spark's own pages show it.
         master: ``local[n]``, or the address of a cluster of Spark's.
-        settings: keys of Spark's, over those of this module.
+        settings: keys of Spark's, over those of this module; options for the driver's Java come after this module's.
         on_note: called at the end with each line that a data source of pkafka wrote to standard error on this machine.
 
     Raises:
         SparkUnavailableError: pyspark, pyarrow or Java is missing or too old, or Spark does not start.
-        SparkJobError: an error of Spark's came out of the block.
+        SparkJobError: an error of Spark's came out of the block, or its JVM ended before the block did.
     """
     _require_pyspark()
     try:
@@ -106,16 +109,23 @@ def spark_session(
         PySparkLogger.getLogger(name_of_logger).disabled = True
     local = _LOCAL_SETTINGS if master.startswith("local") else {}
     values = {"spark.master": master, "spark.app.name": name, **_SETTINGS, **local, **(settings or {})}
-    conf = SparkConf(loadDefaults=False).setAll(list(values.items()))
-    with tempfile.TemporaryFile() as said, _interrupts_kept(), _this_python():
-        session = SparkSession(_started(conf, said))
+    with (
+        tempfile.TemporaryDirectory(prefix="pk-spark-", ignore_cleanup_errors=True) as files,
+        tempfile.TemporaryFile() as said,
+        _interrupts_kept(),
+        _this_python(),
+        _py4j_not_logged(),
+    ):
+        values.setdefault("spark.sql.warehouse.dir", f"file:{files}/{_WAREHOUSE}")
+        values[_JAVA_OPTIONS] = f"{_java_options(files)} {values.get(_JAVA_OPTIONS, '')}".strip()
+        conf = SparkConf(loadDefaults=False).setAll(list(values.items()))
+        session = SparkSession(_started(conf, said, files))
+        gateway = session.sparkContext._gateway
         try:
-            with one_line_errors():
+            with _end_of_jvm_told(gateway, said), one_line_errors():
                 yield session
         finally:
-            gateway = session.sparkContext._gateway
-            session.stop()
-            _end_jvm(gateway)
+            _stop(session, gateway)
             for line in dict.fromkeys(filter(_NOTE.match, _lines(said))):
                 if on_note is not None:
                     on_note(line)
@@ -197,8 +207,13 @@ def _require_pyspark() -> None:
         )
 
 
-def _started(conf: "SparkConf", said: IO[bytes]) -> "SparkContext":
-    """A context in a JVM of its own, which writes to ``said``."""
+def _java_options(files: str) -> str:
+    """Where the JVM has what it logs, and its files: blocks, what tasks need, libraries."""
+    return f'-Dlog4j2.configurationFile={_LOGGING.as_uri()} "-Djava.io.tmpdir={files}"'
+
+
+def _started(conf: "SparkConf", said: IO[bytes], files: str) -> "SparkContext":
+    """A context in a JVM of its own, which writes to ``said`` and has its files in ``files``."""
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -209,10 +224,57 @@ def _started(conf: "SparkConf", said: IO[bytes]) -> "SparkContext":
     except Exception as error:
         raise SparkUnavailableError(f"Spark does not start: {_last_words(said) or explain(error)}") from error
     try:
+        for path in (
+            files,
+            f"{files}/{_WAREHOUSE}",
+        ):  # this program may be killed; the last one named goes first
+            gateway.jvm.java.io.File(path).deleteOnExit()
         return SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
         _end_jvm(gateway)
         raise SparkUnavailableError(f"Spark does not start: {explain(error)}") from error
+
+
+@contextmanager
+def _end_of_jvm_told(gateway: Any, said: IO[bytes]) -> Iterator[None]:  # noqa: ANN401 - py4j has no types
+    """Have it come as one line that the JVM ended in the block: killed, mostly because memory ran out.
+
+    Raises:
+        SparkJobError: it did; in the place of what the lost connection raised.
+    """
+    try:
+        yield
+    except (SparkJobError, ConnectionError) as error:
+        status = _status_of_jvm(gateway)
+        if status is None:
+            raise
+        reason = signal.Signals(-status).name if status < 0 else _last_words(said) or f"status {status}"
+        raise SparkJobError(f"Spark's JVM ended before its work was done: {reason}") from error
+
+
+def _status_of_jvm(gateway: Any) -> int | None:  # noqa: ANN401 - py4j has no types
+    """How the JVM ended; None while it runs."""
+    if gateway.proc is None:  # started by spark-submit, not by us
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        # Its connections are closed a moment before it is gone.
+        return int(gateway.proc.wait(_LOOK_INTERVAL_S))
+    return None
+
+
+def _stop(session: "SparkSession", gateway: Any) -> None:  # noqa: ANN401 - py4j has no types
+    """Stop a session, whether there is still a JVM or not, and end that."""
+    from py4j.protocol import Py4JError
+
+    try:
+        if gateway.proc is not None and gateway.proc.poll() is not None:
+            session.sparkContext._jsc = None  # so that only this process's part of it is stopped
+            with suppress(ConnectionError, Py4JError):
+                session.stop()
+        else:
+            session.stop()
+    finally:
+        _end_jvm(gateway)
 
 
 def _end_jvm(gateway: Any) -> None:  # noqa: ANN401 - py4j has no types
@@ -256,6 +318,21 @@ def _this_python() -> Iterator[None]:
     finally:
         for name in missing:
             os.environ.pop(name, None)
+
+
+@contextmanager
+def _py4j_not_logged() -> Iterator[None]:
+    """Leave out what py4j logs, with tracebacks, about a JVM that went away: it raises the same."""
+
+    def is_not_py4js(record: logging.LogRecord) -> bool:
+        return Path(record.pathname).parent.name != "py4j"
+
+    root = logging.getLogger()
+    root.addFilter(is_not_py4js)
+    try:
+        yield
+    finally:
+        root.removeFilter(is_not_py4js)
 
 
 @contextmanager

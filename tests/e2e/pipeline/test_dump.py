@@ -14,7 +14,7 @@ from pkafka.tools.segment_walk import NO_LIMIT
 from tests.differences import first_difference
 from tests.log_files import SegmentFile, name_of, rich_segment, write_rich_files
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 PART_BYTES = 400
 

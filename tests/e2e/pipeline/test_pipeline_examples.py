@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 
 from pkafka.pipeline.definition import parse
 from pkafka.pipeline.runner import run_batch, run_stream
-from pkafka.pipeline.session import spark_session
 from pkafka.pipeline.steps import build
 from pkafka.tools.local_broker import Broker, running_broker
 from tests.talk import talking
+
+pytestmark = pytest.mark.timeout(900)
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
 EXAMPLES = {
@@ -22,15 +23,6 @@ EXAMPLES = {
     for name in re.findall(r"^# (\S+)\.yaml: ", text)
 }
 DERBY = {"driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
-        log = tmp_path_factory.mktemp("derby") / "derby.log"
-        patch.setenv("JAVA_TOOL_OPTIONS", f"-Dderby.stream.error.file={log}")
-        with spark_session("examples", master="local[2]") as session:
-            yield session
 
 
 @pytest.fixture(scope="module")

@@ -12,22 +12,14 @@ from pkafka.pipeline.definition import Pipeline, parse
 from pkafka.pipeline.definition_yaml import PipelineError
 from pkafka.pipeline.progress import Batch
 from pkafka.pipeline.runner import run_batch, run_stream
-from pkafka.pipeline.session import spark_session
 from pkafka.pipeline.steps import build
 from pkafka.pipeline.stream_files import FilesError
 from pkafka.testing import Broker
 from tests.talk import Talk, talking
 
+pytestmark = pytest.mark.timeout(900)
+
 DERBY = "{driver: org.apache.derby.iapi.jdbc.AutoloadedDriver, url: 'jdbc:derby:DB;create=true', dbtable: DBTABLE}"
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as patch:
-        log = tmp_path_factory.mktemp("derby") / "derby.log"
-        patch.setenv("JAVA_TOOL_OPTIONS", f"-Dderby.stream.error.file={log}")
-        with spark_session("pipelines", master="local[2]") as session:
-            yield session
 
 
 @pytest.fixture

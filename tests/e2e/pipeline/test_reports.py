@@ -11,7 +11,7 @@ from pkafka.records.compression import Codec
 from pkafka.records.control import build_end_marker
 from tests.log_files import SegmentFile, name_of
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 HOUR = 3_600_000
 DAY = 1_700_000_000_000 // (24 * HOUR) * 24 * HOUR

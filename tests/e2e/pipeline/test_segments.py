@@ -1,6 +1,5 @@
 """``spark.read.format("pkafka-log")`` in a real session: found without registering, split, narrowed, with damage."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pkafka.pipeline.segments_options import BATCH_COLUMNS, RECORD_COLUMNS
 from pkafka.pipeline.session import explain
 from tests.log_files import SegmentFile, name_of, old_segment, rich_segment
+from tests.spark import END_S, SMALL_JVMS, of_program
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 PLAIN_SESSION = """
 import sys
@@ -145,14 +145,16 @@ def test_a_segment_that_is_gone_while_it_is_read(spark: SparkSession, tmp_path: 
 
 
 def test_a_plain_session_works_and_one_line_says_what_narrows_a_read(data: Path, tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    java = f"{SMALL_JVMS['SPARK_SUBMIT_OPTS']} -Djava.io.tmpdir={files}"
     done = subprocess.run(
         [sys.executable, "-c", PLAIN_SESSION, str(data)],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=END_S,
         check=True,
         cwd=tmp_path,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={**of_program(files), "SPARK_SUBMIT_OPTS": java, "PYSPARK_PYTHON": sys.executable},
     )
     everything, conditions, options = map(int, done.stdout.split())
     assert everything > options > conditions

@@ -13,20 +13,17 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pkafka.clients.producer import Producer
 from pkafka.model import TopicPartition
-from pkafka.pipeline.session import explain, spark_session
+from pkafka.pipeline.session import explain
 from pkafka.pipeline.topics_options import OptionError
 from pkafka.pipeline.topics_reading import row_schema
 from pkafka.pipeline.topics_streaming_unlimited import UnlimitedStreamReader
 from pkafka.testing import Broker
+from tests.spark import END_S
 from tests.talk import Talk, good, talking, wait_for
 
+pytestmark = pytest.mark.timeout(900)
+
 T0 = 1_700_000_000_000
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with spark_session("topics", master="local[2]") as session:
-        yield session
 
 
 @pytest.fixture
@@ -325,7 +322,7 @@ def stream(spark: SparkSession, servers: dict[str, str], topic: str, directory: 
 def run_once(query: Any) -> list[dict[str, Any]]:
     """Run a query until it has read what is there; its progress."""
     running = query.trigger(availableNow=True).start()
-    assert running.awaitTermination(100)
+    assert running.awaitTermination(END_S)
     return list(running.recentProgress)
 
 
@@ -360,9 +357,17 @@ def test_a_stream_from_the_end_reads_what_comes_then(
     fill(servers, topic, {0: 5})
     query = stream(spark, servers, topic, tmp_path).start()
     try:
-        wait_for(lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(), what="the first micro-batch")
+        wait_for(
+            lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(),
+            timeout_s=END_S,
+            what="the first micro-batch",
+        )
         fill(servers, topic, {0: 3}, first=5)
-        wait_for(lambda: sum(each["numInputRows"] for each in query.recentProgress) == 3, what="the rows")
+        wait_for(
+            lambda: sum(each["numInputRows"] for each in query.recentProgress) == 3,
+            timeout_s=END_S,
+            what="the rows",
+        )
     finally:
         query.stop()
     assert written(spark, tmp_path) == [(0, 5), (0, 6), (0, 7)]

@@ -10,16 +10,22 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.pipeline import main
 from pkafka.testing import Broker
 from tests.json_schemas import check
+from tests.spark import END_S, of_program
 from tests.talk import Talk, talking
 
+pytestmark = pytest.mark.timeout(900)
+
+Run = Callable[..., tuple[str, str]]
 PROGRAM = [sys.executable, "-c", "from pkafka.cli.pipeline import main; main()"]
 STREAM = """\
 mode: stream
@@ -48,36 +54,43 @@ def talk(pkafka_broker: Broker) -> Iterator[Talk]:
 
 
 @pytest.fixture
-def file(talk: Talk, pkafka_broker: Broker, tmp_path: Path) -> Path:
+def topic(talk: Talk) -> str:
     topic = f"pipeline-{uuid.uuid4().hex[:8]}"
     talk.create(topic)
     talk.send(topic, b"a", b"b")
+    return topic
+
+
+@pytest.fixture
+def file(topic: str, pkafka_broker: Broker, tmp_path: Path) -> Path:
     file = tmp_path / "stream.yaml"
     file.write_text(STREAM.format(directory=tmp_path, servers=pkafka_broker.bootstrap, topic=topic))
     return file
 
 
-def run(*words: object, status: ExitStatus = ExitStatus.OK) -> tuple[str, str]:
-    """What it prints to standard output and standard error."""
-    command = [*PROGRAM, *map(str, words), "--master", "local[1]"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode == status, done.stderr
-    return done.stdout, done.stderr
+@pytest.fixture
+def run(run_command: Run) -> Run:
+    return partial(run_command, main)
 
 
 @contextmanager
-def running(*words: object) -> Iterator[subprocess.Popen[str]]:
+def running(directory: Path, *words: object) -> Iterator[subprocess.Popen[str]]:
+    """A program of its own; of its temporary files, in ``directory``, none may be left."""
     command = [*PROGRAM, *map(str, words), "--master", "local[1]"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+    files = directory / "files"
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=of_program(files)
+    ) as process:
         try:
             yield process
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
+    assert list(files.iterdir()) == []
 
 
-def test_what_a_pipeline_is_and_what_it_did(file: Path, tmp_path: Path) -> None:
+def test_what_a_pipeline_is_and_what_it_did(run: Run, file: Path, tmp_path: Path) -> None:
     printed, said = run("validate", file, "--output", "json")
     found = json.loads(printed)
     check(found, "pk-pipeline.validate")
@@ -98,7 +111,7 @@ def test_what_a_pipeline_is_and_what_it_did(file: Path, tmp_path: Path) -> None:
     assert said == ""
 
 
-def test_a_mistake_in_sql_is_one_line_and_no_data_is_touched(file: Path, tmp_path: Path) -> None:
+def test_a_mistake_in_sql_is_one_line_and_no_data_is_touched(run: Run, file: Path, tmp_path: Path) -> None:
     printed, said = run(
         "run", file, "--set", "expression=values_", "--output", "json", status=ExitStatus.USAGE
     )
@@ -109,7 +122,7 @@ def test_a_mistake_in_sql_is_one_line_and_no_data_is_touched(file: Path, tmp_pat
     assert [each.name for each in tmp_path.iterdir()] == ["stream.yaml"]
 
 
-def test_a_job_that_fails_is_one_line(file: Path) -> None:
+def test_a_job_that_fails_is_one_line(run: Run, file: Path) -> None:
     words = ["run", file, "--set", "expression=raise_error('seven')", "--set", "trigger=available-now"]
     printed, said = run(*words, "--output", "json", status=ExitStatus.FAILURE)
     check(json.loads(printed), "error")
@@ -117,28 +130,31 @@ def test_a_job_that_fails_is_one_line(file: Path) -> None:
     assert "seven" in said
 
 
-@pytest.mark.parametrize(
-    ("number", "status"),
-    [(signal.SIGINT, ExitStatus.INTERRUPTED), (signal.SIGTERM, ExitStatus.TERMINATED)],
-    ids=["SIGINT", "SIGTERM"],
-)
-def test_a_stream_ends_when_it_is_told_to(number: signal.Signals, status: ExitStatus, file: Path) -> None:
-    with running("run", file, "--metrics", "127.0.0.1:0") as process:
+def test_a_stream_ends_when_it_is_told_to_and_goes_on_later(
+    file: Path, topic: str, talk: Talk, tmp_path: Path
+) -> None:
+    read_batch(tmp_path, file, signal.SIGTERM, ExitStatus.TERMINATED, rows=2)
+    talk.send(topic, b"c")
+    read_batch(tmp_path, file, signal.SIGINT, ExitStatus.INTERRUPTED, rows=1)
+
+
+def read_batch(directory: Path, file: Path, number: signal.Signals, status: ExitStatus, *, rows: int) -> None:
+    """Run a stream whose next batch has so many rows, and end it with a signal."""
+    with running(directory, "run", file, "--metrics", "127.0.0.1:0") as process:
         assert process.stderr is not None
         found = re.search(r"http://\S+", process.stderr.readline())
         assert found is not None
         batch = json.loads(process.stderr.readline())
         check(batch, "pk-pipeline.run", "row")
-        assert (batch["rows_written"], batch["lag"]) == (2, 0)
-        with urllib.request.urlopen(found[0], timeout=10) as answer:
+        assert (batch["rows_written"], batch["lag"]) == (rows, 0)
+        with urllib.request.urlopen(found[0], timeout=60) as answer:
             text = answer.read().decode()
-        assert 'pkafka_pipeline_rows_written_total{pipeline="stream"} 2.0\n' in text
+        assert f'pkafka_pipeline_rows_written_total{{pipeline="stream"}} {rows}.0\n' in text
         process.send_signal(number)
-        printed, said = process.communicate(timeout=60)
+        printed, said = process.communicate(timeout=END_S)
     assert (process.returncode, said) == (status, "")
-    assert re.fullmatch(r"stream: 1 batch, 2 rows read, 2 rows written in [0-9.]+ s\n", printed)
-    again, _ = run("run", file, "--set", "trigger=available-now")
-    assert again.startswith("stream: 0 batches")
+    told = rf"stream: 1 batch, {rows} rows read, {rows} rows written in [0-9.]+ s\n"
+    assert re.fullmatch(told, printed)
 
 
 def test_a_batch_ends_when_it_is_told_to(tmp_path: Path) -> None:
@@ -146,10 +162,10 @@ def test_a_batch_ends_when_it_is_told_to(tmp_path: Path) -> None:
     (tmp_path / "in" / "a.csv").write_text("1\n")
     file = tmp_path / "slow.yaml"
     file.write_text(SLOW.format(directory=tmp_path))
-    with running("run", file, "--output", "json") as process:
+    with running(tmp_path, "run", file, "--output", "json") as process:
         wait_until(lambda: (tmp_path / "slow").exists(), process)
         process.send_signal(signal.SIGINT)
-        printed, said = process.communicate(timeout=60)
+        printed, said = process.communicate(timeout=END_S)
     assert (process.returncode, said) == (ExitStatus.INTERRUPTED, "")
     found = json.loads(printed)
     check(found, "pk-pipeline.run")

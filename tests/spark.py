@@ -1,0 +1,86 @@
+"""Spark for tests: one session that all tests of a process share. Only tests/conftest.py imports its fixture."""
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SMALL_JVMS: Final = {
+    # The second compiler pays off after minutes. Derby, a database inside Spark's JVM, would write into the checkout.
+    "SPARK_SUBMIT_OPTS": f"{_SMALL} -Dderby.stream.error.file=/dev/null",
+    "SPARK_LAUNCHER_OPTS": _SMALL,
+}
+"""Variables that Spark's own start scripts read: every JVM of Spark's that a test starts is small."""
+
+THREADS: Final = 3
+"""Of the shared session: as many as the load tests have generators."""
+END_S: Final = 300
+"""How long a test waits for work of Spark's that takes a few seconds where nothing else runs."""
+_SETTINGS: Final = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
+_OF_A_SESSION: Final = ("PYSPARK_", "SPARK_AUTH_", "SPARK_BUFFER_")
+
+
+class Sessions:
+    """The session of this process: Spark allows one at a time, and starting one takes seconds of all cores.
+
+    Args:
+        directory: where it has its files.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._running = ExitStack()
+        self._session: SparkSession | None = None
+        self._settings: Mapping[str, str] = {}
+
+    def get(self, settings: Mapping[str, str] | None = None) -> "SparkSession":
+        """The session with these settings, which ends one with others."""
+        if self._session is None or self._settings != (settings or {}):
+            self.end()
+            self._start(settings or {})
+        assert self._session is not None
+        return self._session
+
+    def end(self) -> None:
+        """Leave the process to a test that starts Spark itself."""
+        self._session = None
+        self._running.close()
+
+    def _start(self, settings: Mapping[str, str]) -> None:
+        from pkafka.pipeline.session import spark_session
+
+        interrupted = signal.getsignal(signal.SIGINT)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tempfile, "tempdir", str(self._directory))
+            started = spark_session("tests", master=f"local[{THREADS}]", settings={**_SETTINGS, **settings})
+            self._session = self._running.enter_context(started)
+        signal.signal(signal.SIGINT, interrupted)  # the tests of other modules run while it waits
+        self._settings = settings
+
+
+@pytest.fixture(scope="session")
+def spark_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sessions]:
+    """What gives tests the session of their process."""
+    sessions = Sessions(tmp_path_factory.mktemp("spark"))
+    yield sessions
+    sessions.end()
+
+
+def of_program(files: Path) -> dict[str, str]:
+    """The environment for a program that starts Spark: nothing of the session of this process.
+
+    Args:
+        files: the directory, which is made, for its temporary files.
+    """
+    files.mkdir(exist_ok=True)
+    own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_SESSION)}
+    return {**own, "TMPDIR": str(files)}
