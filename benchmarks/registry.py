@@ -14,6 +14,7 @@ from benchmarks.scenarios import (
     process,
     produce,
     producers,
+    spark_segments,
     spark_topics,
 )
 
@@ -30,6 +31,7 @@ SCENARIOS: dict[str, Scenario] = {
         producers,
         consumers,
         dump_log,
+        spark_segments,
         spark_topics,
         perf_test,
         cluster,

@@ -3,6 +3,7 @@
 import os
 import random
 import resource
+import struct
 import subprocess
 import sys
 from functools import partial
@@ -20,6 +21,7 @@ SEGMENT_BYTES: Final = 1_000_000_000
 RECORDS: Final = 1_000_000
 RECORD_BYTES: Final = 100
 _BATCHES_THAT_DIFFER: Final = 16
+_INDEX_ENTRY: Final = struct.Struct(">ii")
 
 
 class Layout(NamedTuple):
@@ -41,7 +43,7 @@ def _batches(target: Target, settings: Settings) -> dict[str, float]:
     """CPU seconds for a segment, batch by batch."""
     size = settings.scaled(SEGMENT_BYTES, 64_000_000)
     return {
-        str(layout): _cpu_s(target, _segment(target, layout, bytes_max=size, records_max=sys.maxsize))
+        str(layout): _cpu_s(target, segment_of(target, layout, bytes_max=size, records_max=sys.maxsize))
         for layout in LAYOUTS
     }
 
@@ -51,13 +53,13 @@ def _records(target: Target, settings: Settings) -> dict[str, float]:
     count = settings.scaled(RECORDS, 100_000)
     dump = partial(_cpu_s, target, flags=("--print-data-log",))
     return {
-        str(layout): dump(_segment(target, layout, bytes_max=sys.maxsize, records_max=count))
+        str(layout): dump(segment_of(target, layout, bytes_max=sys.maxsize, records_max=count))
         for layout in LAYOUTS
     }
 
 
-def _segment(target: Target, layout: Layout, *, bytes_max: int, records_max: int) -> Path:
-    """A segment of so many bytes or records, made when it is first asked for; both systems have the same."""
+def segment_of(target: Target, layout: Layout, *, bytes_max: int, records_max: int) -> Path:
+    """A segment of so many bytes or records with its offset index, made when first asked for, alike everywhere."""
     folder = (
         Path(target.broker.log_dir).parent
         / f"{layout.codec.name}-{layout.batch_bytes}-{min(bytes_max, records_max)}"
@@ -77,8 +79,10 @@ def _segment(target: Target, layout: Layout, *, bytes_max: int, records_max: int
             build_batch(records, codec=layout.codec, producer_id=1, producer_epoch=0, base_sequence=0)
         )
     offset = size = 0
-    with path.open("wb") as file:
+    with path.open("wb") as file, path.with_suffix(".index").open("wb") as index:
         while size < bytes_max and offset < records_max:
+            if offset:
+                index.write(_INDEX_ENTRY.pack(offset + per_batch - 1, size))
             batch = batches[offset // per_batch % _BATCHES_THAT_DIFFER]
             stamp(batch, 0, base_offset=offset, leader_epoch=0)
             size += file.write(batch)
