@@ -1,13 +1,10 @@
 """Reads topics as a stream: what Spark asks of a source, answered by :mod:`pkafka.pipeline.topics_microbatches`.
 
-Offsets have the form of Spark's own Kafka source, so a query's checkpoint is good for both. The names of methods are
-Spark's.
+The names of methods are Spark's.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
-import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -17,16 +14,13 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pkafka.pipeline.topics_microbatches import MicroBatches
 from pkafka.pipeline.topics_options import stream_options
 from pkafka.pipeline.topics_ranges import OffsetsAsJson, from_json, to_json
-from pkafka.pipeline.topics_reading import RangePartition, check_schema, read_range
+from pkafka.pipeline.topics_stream_reader import StreamReader
 
 
-class TopicsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class TopicsStreamReader(StreamReader, SupportsTriggerAvailableNow):
     """A streaming read.
-
-    Spark makes one in the process that plans the micro-batches of a query, and sends another to its tasks.
 
     Args:
         given: the options, by name.
@@ -37,13 +31,7 @@ class TopicsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
-        self._options = stream_options(given)
-        self._columns = check_schema(schema, self._options)
-        self._batches = MicroBatches(self._options)
-
-    def initialOffset(self) -> OffsetsAsJson:
-        """Where a new query starts."""
-        return to_json(self._batches.start())
+        super().__init__(stream_options(given), schema)
 
     def latestOffset(self, start: OffsetsAsJson, limit: ReadLimit) -> OffsetsAsJson:
         """Where the next micro-batch ends; ``start`` where none is to be now."""
@@ -66,19 +54,3 @@ class TopicsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ends of the logs as they were last seen, for the progress of the query."""
         latest = self._batches.latest
         return to_json(latest) if latest else None
-
-    def partitions(self, start: OffsetsAsJson, end: OffsetsAsJson) -> Sequence[InputPartition]:
-        """The ranges of offsets that tasks read."""
-        return [RangePartition(each) for each in self._batches.ranges(from_json(start), from_json(end))]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a range."""
-        assert isinstance(partition, RangePartition), partition
-        return read_range(partition.range, self._options, self._columns)
-
-    def commit(self, end: OffsetsAsJson) -> None:
-        """Nothing is to be done: the checkpoint has it."""
-
-    def stop(self) -> None:
-        """Close the connections."""
-        self._batches.close()
