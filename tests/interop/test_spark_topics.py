@@ -16,26 +16,27 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from pkafka.clients.producer import Producer
 from pkafka.model import TopicPartition
-from pkafka.pipeline.session import spark_session
 from pkafka.testing import Broker
 from tests.interop import kafka as oracle
+from tests.spark import END_S, Sessions
 from tests.talk import Talk, good, talking
+
+pytestmark = pytest.mark.timeout(900)
 
 FORMATS: Final = ("kafka", "pkafka")
 T0: Final = 1_700_000_000_000
 ROWS: Final = "partition", "offset"
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
+@pytest.fixture
+def spark(spark_sessions: Sessions) -> SparkSession:
+    """A session with Spark's own connector."""
     try:
         class_path = oracle.jars("spark")
     except oracle.OracleUnavailableError as missing:
         pytest.skip(str(missing))
     found = sorted(Path(os.path.dirname(class_path)).glob("*.jar"))
-    settings = {"spark.jars": ",".join(map(str, found))}
-    with spark_session("formats", master="local[2]", settings=settings) as session:
-        yield session
+    return spark_sessions.get({"spark.jars": ",".join(map(str, found))})
 
 
 @pytest.fixture
@@ -69,6 +70,12 @@ def filled(talk: Talk, servers: dict[str, str], topic: str) -> str:
                     headers=[("h", b"%d" % index), ("e", b""), ("n", None)] if index % 5 == 0 else (),
                 )
     return topic
+
+
+def contents(talk: Talk, topic: str, partitions: int = 1) -> list[tuple[Any, ...]]:
+    """Keys, values and headers of a topic, in the same order for all topics that have the same."""
+    records = [record for partition in range(partitions) for record in talk.read(topic, partition)]
+    return sorted((each.key or b"", each.value or b"", each.headers) for each in records)
 
 
 def load(spark: SparkSession, form: str, options: dict[str, str]) -> DataFrame:
@@ -222,8 +229,7 @@ def test_both_write_the_same_records(
         copy = f"{topic}-by-{form}"
         talk.create(copy, 3)
         frame.write.format(form).mode("append").options(**servers, topic=copy).save()
-        records = [record for partition in range(3) for record in talk.read(copy, partition)]
-        found.append(sorted((each.key or b"", each.value or b"", each.headers) for each in records))
+        found.append(contents(talk, copy, 3))
     assert found[0] == found[1]
     assert len(found[1]) == 100
 
@@ -251,68 +257,57 @@ def test_the_same_rows_are_refused(
     assert sentence in said[1]
 
 
-def copy_stream(
-    spark: SparkSession, source: str, sink: str, options: dict[str, str], target: dict[str, str]
-) -> list[dict[str, Any]]:
-    """Copy what is there from topic to topic and end; the progress."""
-    rows = spark.readStream.format(source).options(**options).load().select("key", "value", "headers")
-    query = rows.writeStream.format(sink).options(**target).trigger(availableNow=True).start()
-    assert query.awaitTermination(100)
-    return list(query.recentProgress)
+class Copy:
+    """Streams that copy what is in a topic to another, with one checkpoint."""
+
+    def __init__(
+        self, spark: SparkSession, servers: dict[str, str], source: str, copy: str, path: Path
+    ) -> None:
+        self._spark = spark
+        self._from = {**servers, "subscribe": source, "startingOffsets": "earliest", "includeHeaders": "true"}
+        self._to = {**servers, "topic": copy, "checkpointLocation": str(path / "checkpoint")}
+
+    def run(self, source: str, sink: str, **options: str) -> list[dict[str, Any]]:
+        """Copy what is there and end; the progress of the batches that had rows."""
+        read = self._spark.readStream.format(source).options(**self._from, **options).load()
+        rows = read.select("key", "value", "headers").writeStream.format(sink).options(**self._to)
+        query = rows.trigger(availableNow=True).start()
+        assert query.awaitTermination(END_S)
+        return [each for each in query.recentProgress if each["numInputRows"]]
+
+
+@pytest.fixture
+def copy(talk: Talk, topic: str) -> str:
+    """A topic to copy to."""
+    copy = f"{topic}-copy"
+    talk.create(copy)
+    return copy
+
+
+@pytest.fixture
+def stream(spark: SparkSession, servers: dict[str, str], filled: str, copy: str, tmp_path: Path) -> Copy:
+    return Copy(spark, servers, filled, copy, tmp_path)
 
 
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize("sink", FORMATS)
-def test_streams(
-    source: str,
-    sink: str,
-    spark: SparkSession,
-    talk: Talk,
-    servers: dict[str, str],
-    filled: str,
-    topic: str,
-    tmp_path: Path,
-) -> None:
-    copy = f"{topic}-copy"
-    talk.create(copy)
-    options = {
-        **servers,
-        "subscribe": filled,
-        "startingOffsets": "earliest",
-        "includeHeaders": "true",
-        "maxOffsetsPerTrigger": "30",
-    }
-    target = {**servers, "topic": copy, "checkpointLocation": str(tmp_path / "checkpoint")}
-    progress = copy_stream(spark, source, sink, options, target)
-    ends = [each["sources"][0]["endOffset"] for each in progress if each["numInputRows"]]
-    assert [json.loads(end)[filled] for end in ends] == [
+def test_streams(source: str, sink: str, stream: Copy, talk: Talk, filled: str, copy: str) -> None:
+    progress = stream.run(source, sink, maxOffsetsPerTrigger="30")
+    assert [json.loads(each["sources"][0]["endOffset"])[filled] for each in progress] == [
         {"0": 15, "1": 15, "2": 0},
         {"0": 30, "1": 30, "2": 0},
         {"0": 45, "1": 45, "2": 0},
         {"0": 50, "1": 50, "2": 0},
     ]
-    written = sorted((each.key or b"", each.value or b"", each.headers) for each in talk.read(copy))
-    before = [record for partition in range(2) for record in talk.read(filled, partition)]
-    assert written == sorted((each.key or b"", each.value or b"", each.headers) for each in before)
+    assert contents(talk, copy) == contents(talk, filled, 3)
 
 
 @pytest.mark.parametrize(("first", "then"), [FORMATS, FORMATS[::-1]])
 def test_a_query_moves_from_one_to_the_other_with_its_checkpoint(
-    first: str,
-    then: str,
-    spark: SparkSession,
-    talk: Talk,
-    servers: dict[str, str],
-    filled: str,
-    topic: str,
-    tmp_path: Path,
+    first: str, then: str, stream: Copy, talk: Talk, filled: str, copy: str
 ) -> None:
-    copy = f"{topic}-copy"
-    talk.create(copy)
-    options = {**servers, "subscribe": filled, "startingOffsets": "earliest", "includeHeaders": "true"}
-    target = {**servers, "topic": copy, "checkpointLocation": str(tmp_path / "checkpoint")}
-    copy_stream(spark, first, "pkafka", options, target)
+    stream.run(first, "pkafka")
     talk.send(filled, b"more")
-    progress = copy_stream(spark, then, "pkafka", options, target)
-    assert [each["numInputRows"] for each in progress if each["numInputRows"]] == [1]
-    assert len(talk.read(copy)) == 101
+    progress = stream.run(then, "pkafka")
+    assert [each["numInputRows"] for each in progress] == [1]
+    assert contents(talk, copy) == contents(talk, filled, 3)
