@@ -40,7 +40,7 @@ class ClosedByBroker(ConnectionError):
 class RawClient:
     """One connection to ``host:port``."""
 
-    def __init__(self, address: str, *, timeout_s: float = 15.0, receive_buffer_bytes: int = 0) -> None:
+    def __init__(self, address: str, *, timeout_s: float = 60.0, receive_buffer_bytes: int = 0) -> None:
         host, _, port = address.rpartition(":")
         self.address = address
         self.sock = socket.socket()

@@ -172,7 +172,7 @@ class Terminal:
         os.write(self._fd, keys.encode())
 
     def read_until(self, text: str) -> str:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while text.encode() not in self._seen:
             ready, _, _ = select.select([self._fd], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, (text, self._seen)
