@@ -161,14 +161,16 @@ def _segments_at(path: Path, listed: Callable[[Path], list[Segment]]) -> list[Se
         if not _is_segment(path):
             raise SourceError(f"{path} is no segment: those are named by their first offset, as {0:020}.log")
         return [each for each in listed(path.parent) if Path(each.path).name == path.name]
-    if listed(path) or parse_directory_name(path.name) is not None:
+    if listed(path):
         return listed(path)
     logs: list[tuple[str, int, Path]] = []
     for each in path.iterdir():
         parsed = parse_directory_name(each.name) if each.is_dir() else None
         if parsed is not None and parsed[1] is DirectoryKind.LIVE:
             logs.append((*parsed[0], each))
-    if not logs:
+    if (
+        not logs and parse_directory_name(path.name) is None
+    ):  # else it is that of a partition without segments
         raise SourceError(f"{path} holds neither segments nor directories of partitions")
     return [segment for *_, directory in sorted(logs) for segment in listed(directory)]
 

@@ -59,6 +59,14 @@ def test_directories_patterns_and_files(tmp_path: Path) -> None:
     assert found(tmp_path / f"a-1.{'0' * 32}-delete") == [("a", 1, 0, None)]
 
 
+def test_a_data_directory_may_be_named_like_a_partition(tmp_path: Path) -> None:
+    log(tmp_path / "kafka-0" / "t-0", 5)
+    assert found(tmp_path / "kafka-0") == [("t", 0, 5, None)]
+    assert found(tmp_path / "*") == [("t", 0, 5, None)]
+    (tmp_path / "empty-0").mkdir()
+    assert found(tmp_path / "empty-0") == []
+
+
 def test_segments_of_no_partition_have_no_topic(tmp_path: Path) -> None:
     log(tmp_path / "copied", 5)
     assert found(tmp_path / "copied") == [(None, None, 5, None)]
