@@ -226,7 +226,7 @@ def test_a_disk_of_one_broker_is_full(
     cluster.more_directories[victim] = [small_disk, roomy]
     with cluster:
         create(cluster)
-        assert list(small_disk.glob(f"{TOPIC}-*")), "one of its replicas is there"
+        wait_for(lambda: list(small_disk.glob(f"{TOPIC}-*")), what="one of its replicas there")
         with loaded(cluster) as load:
             filler = small_disk / "somebody-elses"
             with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
