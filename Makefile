@@ -9,6 +9,9 @@ BUILD_INPUTS := pyproject.toml setup.py pkafka/records/_loops.py pkafka/records/
 WITH_PROCESSES := interop or e2e or faults
 EACH_CHANGE := not nightly and not root and not oracle
 IN_WORKERS := -n 4 --dist loadfile
+# Tests start thousands of processes. Where Python may not keep what it compiles (PYTHONDONTWRITEBYTECODE), each of
+# them would compile everything that it imports.
+COMPILE := $(BIN)/python -m compileall -q pkafka tests
 # Nightly runs go in another order each time; SEED=n repeats one.
 SEED ?= $(shell date +%s)
 
@@ -32,6 +35,7 @@ start: .venv/.run-ready ## A broker in the foreground on localhost:9092, data in
 
 test: .venv/.test-ready ## Every test that needs no root, within 15 minutes
 	@sh scripts/say-what-tests-lack.sh
+	@$(COMPILE)
 	$(PYTEST) -q -n auto -m "$(EACH_CHANGE) and not ($(WITH_PROCESSES))"
 	$(PYTEST) -q $(IN_WORKERS) -m "$(EACH_CHANGE) and ($(WITH_PROCESSES))"
 
@@ -48,12 +52,14 @@ format: .venv/.test-ready ## Formats the code and mends what can be mended
 
 interop: .venv/.test-ready ## The same scripts on Apache Kafka and on pkafka
 	@sh scripts/say-what-tests-lack.sh
+	@$(COMPILE)
 	$(PYTEST) $(IN_WORKERS) -m "interop and not nightly"
 
 bench: .venv/.test-ready ## Apache Kafka and pkafka in turn: every figure, its ratio and its bar (hours; BENCH=--quick for minutes)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults, soak; as root, networks that break
+	@$(COMPILE)
 	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "not ($(WITH_PROCESSES))" -n auto
 	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "$(WITH_PROCESSES)" $(IN_WORKERS)
 
