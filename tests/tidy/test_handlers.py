@@ -1,6 +1,7 @@
 """Every API that a broker serves is tested: by a test of its handler's module, or by the calls of every API."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ MODULES = sorted(
 )
 
 
+@cache
 def imported_by_tests() -> set[str]:
     """The handlers' modules that a test imports."""
     found: set[str] = set()
@@ -31,6 +33,7 @@ def imported_by_tests() -> set[str]:
     return found
 
 
+@cache
 def called_over_the_wire() -> set[ApiKey]:
     """The keys that the calls of every API name, as ``ApiKey.NAME``."""
     tree = ast.parse((TESTS / "interop" / "test_every_api.py").read_text("utf-8"))
