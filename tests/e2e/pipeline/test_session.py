@@ -42,15 +42,22 @@ for ending in ("the JVM's", "this program's"):
 """
 
 
-def test_tasks_are_counted(spark: SparkSession) -> None:
+def test_tasks_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
+    all_known = tmp_path / "all-known"
 
-    def slow(numbers: object) -> list[int]:
-        time.sleep(0.4)
+    def note(done: int, known: int) -> None:
+        seen.append((done, known))
+        if known == 4:
+            all_known.touch()
+
+    def wait(numbers: object) -> list[int]:
+        while not all_known.exists():
+            time.sleep(0.02)
         return [0]
 
-    with task_progress(spark, lambda done, known: seen.append((done, known))):
-        assert spark.sparkContext.parallelize(range(4), 4).mapPartitions(slow).collect() == [0] * 4
+    with task_progress(spark, note):
+        assert spark.sparkContext.parallelize(range(4), 4).mapPartitions(wait).collect() == [0] * 4
     assert max(known for _, known in seen) == 4
     assert all(done <= known for done, known in seen)
 
