@@ -247,6 +247,7 @@ class KafkaBroker:
             java_program("java"),
             f"-Xmx{heap}",
             *jvm_flags,
+            f"-Djava.io.tmpdir={directory}",  # a kill leaves the libraries that it unpacked
             f"-Dlog4j.configuration=file:{JAVA_SOURCES / 'broker-log4j.properties'}",
             "-cp",
             class_path,
