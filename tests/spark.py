@@ -4,7 +4,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -73,6 +73,21 @@ def spark_sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session
     sessions = Sessions(tmp_path_factory.mktemp("spark"))
     yield sessions
     sessions.end()
+
+
+def share(session: "SparkSession", patch: pytest.MonkeyPatch) -> None:
+    """Have commands that run in this process take a session: a JVM of their own would be most of their time.
+
+    What depends on that, programs show.
+    """
+    from pkafka.pipeline.session import one_line_errors
+
+    @contextmanager
+    def shared(_name: str, **_how: object) -> Iterator["SparkSession"]:
+        with one_line_errors():
+            yield session
+
+    patch.setattr("pkafka.pipeline.session.spark_session", shared)
 
 
 def of_program(files: Path) -> dict[str, str]:

@@ -29,6 +29,7 @@ from tests.fakes.broker import FakeBroker
 from tests.json_schemas import COMMON, SCHEMAS, check, check_cells, leaves, prints_json
 from tests.log_files import write_rich_files
 from tests.sockets import free_port
+from tests.spark import Sessions, share
 from tests.talk import Talk, talking, wait_for
 from tests.zookeeper import running_zookeeper
 
@@ -129,6 +130,7 @@ def _asked(words: tuple[str, ...], form: str) -> Words:
 
 Case: TypeAlias = Callable[[At], None]
 CASES: dict[str, Case] = {}
+OF_SPARK = {"pk-dump-log.report", "pk-dump-log.sql", "pk-pipeline.run", "pk-pipeline.validate"}
 
 
 def of(*names: str) -> Callable[[Case], Case]:
@@ -149,8 +151,17 @@ def talk(pkafka_broker: Broker) -> Iterator[Talk]:
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS.keys() - COMMON))
 def test_what_a_command_prints_is_what_its_schema_promises(
-    name: str, pkafka_broker: Broker, talk: Talk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str,
+    pkafka_broker: Broker,
+    talk: Talk,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if name in OF_SPARK:
+        sessions: Sessions = request.getfixturevalue("spark_sessions")
+        share(sessions.get(), monkeypatch)
     CASES[name](At(name, pkafka_broker, talk, tmp_path, capsys))
 
 

@@ -1,14 +1,12 @@
 """The session of Spark's that these tests share, also the commands that they run in this process."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Protocol
 
 import pytest
 from pyspark.sql import SparkSession
 
-from pkafka.pipeline.session import one_line_errors
-from tests.spark import Sessions
+from tests.spark import Sessions, share
 
 RunCommand = Callable[..., tuple[str, str]]
 
@@ -31,16 +29,9 @@ def run_command(
 ) -> RunCommand:
     """``run_command(command, *words, status=0)``: what a command prints to standard output and standard error.
 
-    It runs in this process and takes the session of the tests: a JVM of its own would be most of the time. What
-    depends on that, programs show.
+    It runs in this process and takes the session of the tests.
     """
-
-    @contextmanager
-    def shared(_name: str, **_how: object) -> Iterator[SparkSession]:
-        with one_line_errors():
-            yield spark
-
-    monkeypatch.setattr("pkafka.pipeline.session.spark_session", shared)
+    share(spark, monkeypatch)
 
     def run(command: Command, *words: object, status: int = 0) -> tuple[str, str]:
         found = command.run([str(word) for word in words])
