@@ -10,37 +10,38 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from pkafka.pipeline.session import spark_session
+from tests.spark import END_S
 
 
 def main(bootstrap: str, source: str, sink: str, directory: Path, how_long: str) -> None:
-    """Run both queries; they say ``running`` when they are."""
+    """Run both queries."""
     servers = {"kafka.bootstrap.servers": bootstrap}
     is_last = how_long == "to-the-end"
     limit = (
         {} if is_last else {"maxOffsetsPerTrigger": "2000"}
     )  # so that a kill meets one micro-batch of many
     with spark_session("streams", master="local[2]") as spark:
-        rows = (
-            spark.readStream.format("pkafka")
-            .options(**servers, subscribe=source, startingOffsets="earliest", **limit)
-            .load()
-        )
+        source_options = {**servers, **limit, "subscribe": source, "startingOffsets": "earliest"}
+
+        def rows() -> DataFrame:
+            # A plan for each query: Spark changes what hangs on a plan while the other one's tasks are made of it.
+            return spark.readStream.format("pkafka").options(**source_options).load()
+
         files = writer(
-            rows.selectExpr("partition", "offset", "string(value) value"), directory / "files-checkpoint"
+            rows().selectExpr("partition", "offset", "string(value) value"), directory / "files-checkpoint"
         )
-        topic = writer(rows.select("value"), directory / "topic-checkpoint")
+        topic = writer(rows().select("value"), directory / "topic-checkpoint")
         writers = (
             files.format("parquet").option("path", str(directory / "files")),
             topic.format("pkafka").options(**servers, topic=sink),
         )
         if is_last:
             for each in writers:
-                assert each.trigger(availableNow=True).start().awaitTermination(200)
+                assert each.trigger(availableNow=True).start().awaitTermination(END_S)
             frame = spark.read.parquet(str(directory / "files"))
             frame.selectExpr("value").coalesce(1).write.mode("overwrite").text(str(directory / "result"))
         else:
             queries = [each.start() for each in writers]
-            print("running", flush=True)
             for query in queries:
                 query.awaitTermination()
 

@@ -4,18 +4,18 @@ import random
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from pkafka.clients.producer import Producer
 from pkafka.testing import Broker
+from tests.faults.spark_kills import kill, kill_somewhere
+from tests.spark import END_S, of_program
 from tests.talk import talking
 
 PARTITIONS = 2
@@ -47,10 +47,11 @@ class Source:
 
 
 @contextmanager
-def driver(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+def driver(directory: Path, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
     """The program, killed at the end of the block where it has not ended by itself."""
     command = [sys.executable, "-m", "tests.faults.spark_stream", *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    # Of its temporary files a kill of all of it leaves some.
+    process = subprocess.Popen(command, env=of_program(directory / "tmp"))
     try:
         yield process
     finally:
@@ -58,18 +59,9 @@ def driver(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
             kill(process)
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """kill -9 of the program and its JVM at once; the JVM's own workers end without it."""
-    parts = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    for part in parts:
-        part.kill()
-    process.communicate(timeout=30)
-    psutil.wait_procs(parts, timeout=30)
-
-
 @pytest.mark.nightly  # minutes even with two kills: Spark starts each time
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.timeout(900))])
-@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.timeout(3600))])
+@pytest.mark.timeout(1200)
 def test_a_killed_driver_loses_and_repeats_nothing_in_files(
     kills: int, pkafka_broker: Broker, tmp_path: Path
 ) -> None:
@@ -81,15 +73,13 @@ def test_a_killed_driver_loses_and_repeats_nothing_in_files(
         records = Source(pkafka_broker.bootstrap, source)
         try:
             for _ in range(kills):
-                with driver(pkafka_broker.bootstrap, source, sink, tmp_path, "for-ever") as running:
-                    assert running.stdout is not None
-                    assert running.stdout.readline() == b"running\n"
-                    time.sleep(when.uniform(0.5, 6.0))  # some place in a micro-batch: that is what is tried
+                with driver(tmp_path, pkafka_broker.bootstrap, source, sink, tmp_path, "for-ever") as running:
+                    name, sink_files = when.choice((("files", tmp_path / "files"), ("topic", None)))
+                    kill_somewhere(running, when, tmp_path / f"{name}-checkpoint", sink_files)
         finally:
             records.stop()
-        with driver(pkafka_broker.bootstrap, source, sink, tmp_path, "to-the-end") as last:
-            last.communicate(timeout=400)
-            assert last.returncode == 0
+        with driver(tmp_path, pkafka_broker.bootstrap, source, sink, tmp_path, "to-the-end") as last:
+            assert last.wait(2 * END_S) == 0
         expected = {b"%d" % number for number in range(records.sent)}
         files = [line for part in (tmp_path / "result").glob("*.txt") for line in part.read_bytes().split()]
         assert [each for each, times in Counter(files).items() if times > 1] == []
