@@ -57,7 +57,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("flag", ["--max-message-size=1", "--verify"])
+@pytest.mark.parametrize(
+    "flag", ["--max-message-size=1", pytest.param("--verify", marks=pytest.mark.nightly)]
+)
 def test_memory_stays_the_same_on_ten_gigabytes(large: Path, flag: str) -> None:
     assert sum(path.stat().st_size for path in large.iterdir()) > 10_000_000_000
     peak = peak_kb("--files", large, flag)
