@@ -6,12 +6,13 @@ PYTEST := $(BIN)/python -m pytest
 BUILD_INPUTS := pyproject.toml setup.py pkafka/records/_loops.py pkafka/records/_keys.py pkafka/records/_writing.py $(wildcard pkafka/records/_*.pxd) scripts/make-venv.sh
 # Tests that start processes of their own run after the others, a file at a time in each of a few workers with brokers
 # of their own: they wait for sessions, time-outs and other processes most of the time.
-WITH_PROCESSES := interop or e2e or faults
+WITH_PROCESSES := tests/e2e tests/faults tests/interop
+WITHOUT := $(WITH_PROCESSES:%=--ignore=%)
 EACH_CHANGE := not nightly and not root and not oracle
 IN_WORKERS := -n 4 --dist loadfile
-# Tests start thousands of processes. Where Python may not keep what it compiles (PYTHONDONTWRITEBYTECODE), each of
-# them would compile everything that it imports.
-COMPILE := $(BIN)/python -m compileall -q pkafka tests
+# Tests start thousands of processes. Where Python may not keep what it compiles, each of them would compile everything
+# that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # Nightly runs go in another order each time; SEED=n repeats one.
 SEED ?= $(shell date +%s)
 
@@ -35,9 +36,8 @@ start: .venv/.run-ready ## A broker in the foreground on localhost:9092, data in
 
 test: .venv/.test-ready ## Every test that needs no root, within 15 minutes
 	@sh scripts/say-what-tests-lack.sh
-	@$(COMPILE)
-	$(PYTEST) -q -n auto -m "$(EACH_CHANGE) and not ($(WITH_PROCESSES))"
-	$(PYTEST) -q $(IN_WORKERS) -m "$(EACH_CHANGE) and ($(WITH_PROCESSES))"
+	$(PYTEST) -q -n auto $(WITHOUT) -m "$(EACH_CHANGE)"
+	$(PYTEST) -q $(IN_WORKERS) -m "$(EACH_CHANGE)" $(WITH_PROCESSES)
 
 lint: .venv/.test-ready ## Format, lint rules, types, import direction, spelling
 	$(BIN)/ruff format --check .
@@ -52,16 +52,14 @@ format: .venv/.test-ready ## Formats the code and mends what can be mended
 
 interop: .venv/.test-ready ## The same scripts on Apache Kafka and on pkafka
 	@sh scripts/say-what-tests-lack.sh
-	@$(COMPILE)
-	$(PYTEST) $(IN_WORKERS) -m "interop and not nightly"
+	$(PYTEST) $(IN_WORKERS) -m "not nightly" tests/interop
 
 bench: .venv/.test-ready ## Apache Kafka and pkafka in turn: every figure, its ratio and its bar (hours; BENCH=--quick for minutes)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults, soak; as root, networks that break
-	@$(COMPILE)
-	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "not ($(WITH_PROCESSES))" -n auto
-	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -m "$(WITH_PROCESSES)" $(IN_WORKERS)
+	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -n auto $(WITHOUT)
+	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) $(IN_WORKERS) $(WITH_PROCESSES)
 
 regenerate: .venv/.test-ready ## Files made from the code: the reference, completions, man pages
 	$(BIN)/python scripts/regenerate.py
