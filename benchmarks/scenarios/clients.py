@@ -150,7 +150,7 @@ SCENARIOS = (
     Scenario(
         name="tool_start",
         about="pk-topics --list against java ... TopicCommand --list, median of five",
-        figures=(Figure("list", "s", more_is_better=False, bar=0.15),),
+        figures=(Figure("list", "s", more_is_better=False, bar=0.1),),
         measure=_tool_start,
         warm_up=False,
     ),
