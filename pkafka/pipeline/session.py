@@ -224,10 +224,8 @@ def _started(conf: "SparkConf", said: IO[bytes], files: str) -> "SparkContext":
     except Exception as error:
         raise SparkUnavailableError(f"Spark does not start: {_last_words(said) or explain(error)}") from error
     try:
-        for path in (
-            files,
-            f"{files}/{_WAREHOUSE}",
-        ):  # this program may be killed; the last one named goes first
+        # Should this program be killed, the JVM removes them: the last one named first.
+        for path in (files, f"{files}/{_WAREHOUSE}"):
             gateway.jvm.java.io.File(path).deleteOnExit()
         return SparkContext(conf=conf, gateway=gateway)
     except Exception as error:
