@@ -59,6 +59,10 @@ class Idempotence:
         if batch.sequence == _NO_SEQUENCE:
             if queue in self._unresolved:
                 return True
+            # A leader that does not know this producer yet takes any sequence for the first. Were the first batch of
+            # several in flight refused, because the leader was not ready, the next would take its place for good.
+            if queue.tracked and queue.last_acked_sequence == _NO_SEQUENCE:
+                return True
             return bool(queue.tracked) and queue.producer != self.producer
         # One that goes again goes alone, and in order: as Kafka, that leaves one request in flight.
         return bool(queue.tracked) and queue.tracked[0] is not batch

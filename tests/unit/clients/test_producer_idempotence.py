@@ -62,15 +62,27 @@ def test_what_goes_again_keeps_its_sequence_and_its_turn() -> None:
     assert play.again(second)
 
 
+def test_the_first_batch_of_a_partition_goes_alone() -> None:
+    """A leader that does not know a producer takes any sequence from it for the first."""
+    play = Played()
+    first = play.send(2)
+    assert not play.again(play.new(1))
+    play.rules.acknowledged(first, 0)
+    assert play.again(play.new(1))
+    play.send(1)
+    assert play.again(play.new(1))
+
+
 def test_what_follows_waits_until_the_leader_before_has_answered() -> None:
     play = Played()
+    play.rules.acknowledged(play.send(1), 0)
     first, second = play.send(2), play.send(1)
     first.last_leader = second.last_leader = (1, 0)
     assert not play.again(play.new(1), leader_id=2)
     assert play.again(play.new(1), leader_id=1)
     assert play.again(first, leader_id=2)
     first.last_leader = (2, 1)
-    play.rules.acknowledged(first, 0)
+    play.rules.acknowledged(first, 1)
     assert not play.again(play.new(1), leader_id=2)
     assert play.again(second, leader_id=2)
     second.last_leader = (2, 1)

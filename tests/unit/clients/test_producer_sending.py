@@ -705,6 +705,21 @@ def test_a_new_leader_that_an_answer_names_is_used_at_once() -> None:
         assert (logs.values(), new.values()) == ([], [b"x"])
 
 
+def test_nothing_overtakes_the_first_record_when_its_leader_is_not_ready_yet() -> None:
+    """An answer of that kind to the first of several in flight, and a broker would take the second for the first."""
+    with running(linger_ms=0) as (logs, producer):
+        logs.held.clear()
+        logs.errors.append(error(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        futures = [producer.send("t", b"1")]
+        wait_for(lambda: producer._topics["t"].queue(0).unanswered)
+        futures += [producer.send("t", b"2"), producer.send("t", b"3")]
+        wait_for(lambda: logs.broker.count(ApiKey.PRODUCE) == 1)
+        logs.held.set()
+        for future in futures:
+            future.result(10)
+        assert logs.values() == [b"1", b"2", b"3"]
+
+
 def test_a_new_leader_gets_nothing_before_the_old_one_has_answered() -> None:
     with FakeBroker() as other, running({"t": 1, "u": 1, "v": 1}, linger_ms=0) as (logs, producer):
         new = Logs(other)
@@ -721,6 +736,7 @@ def test_a_new_leader_gets_nothing_before_the_old_one_has_answered() -> None:
 
         logs.broker.handlers[ApiKey.METADATA] = other.handlers[ApiKey.METADATA] = both
         producer.send("u", b"connects").result(10)
+        producer.send("t", b"0").result(10)
         logs.held.clear()
         futures = []
         for sent in range(1, 6):
@@ -734,7 +750,7 @@ def test_a_new_leader_gets_nothing_before_the_old_one_has_answered() -> None:
         logs.held.set()
         for future in futures:
             future.result(10)
-        assert (logs.values(), new.values()) == ([], [b"1", b"2", b"3", b"4", b"5", b"6"])
+        assert (logs.values(), new.values()) == ([b"0"], [b"1", b"2", b"3", b"4", b"5", b"6"])
 
 
 def test_a_connection_that_nobody_uses_is_closed_and_made_again() -> None:
