@@ -1,12 +1,14 @@
 """The session of Spark's that these tests share, also the commands that they run in this process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import pytest
 from pyspark.sql import SparkSession
 
+from pkafka.testing import Broker
 from tests.spark import Sessions, share
+from tests.talk import Talk, talking
 
 RunCommand = Callable[..., tuple[str, str]]
 
@@ -21,6 +23,13 @@ class Command(Protocol):
 def spark(spark_sessions: Sessions) -> SparkSession:
     """A session on all cores, as a command has it."""
     return spark_sessions.get()
+
+
+@pytest.fixture
+def talk(pkafka_broker: Broker) -> Iterator[Talk]:
+    """A way to talk to the broker that these tests share with others."""
+    with talking(pkafka_broker.bootstrap) as talk:
+        yield talk
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from pkafka.tools.perf_test.run import Clients, Outcome, Progress
 from tests.json_schemas import check
 from tests.perf_reports import remarks_of
 from tests.spark import END_S, THREADS, of_program
-from tests.talk import Talk, talking
+from tests.talk import Talk
 
 GENERATORS = THREADS
 
@@ -37,12 +36,6 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture
 def load(spark: SparkSession) -> SparkLoad:
     return SparkLoad(spark)
-
-
-@pytest.fixture
-def talk(pkafka_broker: Broker) -> Iterator[Talk]:
-    with talking(pkafka_broker.bootstrap) as talk:
-        yield talk
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from pkafka.cli.pipeline import main
 from pkafka.testing import Broker
 from tests.json_schemas import check
 from tests.spark import END_S, of_program
-from tests.talk import Talk, talking
+from tests.talk import Talk
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -45,12 +45,6 @@ steps:
   - sql: select id from range(1000000000000) where id * 7 % 1001 = -5
 sink: {{format: parquet, path: {directory}/slow}}
 """
-
-
-@pytest.fixture
-def talk(pkafka_broker: Broker) -> Iterator[Talk]:
-    with talking(pkafka_broker.bootstrap) as talk:
-        yield talk
 
 
 @pytest.fixture

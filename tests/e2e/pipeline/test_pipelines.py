@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,17 +15,11 @@ from pkafka.pipeline.runner import run_batch, run_stream
 from pkafka.pipeline.steps import build
 from pkafka.pipeline.stream_files import FilesError
 from pkafka.testing import Broker
-from tests.talk import Talk, talking
+from tests.talk import Talk
 
 pytestmark = pytest.mark.timeout(900)
 
 DERBY = "{driver: org.apache.derby.iapi.jdbc.AutoloadedDriver, url: 'jdbc:derby:DB;create=true', dbtable: DBTABLE}"
-
-
-@pytest.fixture
-def talk(pkafka_broker: Broker) -> Iterator[Talk]:
-    with talking(pkafka_broker.bootstrap) as talk:
-        yield talk
 
 
 class Topics:

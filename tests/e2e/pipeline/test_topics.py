@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,11 @@ from pkafka.pipeline.topics_reading import row_schema
 from pkafka.pipeline.topics_streaming_unlimited import UnlimitedStreamReader
 from pkafka.testing import Broker
 from tests.spark import END_S
-from tests.talk import Talk, good, talking, wait_for
+from tests.talk import Talk, good, wait_for
 
 pytestmark = pytest.mark.timeout(900)
 
 T0 = 1_700_000_000_000
-
-
-@pytest.fixture
-def talk(pkafka_broker: Broker) -> Iterator[Talk]:
-    with talking(pkafka_broker.bootstrap) as talk:
-        yield talk
 
 
 @pytest.fixture
