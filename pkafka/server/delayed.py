@@ -152,6 +152,10 @@ class Timer:
             self._arm()
         return task
 
+    def in_next_turn(self, action: Callable[[], None]) -> None:
+        """Run ``action`` before anything that the next turn of the loop brings."""
+        self._loop.call_soon(action)
+
     def _arm(self) -> None:
         if self._due:
             return  # it is done after those
@@ -244,6 +248,8 @@ class Purgatory:
         self.name = name
         self._timer = timer
         self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self._due: dict[Hashable, None] = {}
+        """Keys that are looked at in the next turn of the event loop."""
         self.size = 0
 
     def watch(self, operation: DelayedOperation, keys: Iterable[Hashable], *, timeout_ms: int) -> None:
@@ -274,6 +280,17 @@ class Purgatory:
                     log.exception("A delayed operation failed")
                     operation.abandon()
                     operation.on_failure(error)
+
+    def check_soon(self, key: Hashable) -> None:
+        """As :meth:`check`, once, when this turn of the event loop is over and all that comes in it has happened."""
+        if not self._due:
+            self._timer.in_next_turn(self._check_due)
+        self._due[key] = None
+
+    def _check_due(self) -> None:
+        due, self._due = self._due, {}
+        for key in due:
+            self.check(key)
 
     def expire(self, operation: DelayedOperation) -> None:
         """Its time is over: by the timer, or because nobody wants it to wait any longer."""

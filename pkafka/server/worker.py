@@ -792,7 +792,8 @@ class Worker:
     def appended(self, partition: Partition) -> None:
         """Records were appended to a partition that this broker leads: whoever waits for them may have them."""
         if partition.has_followers:
-            self.fetches.check(partition.end_key)
+            # One answer then takes all that comes in this turn: a follower asks half as often.
+            self.fetches.check_soon(partition.end_key)
             self.let_read(partition)
         elif partition.advance_high_watermark():
             self.fetches.check(partition.key)  # and no producer waits for others

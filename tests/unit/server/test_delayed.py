@@ -119,6 +119,29 @@ def on_loop(scene: "Callable[[Purgatory], object]") -> None:
 
 
 class TestPurgatory:
+    def test_what_happens_in_one_turn_of_the_loop_is_looked_at_once(self) -> None:
+        async def scene(purgatory: Purgatory) -> None:
+            class Counting(Operation):
+                looks = 0
+
+                def try_complete(self) -> bool:
+                    Counting.looks += 1
+                    return super().try_complete()
+
+            operation = Counting()
+            purgatory.watch(operation, ["a"], timeout_ms=10_000)
+            for _ in range(3):
+                purgatory.check_soon("a")
+            operation.ready = True
+            assert (Counting.looks, operation.diary) == (0, [])
+            await asyncio.sleep(0)
+            assert (Counting.looks, operation.diary) == (1, ["completed"])
+            purgatory.check_soon("a")  # nobody waits any more
+            await asyncio.sleep(0)
+            assert Counting.looks == 1
+
+        on_loop(scene)
+
     def test_an_event_on_any_of_its_keys_completes_it_once(self) -> None:
         def scene(purgatory: Purgatory) -> None:
             operation = Operation()

@@ -279,6 +279,22 @@ def test_a_fetch_of_a_closed_connection_waits_no_longer(tmp_path: Path) -> None:
     with_family(tmp_path, body)
 
 
+def test_a_follower_gets_all_that_comes_in_one_turn_of_the_loop(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        (worker,) = {family.workers[family.workers[0].partitions.owner("t", 0)]}
+        lead_replicas(worker.partitions.led["t", 0], [0, 1], [0, 1])
+        connection = Connection()
+        assert ask(worker, connection, [0], replica_id=1, max_wait_ms=30_000) is None
+        append(family, 0, b"value 0")
+        append(family, 0, b"value 1")
+        assert connection.answers == []
+        await until(lambda: bool(connection.answers))
+        assert values_in(connection.answers[0]) == [0, 1]
+
+    with_family(tmp_path, body)
+
+
 # -- throttled replicas --
 
 
