@@ -121,6 +121,16 @@ def test_sessions_by_topic_id(address: str, client: RawClient) -> None:
     assert set(fetched(client.call(change, 15))) == {(known, 0)}
 
 
+def test_no_session_begins_with_topics_of_which_none_is_known(address: str, client: RawClient) -> None:
+    """Which worker owns them is not known either, and a session stays where it begins."""
+    unknown = (b"\x02" * 16, 0)
+    only = client.call(fetch_request({unknown: 0}, session=NEW_SESSION, max_wait_ms=0), 13)
+    assert (only.error_code, only.session_id) == (0, 0)
+    known = topic_id(client, create_topic(address))
+    both = client.call(fetch_request({unknown: 0, (known, 0): 0}, session=NEW_SESSION, max_wait_ms=0), 13)
+    assert both.session_id > 0
+
+
 def test_unknown_topics_by_name_and_by_id(client: RawClient) -> None:
     name = new_topic_name()
     assert fetch_from(client, name, 0).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -118,6 +118,7 @@ def handle(
     request = decode_fetch(frame, position, header.api_version)
     state = connection.state
     assert isinstance(state, ConnectionState)
+    may_begin_session = False
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         state.has_session = False
         # A session lives where it was made, so a connection moves only before its session begins.
@@ -127,8 +128,11 @@ def handle(
             detach = worker.hand_over(connection, foreign)
             if detach is not None:
                 return detach
+        # Of topics that nobody has told this broker of yet it cannot know where the session had better be: a follower
+        # asks that early. Without a session it says everything once more.
+        may_begin_session = any(name is not None for name, _ in names)
     try:
-        fetch = _Fetch(worker, connection, header, request)
+        fetch = _Fetch(worker, connection, header, request, may_begin_session=may_begin_session)
     except ApiError as error:
         return fetch_error(worker, header, error.code)
     state.has_session = fetch.has_session
@@ -161,7 +165,13 @@ class _Fetch(DelayedOperation):
     )
 
     def __init__(
-        self, worker: "Worker", connection: ServerConnection, header: RequestHeader, request: FetchHeader
+        self,
+        worker: "Worker",
+        connection: ServerConnection,
+        header: RequestHeader,
+        request: FetchHeader,
+        *,
+        may_begin_session: bool,
     ) -> None:
         super().__init__()
         self._worker = worker
@@ -169,7 +179,7 @@ class _Fetch(DelayedOperation):
         self._header = header
         self._version = header.api_version
         self._session: FetchSession | None = None
-        self._targets = self._resolve(request)
+        self._targets = self._resolve(request, may_begin_session)
         bytes_max = min(request.max_bytes, worker.config.fetch_max_bytes)
         self._limits = Limits(
             max(bytes_max, 0),
@@ -191,7 +201,7 @@ class _Fetch(DelayedOperation):
         """Whether the client can go on with an incremental fetch."""
         return self._session is not None
 
-    def _resolve(self, request: FetchHeader) -> list[FetchTarget]:
+    def _resolve(self, request: FetchHeader, may_begin_session: bool) -> list[FetchTarget]:
         """The partitions to read, in order, by the rules of KIP-227.
 
         Raises:
@@ -204,7 +214,7 @@ class _Fetch(DelayedOperation):
             if request.session_id != NO_SESSION:
                 sessions.remove(request.session_id)
             targets = [FetchTarget(*row) for row in request.partitions]
-            if request.session_epoch == INITIAL_EPOCH and targets:
+            if request.session_epoch == INITIAL_EPOCH and may_begin_session:
                 self._session = sessions.create(targets, uses_topic_ids=uses_ids, now_ms=now_ms)
             return targets
         session = sessions.resume(
