@@ -9,7 +9,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from pkafka.errors import PkafkaError
 
@@ -49,14 +49,10 @@ class Channel:
         """
         if self.is_closed:
             raise self._protocol.failure or ChannelError(f"The connection to {self._peer} is closed")
-        answer = self._protocol.expect()
+        answer = self._protocol.expect(timeout_s)
         self._transport.write(frame)
         try:
-            async with asyncio.timeout(timeout_s):
-                return await answer
-        except TimeoutError:
-            self.close()
-            raise ChannelError(f"{self._peer} did not answer within {timeout_s:g} s") from None
+            return await answer
         except asyncio.CancelledError:
             self.close()
             raise
@@ -108,6 +104,15 @@ async def open_channel(
     return Channel(protocol, transport, peer)
 
 
+class _Question(NamedTuple):
+    """Somebody waits for an answer."""
+
+    answer: "asyncio.Future[memoryview]"
+    deadline: float
+    """By the event loop's clock."""
+    timeout_s: float
+
+
 class _Answers(asyncio.BufferedProtocol):
     """Cuts what comes into answers, and hands each to the oldest question."""
 
@@ -118,21 +123,46 @@ class _Answers(asyncio.BufferedProtocol):
         self._body = bytearray()
         self._size = -1
         self._filled = 0
-        self._asked: deque[asyncio.Future[memoryview]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._asked: deque[_Question] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        """Goes off at the earliest end of anybody's patience, or before: not set anew with each question."""
         self._abort: Callable[[], None] = lambda: None
         self.failure: ChannelError | None = None
 
-    def expect(self) -> "asyncio.Future[memoryview]":
-        """The answer to what is sent next."""
-        future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
-        self._asked.append(future)
+    def expect(self, timeout_s: float) -> "asyncio.Future[memoryview]":
+        """The answer to what is sent next. When it does not come in time, nothing that comes later is heard."""
+        future: asyncio.Future[memoryview] = self._loop.create_future()
+        deadline = self._loop.time() + timeout_s
+        self._asked.append(_Question(future, deadline, timeout_s))
+        if self._timer is None or self._timer.when() > deadline:
+            self._set_timer(deadline)
         return future
+
+    def _set_timer(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._look_for_late)
+
+    def _look_for_late(self) -> None:
+        self._timer = None
+        if not self._asked:
+            return
+        first = min(self._asked, key=lambda question: question.deadline)
+        if first.deadline <= self._loop.time():
+            self.fail(ChannelError(f"{self._peer} did not answer within {first.timeout_s:g} s"))
+            self._abort()
+        else:
+            self._set_timer(first.deadline)
 
     def fail(self, error: ChannelError) -> None:
         """Nothing more comes."""
         self.failure = self.failure or error
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         while self._asked:
-            waiting = self._asked.popleft()
+            waiting = self._asked.popleft().answer
             if not waiting.done():
                 waiting.set_exception(self.failure)
 
@@ -171,7 +201,7 @@ class _Answers(asyncio.BufferedProtocol):
             self.fail(ChannelError(f"{self._peer} answers what nobody asked"))
             self._abort()
             return
-        waiting = self._asked.popleft()
+        waiting = self._asked.popleft().answer
         if not waiting.done():
             waiting.set_result(answer)
 

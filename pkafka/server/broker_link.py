@@ -68,8 +68,10 @@ class BrokerLink:
 
     async def ask_frame(self, request: Message, version: int, *, timeout_s: float) -> memoryview:
         """As :meth:`ask`; the answer as it came, header first, valid until the caller next waits for anything."""
-        async with self._connecting:
-            channel = await self._connected()
+        channel = self._channel
+        if channel is None or channel.is_closed or self._endpoint() != self._reached:
+            async with self._connecting:
+                channel = await self._connected()
         number = next(self._numbers) & 0x7FFFFFFF
         frame = encode_request(_key(request), version, number, self._client_id, request)
         return await channel.ask(frame, timeout_s=timeout_s)

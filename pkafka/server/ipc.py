@@ -57,6 +57,10 @@ _NO_ROOM: Final = frozenset(
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(FDS_PER_FRAME_MAX * array.array("i").itemsize)
 
 
+_TRUNCATED: Final = int(socket.MSG_CTRUNC)
+"""An integer: the operators of flags cost more than the read that they are for."""
+
+
 class DescriptorsLost(ApiError):
     """An answer came without its open files: this process has too many open already."""
 
@@ -262,7 +266,7 @@ class Peer:
                 received = array.array("i")
                 received.frombytes(data[: len(data) - len(data) % received.itemsize])
                 descriptors += received
-        if descriptors or flags & socket.MSG_CTRUNC:
+        if descriptors or flags & _TRUNCATED:
             self._fds.append(descriptors)
         if not count:
             self._lose()

@@ -1,6 +1,9 @@
 """Connections to other brokers: what cannot be reached is one kind of error, whatever the reason."""
 
 import asyncio
+import contextlib
+import struct
+import time
 
 import pytest
 
@@ -12,3 +15,47 @@ def test_a_name_that_nobody_could_have_cannot_be_reached(host: str) -> None:
     """Apache Kafka takes such a name for an advertised listener, so other brokers may register with it."""
     with pytest.raises(ChannelError, match="cannot be reached"):
         asyncio.run(open_channel(host, 9092, timeout_s=10, frame_bytes_max=1000))
+
+
+async def _hold_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers ``yes`` at once, and whatever else is said a second later."""
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError), contextlib.closing(writer):
+        while True:
+            said = await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+            if said != b"yes":
+                await asyncio.sleep(1)
+            writer.write(struct.pack(">i", len(said)) + said)
+
+
+def test_what_is_not_answered_in_time_ends_the_connection() -> None:
+    """The answer that comes too late would be taken for that to the next question."""
+
+    async def run() -> None:
+        async with await asyncio.start_server(_hold_back, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            channel = await open_channel("127.0.0.1", port, timeout_s=10, frame_bytes_max=1000)
+            for patience_s in (60, 30):
+                assert await channel.ask(b"\0\0\0\3yes", timeout_s=patience_s) == b"yes"
+            began = time.monotonic()
+            with pytest.raises(ChannelError, match=r"did not answer within 0\.2 s"):
+                await channel.ask(b"\0\0\0\2no", timeout_s=0.2)  # although others were ready to wait longer
+            assert 0.2 <= time.monotonic() - began < 0.9
+            assert channel.is_closed
+            with pytest.raises(ChannelError, match=r"did not answer within 0\.2 s"):
+                await channel.ask(b"\0\0\0\3yes", timeout_s=60)
+
+    asyncio.run(run())
+
+
+def test_each_question_has_a_patience_of_its_own() -> None:
+    async def run() -> None:
+        async with await asyncio.start_server(_hold_back, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            channel = await open_channel("127.0.0.1", port, timeout_s=10, frame_bytes_max=1000)
+            assert await channel.ask(b"\0\0\0\3yes", timeout_s=0.3) == b"yes"
+            assert (
+                await channel.ask(b"\0\0\0\4slow", timeout_s=30) == b"slow"
+            )  # the first one's time is long over
+            channel.close()
+
+    asyncio.run(run())
