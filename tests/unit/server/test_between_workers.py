@@ -192,7 +192,9 @@ def test_waits_at_other_workers_end_however_long_a_client_waits(
                 partitions=[("t", quiet, -1, 0, -1, -1, 1000), ("t", busy, -1, offset, -1, -1, 1000)],
                 forgotten=[],
             )
-            waiting = fetch._Fetch(reader, connection, RequestHeader(1, 12, offset, None), request)
+            waiting = fetch._Fetch(
+                reader, connection, RequestHeader(1, 12, offset, None), request, may_begin_session=False
+            )
             assert waiting.begin() is None
             await until(lambda: idle.fetches.size > offset)
             append(family, "t", busy, b"v")
