@@ -65,6 +65,8 @@ def _run(scenario: Scenario, names: list[str], settings: Settings, systems: Syst
             target = stack.enter_context(systems.target(name, started=scenario.started))
             targets.append(target)
             with _failures(report, f"{name}, before the rounds"):
+                if scenario.beside is not None:
+                    target.beside = stack.enter_context(scenario.beside(target))
                 if scenario.prepare is not None:
                     scenario.prepare(target, settings)
                 if scenario.warm_up and name == "kafka":

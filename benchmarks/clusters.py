@@ -9,7 +9,7 @@ from typing import Final
 
 import psutil
 
-from benchmarks.systems import KAFKA_HEAP, KAFKA_JVM_FLAGS, Process
+from benchmarks.systems import KAFKA_HEAP, KAFKA_JVM_FLAGS, Process, cpu_s
 from pkafka.clients.admin import Admin
 from pkafka.clients.admin.results import NewTopic
 from pkafka.errors import ApiError
@@ -24,13 +24,6 @@ _MANY_MS: Final = 120_000
 _TICK_MS: Final = 3000
 """ZooKeeper's own default; sessions of 18 s, the default of both systems, are then possible."""
 
-_KEPT: Final = {
-    "segment.bytes": str(32 << 20),
-    "retention.bytes": str(32 << 20),
-    "file.delete.delay.ms": "0",
-}
-"""Three times what a load writes would fill a disk; what is deleted at once is never written to it."""
-
 
 class Cluster:
     """The brokers by id, all running at first."""
@@ -43,11 +36,21 @@ class Cluster:
         """All of them."""
         return ",".join(broker.bootstrap for broker in self.brokers)
 
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where they listen."""
+        parts = [broker.bootstrap.rpartition(":") for broker in self.brokers]
+        return [(host, int(port)) for host, _, port in parts]
+
+    def cpu_s(self) -> float:
+        """CPU seconds that the living processes of all brokers have used so far."""
+        return sum(map(cpu_s, self.brokers))
+
     def create_topic(self, name: str, partitions: int) -> None:
-        """A topic of three replicas that keeps little; returns when all its partitions have a leader."""
+        """A topic of three replicas; returns when all its partitions have a leader."""
         patient = {"request.timeout.ms": _MANY_MS, "default.api.timeout.ms": _MANY_MS}
         with Admin({"bootstrap.servers": self.bootstrap, **patient}) as admin:
-            good(admin.create_topics([NewTopic(name, partitions, SIZE, configs=_KEPT)])[name])
+            good(admin.create_topics([NewTopic(name, partitions, SIZE)])[name])
         wait_for(lambda: self.is_led_everywhere(name, partitions), timeout_s=_MANY_MS / 1000)
 
     def is_led_everywhere(self, topic: str, partitions: int, without: int = -1) -> bool:
@@ -128,7 +131,6 @@ def _broker(system: str, directory: Path, number: int, zookeeper_port: int) -> P
     settings = {
         "broker.id": number,
         "offsets.topic.replication.factor": SIZE,
-        "log.retention.check.interval.ms": 500,
     }
     zookeeper = f"127.0.0.1:{zookeeper_port}"
     if system == "kafka":

@@ -1,6 +1,7 @@
 """What a scenario is, and what it gives."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,6 +61,7 @@ class Scenario:
         started: whether the system runs already when it is measured.
         warm_up: whether Kafka has the same load for 30 seconds first.
         prepare: once a system before the first round (on Kafka first), for data to read or rates to be learned.
+        beside: what runs beside the target in all rounds; entered before ``prepare``, kept in ``target.beside``.
     """
 
     name: str
@@ -69,3 +71,4 @@ class Scenario:
     started: bool = True
     warm_up: bool = True
     prepare: Callable[[Target, Settings], None] | None = None
+    beside: Callable[[Target], AbstractContextManager[object]] | None = None

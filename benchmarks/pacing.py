@@ -12,8 +12,7 @@ from array import array
 from dataclasses import dataclass
 
 from benchmarks import wire
-from benchmarks.producing import Load
-from benchmarks.systems import Target
+from benchmarks.producing import Load, Loaded, new_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +25,17 @@ class Latencies:
     requests_per_s: float
 
 
-def produce_at(target: Target, load: Load, seconds: float, *, requests_per_s: float) -> Latencies:
-    """Produce at a steady rate on one connection and return the latencies of its requests.
+def produce_at(target: Loaded, load: Load, seconds: float, *, requests_per_s: float) -> Latencies:
+    """Produce at a steady rate on one connection, to one broker, and return the latencies of its requests.
 
     Raises:
         RuntimeError: an error was answered, or records are missing.
     """
-    topic = f"paced-{time.time_ns():x}"
-    wire.create_topic(target.address, topic, load.partitions, {"file.delete.delay.ms": "0"})
+    topic = new_topic(target, load)
+    ((leader, partitions),) = topic.leaders.items()
     records, count = wire.batch(load.record_bytes, load.batch_bytes, os.urandom(1 << 20))
-    size, error_at = wire.produce_answer_layout(topic)
-    frames = [
-        wire.produce_frame(topic, index, records, index, acks=load.acks) for index in range(load.partitions)
-    ]
+    size, error_at = wire.produce_answer_layout(topic.name)
+    frames = [wire.produce_frame(topic.name, index, records, index, acks=load.acks) for index in partitions]
     total = max(1, int(requests_per_s * seconds))
     done = array("d", bytes(8 * total))
     failures: list[Exception] = []
@@ -56,7 +53,7 @@ def produce_at(target: Target, load: Load, seconds: float, *, requests_per_s: fl
         finally:
             answers.close()
 
-    with socket.create_connection(target.address, wire.TIMEOUT_S) as connection:
+    with socket.create_connection(leader, wire.TIMEOUT_S) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         receiver = threading.Thread(target=receive)
         begin = time.perf_counter() + 0.01
@@ -71,10 +68,10 @@ def produce_at(target: Target, load: Load, seconds: float, *, requests_per_s: fl
         receiver.join(wire.TIMEOUT_S)
     if failures or receiver.is_alive():
         raise RuntimeError(f"the load did not end well: {failures}")
-    there = sum(wire.end_offsets(target.address, topic, load.partitions))
+    there = topic.records()
     if there != total * count:
         raise RuntimeError(f"{total * count} records acknowledged, {there} there")
-    wire.delete_topic(target.address, topic)
+    topic.delete()
     # The first tenth is the connection's own warming up.
     first = total // 10
     waited = sorted(done[number] - begin - number / requests_per_s for number in range(first, total))

@@ -10,10 +10,9 @@ import select
 import socket
 import time
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from benchmarks import wire
-from benchmarks.systems import Target
 
 RING_BYTES_MAX: Final = 1_000_000
 LAP_BYTES: Final = 300_000_000
@@ -32,8 +31,56 @@ class Load:
     batch_bytes: int
     partitions: int = 1
     connections: int = 1
+    """To each broker that leads any."""
     depth: int = 5
     acks: int = -1
+    replicas: int = 1
+
+
+class Loaded(Protocol):
+    """A broker, or several that are one cluster."""
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]: ...
+    def cpu_s(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTopic:
+    """A new topic, and which of its partitions each broker leads."""
+
+    name: str
+    leaders: dict[tuple[str, int], list[int]]
+    first_records: int = 0
+    """In it before the load."""
+
+    def records(self) -> int:
+        """How many of the load are in all its partitions."""
+        there = sum(
+            sum(wire.end_offsets_of(address, self.name, partitions))
+            for address, partitions in self.leaders.items()
+        )
+        return there - self.first_records
+
+    def delete(self) -> None:
+        """Also its files, at once."""
+        wire.delete_topic(next(iter(self.leaders)), self.name)
+
+
+def new_topic(target: Loaded, load: Load) -> LoadedTopic:
+    """A topic for ``load``, known to every broker with all its leaders."""
+    name = f"load-{time.time_ns():x}"
+    wire.create_topic(target.addresses[0], name, load.partitions, _TOPIC_CONFIGS, replicas=load.replicas)
+    # A broker that knows who leads has been told before what it leads itself.
+    known = [wire.wait_for_leaders(address, name, load.partitions) for address in target.addresses]
+    if load.replicas == 1:
+        return LoadedTopic(name, known[0])
+    # Followers take up to a second until they fetch for the first time.
+    first, count = wire.batch(10, 1, bytes(1000))
+    for address, partitions in known[0].items():
+        for partition in partitions:
+            wire.produce(address, name, partition, first)
+    return LoadedTopic(name, known[0], count * load.partitions)
 
 
 @dataclass(slots=True)
@@ -68,7 +115,7 @@ class Outcome:
         return self.generator_cpu_s / self.seconds
 
 
-def produce(target: Target, load: Load, seconds: float) -> Outcome:
+def produce(target: Loaded, load: Load, seconds: float) -> Outcome:
     """Produce for ``seconds`` and check that every acknowledged record is there.
 
     Raises:
@@ -79,10 +126,9 @@ def produce(target: Target, load: Load, seconds: float) -> Outcome:
     noise = os.urandom(max(1 << 20, 2 * load.record_bytes))
     cpu = target.cpu_s()
     while outcome.seconds < seconds:
-        topic = f"load-{time.time_ns():x}"
-        wire.create_topic(target.address, topic, load.partitions, _TOPIC_CONFIGS)
+        topic = new_topic(target, load)
         records, count = wire.batch(load.record_bytes, load.batch_bytes, noise)
-        lap = _Lap(target.address, topic, load, records)
+        lap = _Lap(topic, load, records)
         try:
             lap.run(seconds - outcome.seconds)
         finally:
@@ -91,10 +137,10 @@ def produce(target: Target, load: Load, seconds: float) -> Outcome:
         outcome.requests += lap.requests
         outcome.records += lap.requests * count
         outcome.generator_cpu_s += lap.generator_cpu_s
-        there = sum(wire.end_offsets(target.address, topic, load.partitions))
+        there = topic.records()
         if there != lap.requests * count:
             raise RuntimeError(f"{lap.requests * count} records acknowledged, {there} there")
-        wire.delete_topic(target.address, topic)
+        topic.delete()
     outcome.value_bytes = outcome.records * load.record_bytes
     outcome.server_cpu_s = target.cpu_s() - cpu
     return outcome
@@ -114,25 +160,29 @@ class _Connection:
 class _Lap:
     """One topic, from its first request to its last answer."""
 
-    def __init__(self, address: tuple[str, int], topic: str, load: Load, records: bytes) -> None:
+    def __init__(self, topic: LoadedTopic, load: Load, records: bytes) -> None:
         self.seconds = 0.0
         self.requests = 0
         self.generator_cpu_s = 0.0
         self._depth = load.depth
-        self._request_bytes = len(wire.produce_frame(topic, 0, records, 0, acks=load.acks))
-        self._answer_bytes, self._error_at = wire.produce_answer_layout(topic)
-        self._requests_max = max(1, LAP_BYTES // self._request_bytes)
+        self._request_bytes = len(wire.produce_frame(topic.name, 0, records, 0, acks=load.acks))
+        self._answer_bytes, self._error_at = wire.produce_answer_layout(topic.name)
+        self._requests_max = max(1, LAP_BYTES // load.replicas // self._request_bytes)
         repeats = max(1, min(64, RING_BYTES_MAX // (self._request_bytes * load.partitions)))
         self._poll = select.epoll()
         self._connections: dict[int, _Connection] = {}
-        for index, connection in enumerate(wire.connect(address, load.connections)):
-            # With several connections each begins at another partition, as producers of their own would.
-            frames = [
-                wire.produce_frame(topic, (index + number) % load.partitions, records, number, acks=load.acks)
-                for number in range(repeats * load.partitions)
-            ]
-            self._connections[connection.fileno()] = _Connection(connection, memoryview(b"".join(frames)))
-            self._poll.register(connection, select.EPOLLIN)
+        for address, partitions in topic.leaders.items():
+            led = len(partitions)
+            for index, connection in enumerate(wire.connect(address, load.connections)):
+                # With several connections each begins at another partition, as producers of their own would.
+                frames = [
+                    wire.produce_frame(
+                        topic.name, partitions[(index + number) % led], records, number, acks=load.acks
+                    )
+                    for number in range(repeats * led)
+                ]
+                self._connections[connection.fileno()] = _Connection(connection, memoryview(b"".join(frames)))
+                self._poll.register(connection, select.EPOLLIN)
 
     def close(self) -> None:
         self._poll.close()

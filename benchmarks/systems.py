@@ -63,12 +63,19 @@ class Target:
     """Counted apart; None for the embedded store."""
     notes: dict[str, float] = field(default_factory=dict)
     """What a scenario keeps from one round to the next."""
+    beside: object = None
+    """See :class:`benchmarks.model.Scenario`."""
 
     @property
     def address(self) -> tuple[str, int]:
         """Where it listens."""
         host, _, port = self.broker.bootstrap.rpartition(":")
         return host, int(port)
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where its brokers listen: there is one."""
+        return [self.address]
 
     def use_port(self, port: int) -> None:
         """Have it listen there from its next start on."""
@@ -77,23 +84,29 @@ class Target:
         elif isinstance(self.broker, oracle.KafkaBroker):
             self.broker.port = port
 
-    def _pids(self) -> list[int]:
-        parent = psutil.Process(self.broker.pid)
-        return [parent.pid, *(child.pid for child in parent.children(recursive=True))]
-
     def cpu_s(self) -> float:
         """CPU seconds that all of its living processes have used so far."""
-        ticks = 0
-        for pid in self._pids():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                # The command's name may hold blanks; the figures begin after its closing bracket.
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                ticks += int(fields[11]) + int(fields[12])
-        return ticks / _TICKS_PER_S
+        return cpu_s(self.broker)
 
     def pss_mb(self) -> float:
         """Megabytes of memory of all its processes; what they share is counted once."""
-        return sum(pss_mb(pid) for pid in self._pids())
+        return sum(pss_mb(pid) for pid in _pids(self.broker))
+
+
+def cpu_s(broker: Process) -> float:
+    """CPU seconds that all living processes of a broker have used so far."""
+    ticks = 0
+    for pid in _pids(broker):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            # The command's name may hold blanks; the figures begin after its closing bracket.
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / _TICKS_PER_S
+
+
+def _pids(broker: Process) -> list[int]:
+    parent = psutil.Process(broker.pid)
+    return [parent.pid, *(child.pid for child in parent.children(recursive=True))]
 
 
 def pss_mb(pid: int) -> float:

@@ -3,7 +3,7 @@
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pkafka.errors import ErrorCode
@@ -63,16 +63,21 @@ def answers(address: tuple[str, int]) -> bool:
 
 
 def create_topic(
-    address: tuple[str, int], name: str, partitions: int, configs: dict[str, str] | None = None
+    address: tuple[str, int],
+    name: str,
+    partitions: int,
+    configs: dict[str, str] | None = None,
+    *,
+    replicas: int = 1,
 ) -> None:
     """Create a topic and wait until every partition has a leader."""
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=1,
+        replication_factor=replicas,
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
     )
-    with Link(address) as link:
+    with Link(_controller(address)) as link:
         response = link.call(
             ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=[topic], timeout_ms=int(TIMEOUT_S * 1000))
         )
@@ -80,8 +85,21 @@ def create_topic(
     wait_for_leaders(address, name, partitions)
 
 
-def wait_for_leaders(address: tuple[str, int], name: str, partitions: int) -> None:
-    """Wait until every partition of a topic has a leader.
+def _controller(address: tuple[str, int]) -> tuple[str, int]:
+    """Who makes and deletes topics in the cluster of the broker at ``address``."""
+    with Link(address) as link:
+        answer = link.call(ApiKey.METADATA, 5, MetadataRequest(topics=[]))
+    (found,) = [broker for broker in answer.brokers if broker.node_id == answer.controller_id]
+    return str(found.host), int(found.port)
+
+
+def wait_for_leaders(
+    address: tuple[str, int], name: str, partitions: int
+) -> dict[tuple[str, int], list[int]]:
+    """Wait until every partition of a topic has a leader, as the broker at ``address`` knows it.
+
+    Returns:
+        Which partitions each broker leads.
 
     Raises:
         TimeoutError: not within a minute.
@@ -90,24 +108,34 @@ def wait_for_leaders(address: tuple[str, int], name: str, partitions: int) -> No
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         with Link(address) as link:
-            topic = link.call(ApiKey.METADATA, 5, request).topics[0]
-            led = [entry for entry in topic.partitions if entry.leader_id >= 0 and entry.error_code == 0]
-            if topic.error_code == 0 and len(led) == partitions:
-                return
+            answer = link.call(ApiKey.METADATA, 5, request)
+        topic = answer.topics[0]
+        brokers = {broker.node_id: (str(broker.host), int(broker.port)) for broker in answer.brokers}
+        led: dict[tuple[str, int], list[int]] = {}
+        for entry in topic.partitions:
+            if entry.error_code == 0 and entry.leader_id in brokers:
+                led.setdefault(brokers[entry.leader_id], []).append(int(entry.partition_index))
+        if topic.error_code == 0 and sum(map(len, led.values())) == partitions:
+            return led
         time.sleep(0.02)
     raise TimeoutError(f"{name} has no leaders")
 
 
 def delete_topic(address: tuple[str, int], name: str) -> None:
     """Delete a topic; its files go in the background."""
-    with Link(address) as link:
+    with Link(_controller(address)) as link:
         request = DeleteTopicsRequest(topic_names=[name], timeout_ms=int(TIMEOUT_S * 1000))
         _check(link.call(ApiKey.DELETE_TOPICS, 4, request).responses[0].error_code)
 
 
 def end_offsets(address: tuple[str, int], name: str, partitions: int) -> list[int]:
-    """The log end offset of every partition."""
-    wanted = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+    """The log end offset of every partition of a topic whose only broker listens at ``address``."""
+    return end_offsets_of(address, name, range(partitions))
+
+
+def end_offsets_of(address: tuple[str, int], name: str, partitions: Iterable[int]) -> list[int]:
+    """The end offsets, for consumers, of some partitions that the broker at ``address`` leads, in their order."""
+    wanted = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in partitions]
     request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=wanted)], replica_id=-1)
     with Link(address) as link:
         answered = link.call(ApiKey.LIST_OFFSETS, 1, request).topics[0].partitions
@@ -131,11 +159,22 @@ def batch(record_bytes: int, batch_bytes: int, noise: bytes) -> tuple[bytes, int
 
 def produce_frame(topic: str, partition: int, records: bytes, correlation_id: int, *, acks: int) -> bytes:
     """A whole Produce request."""
+    request = _produce_request(topic, partition, records, acks)
+    return encode_request(ApiKey.PRODUCE, PRODUCE_VERSION, correlation_id, CLIENT_ID, request)
+
+
+def produce(address: tuple[str, int], topic: str, partition: int, records: bytes) -> None:
+    """Produce one batch to the partition's leader at ``address``; returns when all replicas in sync have it."""
+    with Link(address) as link:
+        answer = link.call(ApiKey.PRODUCE, PRODUCE_VERSION, _produce_request(topic, partition, records, -1))
+    _check(answer.responses[0].partition_responses[0].error_code)
+
+
+def _produce_request(topic: str, partition: int, records: bytes, acks: int) -> ProduceRequest:
     data = TopicProduceData(
         name=topic, partition_data=[PartitionProduceData(index=partition, records=records)]
     )
-    request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data])
-    return encode_request(ApiKey.PRODUCE, PRODUCE_VERSION, correlation_id, CLIENT_ID, request)
+    return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=[data])
 
 
 def produce_answer_layout(topic: str) -> tuple[int, int]:

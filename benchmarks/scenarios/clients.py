@@ -29,7 +29,7 @@ _TOOL_FLAGS: Final = (
     "-Dcom.sun.management.jmxremote.ssl=false",
 )
 _PERF_LINE = re.compile(r"([\d.]+) records/sec \(([\d.]+) MB/sec\)")
-CONFLUENT = """\
+_CONFLUENT = """\
 import sys, time
 from confluent_kafka import Producer
 bootstrap, topic, size, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
@@ -56,7 +56,7 @@ def _confluent(target: Target, settings: Settings, record_bytes: int) -> dict[st
     command = [
         sys.executable,
         "-c",
-        CONFLUENT,
+        _CONFLUENT,
         target.broker.bootstrap,
         topic,
         str(record_bytes),

@@ -1,15 +1,16 @@
 """Three brokers on one machine: what replication costs, and for how long nobody can write when a broker goes."""
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from benchmarks.clusters import SIZE, Cluster, running_cluster
-from benchmarks.model import Figure, Scenario, Settings
-from benchmarks.scenarios.clients import CONFLUENT
+from benchmarks.model import WARM_UP_S, Figure, Scenario, Settings
+from benchmarks.pacing import produce_at
+from benchmarks.producing import Load, produce
+from benchmarks.scenarios.latency import PARTS
+from benchmarks.scenarios.produce import BATCH_BYTES
 from benchmarks.systems import Target
 from pkafka.clients.producer import Producer
 from tests.talk import wait_for
@@ -17,28 +18,47 @@ from tests.talk import wait_for
 _PARTITIONS = 6
 _MANY = 1000
 _POLL_S = 0.05
+_PACED = Load(record_bytes=1000, batch_bytes=16_000, replicas=SIZE)
+_HIGHEST = "highest rate with replicas"
 _TOPIC = "load"
 
 
-def _throughput(target: Target, settings: Settings, record_bytes: int) -> dict[str, float]:
-    with _cluster(target) as cluster:
-        cluster.create_topic(_TOPIC, _PARTITIONS)
-        rates = []
-        # The first run warms the systems up.
-        for seconds in (min(settings.seconds, 10.0), settings.seconds):
-            command = [
-                sys.executable,
-                "-c",
-                CONFLUENT,
-                cluster.bootstrap,
-                _TOPIC,
-                str(record_bytes),
-                str(seconds),
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=seconds + 180)
-            count, took = done.stdout.split()
-            rates.append(int(count) * record_bytes / 1e6 / float(took))
-    return {"throughput": rates[-1]}
+def _throughput(target: Target, settings: Settings, load: Load) -> dict[str, float]:
+    outcome = produce(_beside(target), load, settings.seconds)
+    return {
+        "throughput": outcome.mb_per_s,
+        "brokers' CPU": outcome.server_cpu_s_per_gb,
+        "generator": outcome.generator_share,
+    }
+
+
+def _warm_up(target: Target, settings: Settings, load: Load) -> None:
+    """Three JVMs that share the cores of one take three times as long until they have compiled what they need."""
+    usual_s = WARM_UP_S if target.name == "kafka" else WARM_UP_S / SIZE
+    produce(_beside(target), load, settings.seconds if settings.quick else SIZE * usual_s)
+
+
+def _learn_rate(target: Target, settings: Settings) -> None:
+    """The highest rate of Kafka's brokers, for latencies at parts of it."""
+    _warm_up(target, settings, _PACED)
+    if target.name == "kafka":
+        rate = produce(_beside(target), _PACED, settings.scaled(20, 5)).requests_per_s
+        settings.kafka[_HIGHEST] = rate
+
+
+def _latency(target: Target, settings: Settings) -> dict[str, float]:
+    figures = {}
+    for part in PARTS:
+        rate = settings.kafka[_HIGHEST] * part / 100
+        latencies = produce_at(_beside(target), _PACED, settings.seconds, requests_per_s=rate)
+        figures[f"p50 at {part} %"] = latencies.p50_ms
+        figures[f"p99 at {part} %"] = latencies.p99_ms
+    return figures
+
+
+def _beside(target: Target) -> Cluster:
+    assert isinstance(target.beside, Cluster)
+    return target.beside
 
 
 class _Writer:
@@ -123,22 +143,46 @@ def _cluster(target: Target) -> AbstractContextManager[Cluster]:
 
 def _produce(record_bytes: int) -> Scenario:
     size = "1k" if record_bytes == 1000 else f"{record_bytes}b"
+    load = Load(record_bytes, BATCH_BYTES, _PARTITIONS, replicas=SIZE)
     return Scenario(
         name=f"cluster_produce_{size}",
         about=(
-            f"three brokers, RF 3, acks=all: produce {record_bytes} B records with confluent-kafka (linger 5 ms), "
-            f"no codec, {_PARTITIONS} partitions"
+            f"three brokers, RF 3, acks=all: produce {record_bytes} B records, {BATCH_BYTES // 1000} kB batches, "
+            f"no codec, {_PARTITIONS} partitions, a connection to each broker, 5 requests in flight on each"
         ),
-        figures=(Figure("throughput", "MB/s", more_is_better=True, bar=2.0),),
-        measure=lambda target, settings: _throughput(target, settings, record_bytes),
+        figures=(
+            Figure("throughput", "MB/s", more_is_better=True, bar=2.0),
+            Figure("brokers' CPU", "s/GB", more_is_better=False),
+            Figure("generator", "cores", more_is_better=False),
+        ),
+        measure=lambda target, settings: _throughput(target, settings, load),
         started=False,
         warm_up=False,
+        prepare=lambda target, settings: _warm_up(target, settings, load),
+        beside=_cluster,
     )
 
 
 SCENARIOS = (
     _produce(100),
     _produce(1000),
+    Scenario(
+        name="cluster_latency",
+        about=(
+            "three brokers, RF 3, acks=all: 16 kB Produce requests (1 KB records, 1 partition, 1 connection), time from"
+            " when due until answered, at parts of the highest rate that Kafka reaches with them"
+        ),
+        figures=tuple(
+            Figure(f"{name} at {part} %", "ms", more_is_better=False, bar=1.0)
+            for part in PARTS
+            for name in ("p50", "p99")
+        ),
+        measure=_latency,
+        started=False,
+        warm_up=False,
+        prepare=_learn_rate,
+        beside=_cluster,
+    ),
     Scenario(
         name="cluster_kill",
         about="three brokers, RF 3, acks=all, default settings: kill -9 of all processes of a partition's leader",
