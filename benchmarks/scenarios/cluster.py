@@ -16,6 +16,8 @@ from pkafka.clients.producer import Producer
 from tests.talk import wait_for
 
 _PARTITIONS = 6
+_PRODUCERS = 4
+"""What is in flight of one would be too little to keep three brokers busy: each record waits for two followers."""
 _MANY = 1000
 _POLL_S = 0.05
 _PACED = Load(record_bytes=1000, batch_bytes=16_000, replicas=SIZE)
@@ -143,12 +145,12 @@ def _cluster(target: Target) -> AbstractContextManager[Cluster]:
 
 def _produce(record_bytes: int) -> Scenario:
     size = "1k" if record_bytes == 1000 else f"{record_bytes}b"
-    load = Load(record_bytes, BATCH_BYTES, _PARTITIONS, replicas=SIZE)
+    load = Load(record_bytes, BATCH_BYTES, _PARTITIONS, _PRODUCERS, replicas=SIZE)
     return Scenario(
         name=f"cluster_produce_{size}",
         about=(
             f"three brokers, RF 3, acks=all: produce {record_bytes} B records, {BATCH_BYTES // 1000} kB batches, "
-            f"no codec, {_PARTITIONS} partitions, a connection to each broker, 5 requests in flight on each"
+            f"no codec, {_PARTITIONS} partitions, {_PRODUCERS} connections to each broker, 5 requests in flight on each"
         ),
         figures=(
             Figure("throughput", "MB/s", more_is_better=True, bar=2.0),
