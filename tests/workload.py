@@ -351,13 +351,14 @@ class Workload:
         expected: set[bytes] = set()
         for writer in self.writers:
             if not errors_expected:
-                assert writer.refused == {}
+                assert not writer.refused, f"refused: {list(writer.refused.items())[:5]}"
             name = writer.name.encode()
             expected |= {b"%s %d" % (name, number) for number in range(writer.sent)}
             lost = [n for n in writer.acknowledged if b"%s %d" % (name, n) not in values]
             assert not lost, f"acknowledged and lost: {lost[:20]} of {len(lost)}"
             for number, place in writer.acknowledged.items():
-                assert place.offset in (-1, values[b"%s %d" % (name, number)].offset)
+                is_at = values[b"%s %d" % (name, number)].offset
+                assert place.offset in (-1, is_at), f"acknowledged at {place}, and is at {is_at}"
             kept = [
                 number
                 for number, error in writer.refused.items()
@@ -366,13 +367,14 @@ class Workload:
             ]
             assert not kept, f"refused and there: {kept[:20]}"
             self._check_order(name, {place: value for value, place in values.items()})
-        assert set(values) <= expected
+        assert set(values) <= expected, f"nobody sent {sorted(set(values) - expected)[:5]}"
         assert self._reader is not None
-        assert self._reader.wrong == []
+        assert not self._reader.wrong, f"the reader was told {self._reader.wrong}"
         vanished = {place: value for place, value in self._reader.seen.items() if log.get(place) != value}
         assert not vanished, f"delivered, and then not there: {list(vanished.items())[:5]} of {len(vanished)}"
         if self._members:
-            assert [one.wrong for one in self._members if one.wrong] == []
+            wrong = [one.wrong for one in self._members if one.wrong]
+            assert not wrong, f"the group was told {wrong}"
             assert set(values) <= set.union(*(one.seen for one in self._members)), "the group has missed some"
         for partition in self._partitions:
             wait_for(
