@@ -1,7 +1,8 @@
 """A connection from this broker to another: frames out, answers in, in the order in which they were asked for.
 
 It knows sockets and the event loop, but no message. An answer is received straight into the memory in which whoever
-asked reads it; one buffer serves one answer after the other, so that bytes are copied by the kernel alone.
+asked reads it; one buffer serves one answer after the other, so that bytes are copied by the kernel alone, unless an
+answer is larger than all before it or comes in one piece with the next one.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple
 from pkafka.errors import PkafkaError
 
 _LENGTH: Final = struct.Struct(">i")
+_KEPT_MIN: Final = 1 << 16
 _KEPT_MAX: Final = 1 << 20
 """A buffer that grew beyond this for one answer is not kept for the next."""
 
@@ -119,10 +121,11 @@ class _Answers(asyncio.BufferedProtocol):
     def __init__(self, peer: str, frame_bytes_max: int) -> None:
         self._peer = peer
         self._frame_bytes_max = frame_bytes_max
-        self._head = bytearray(_LENGTH.size)
-        self._body = bytearray()
-        self._size = -1
+        self._buffer = bytearray(_KEPT_MIN)
+        """Holds the answer that is coming from its length on, and perhaps what comes behind it."""
         self._filled = 0
+        self._size = 0
+        """Of that answer with its length; 0 while that is not known."""
         self._loop = asyncio.get_running_loop()
         self._asked: deque[_Question] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -171,32 +174,39 @@ class _Answers(asyncio.BufferedProtocol):
         self._abort = transport.abort
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._size < 0:
-            return memoryview(self._head)[self._filled :]
-        return memoryview(self._body)[self._filled : self._size]
+        return memoryview(self._buffer)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._filled += nbytes
-        if self._size < 0:
-            if self._filled < _LENGTH.size:
-                return
-            self._begin(_LENGTH.unpack(self._head)[0])
-        if self._filled == self._size:
-            self._end()
+        while self.failure is None and self._filled >= (self._size or _LENGTH.size):
+            if self._size:
+                self._end()
+            else:
+                self._begin(_LENGTH.size + _LENGTH.unpack_from(self._buffer)[0])
 
     def _begin(self, size: int) -> None:
-        if not 0 < size <= self._frame_bytes_max:
+        if not _LENGTH.size < size <= _LENGTH.size + self._frame_bytes_max:
+            size -= _LENGTH.size
             self.fail(ChannelError(f"{self._peer} announces an answer of {size} bytes"))
             self._abort()
             return
-        self._size, self._filled = size, 0
-        if len(self._body) < size or len(self._body) > max(_KEPT_MAX, 4 * size):
-            # A new one: whoever still reads the last answer keeps its memory.
-            self._body = bytearray(size)
+        self._size = size
+        if len(self._buffer) < size or len(self._buffer) > max(_KEPT_MAX, 4 * size):
+            self._go_on_in_new_memory(0, max(size, _KEPT_MIN))
+
+    def _go_on_in_new_memory(self, start: int, size: int) -> None:
+        """Whoever still reads the last answer keeps its memory."""
+        buffer = bytearray(max(size, self._filled - start))
+        buffer[: self._filled - start] = memoryview(self._buffer)[start : self._filled]
+        self._buffer, self._filled = buffer, self._filled - start
 
     def _end(self) -> None:
-        answer = memoryview(self._body)[: self._size]
-        self._size, self._filled = -1, 0
+        answer = memoryview(self._buffer)[_LENGTH.size : self._size]
+        if self._filled > self._size:
+            self._go_on_in_new_memory(self._size, _KEPT_MIN)
+        else:
+            self._filled = 0
+        self._size = 0
         if not self._asked:
             self.fail(ChannelError(f"{self._peer} answers what nobody asked"))
             self._abort()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import struct
 import time
 
@@ -56,5 +57,55 @@ def test_each_question_has_a_patience_of_its_own() -> None:
             # The first one's time is over long before the second answer comes.
             assert bytes(await channel.ask(b"\0\0\0\4slow", timeout_s=30)) == b"slow"
             channel.close()
+
+    asyncio.run(run())
+
+
+def test_answers_come_in_any_pieces() -> None:
+    """Several at once, one byte at a time, larger than all before, much smaller than the last."""
+    chance = random.Random(7)
+    sizes = [1, 3, 100, 70_000, 5, 2_000_000, 12, 65_532, 65_533, 300_000, 1]
+    answers = [chance.randbytes(size) for size in sizes]
+    stream = b"".join(struct.pack(">i", len(answer)) + answer for answer in answers)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await reader.readexactly(5 * len(answers))
+            position = 0
+            while position < len(stream):
+                size = chance.choice([1, 2, 3, 4, 5, 1000, 66_000, 500_000])
+                writer.write(stream[position : position + size])
+                await writer.drain()
+                position += size
+            await reader.read()
+
+    async def run() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            channel = await open_channel("127.0.0.1", port, timeout_s=10, frame_bytes_max=2_000_000)
+
+            async def ask() -> bytes:
+                return bytes(await channel.ask(b"\0\0\0\1x", timeout_s=30))
+
+            assert await asyncio.gather(*(ask() for _ in answers)) == answers
+            channel.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1001])
+def test_an_answer_of_no_possible_size_ends_the_connection(size: int) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await reader.readexactly(5)
+            writer.write(struct.pack(">i", size))
+            await reader.read()
+
+    async def run() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            channel = await open_channel("127.0.0.1", port, timeout_s=10, frame_bytes_max=1000)
+            with pytest.raises(ChannelError, match=f"announces an answer of {size} bytes"):
+                await channel.ask(b"\0\0\0\1x", timeout_s=30)
 
     asyncio.run(run())
