@@ -167,7 +167,7 @@ class _Lap:
         self._depth = load.depth
         self._request_bytes = len(wire.produce_frame(topic.name, 0, records, 0, acks=load.acks))
         self._answer_bytes, self._error_at = wire.produce_answer_layout(topic.name)
-        self._requests_max = max(1, LAP_BYTES // load.replicas // self._request_bytes)
+        self._requests_max = max(1, LAP_BYTES // self._request_bytes)
         repeats = max(1, min(64, RING_BYTES_MAX // (self._request_bytes * load.partitions)))
         self._poll = select.epoll()
         self._connections: dict[int, _Connection] = {}
