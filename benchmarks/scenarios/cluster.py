@@ -175,9 +175,9 @@ SCENARIOS = (
             " when due until answered, at parts of the highest rate that Kafka reaches with them"
         ),
         figures=tuple(
-            Figure(f"{name} at {part} %", "ms", more_is_better=False, bar=1.0)
+            Figure(f"{name} at {part} %", "ms", more_is_better=False, bar=bar)
             for part in PARTS
-            for name in ("p50", "p99")
+            for name, bar in (("p50", None), ("p99", 1.0))
         ),
         measure=_latency,
         started=False,
