@@ -55,8 +55,6 @@ _NO_ROOM: Final = frozenset(
 )
 """What passes by itself; any other error means that nobody is at the other end."""
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(FDS_PER_FRAME_MAX * array.array("i").itemsize)
-
-
 _TRUNCATED: Final = int(socket.MSG_CTRUNC)
 """An integer: the operators of flags cost more than the read that they are for."""
 
