@@ -59,11 +59,14 @@ _T = TypeVar("_T")
 
 
 class _Key(Generic[_T]):
-    """A typed view of one key on :class:`BrokerConfig`."""
+    """A typed view of one key on :class:`BrokerConfig`; read once, as a cached property: hot paths ask for some."""
 
     def __init__(self, name: str, kind: type[_T]) -> None:
         self.name = name
         self._kind = kind
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = name
 
     @overload
     def __get__(self, config: None, owner: type) -> "_Key[_T]": ...
@@ -74,15 +77,19 @@ class _Key(Generic[_T]):
             return self
         value = config.get(self.name)
         assert isinstance(value, self._kind), (self.name, value)
+        config.__dict__[self._attribute] = value  # is found before this from now on
         return value
 
 
 class _OptionalKey(Generic[_T]):
-    """A typed view of one key that may have no value."""
+    """As :class:`_Key`, of one key that may have no value."""
 
     def __init__(self, name: str, kind: type[_T]) -> None:
         self.name = name
         self._kind = kind
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = name
 
     @overload
     def __get__(self, config: None, owner: type) -> "_OptionalKey[_T]": ...
@@ -93,6 +100,7 @@ class _OptionalKey(Generic[_T]):
             return self
         value = config.get(self.name)
         assert value is None or isinstance(value, self._kind), (self.name, value)
+        config.__dict__[self._attribute] = value
         return value
 
 
@@ -104,8 +112,6 @@ class BrokerConfig:
         defaulted: the keys in ``originals`` that only pkafka set (:data:`FILELESS_DEFAULTS` and the like).
         warnings: sentences for the log, one for each unknown key and each that names classes of Java.
     """
-
-    __slots__ = ("_advertised", "_listeners", "_values", "defaulted", "originals", "warnings")
 
     originals: Mapping[str, str]
     defaulted: frozenset[str]

@@ -810,7 +810,9 @@ class Worker:
         """Something may have been committed: consumers get it, and producers their answers."""
         if partition.advance_high_watermark():
             self.fetches.check(partition.key)
-        self.produces.check(partition.key)
+            self.produces.check(partition.key)
+        elif partition.log.failure is not None:
+            self.produces.check(partition.key)
 
     def _partition_changed(self, key: PartitionKey) -> None:
         self.fetchers.update(key)

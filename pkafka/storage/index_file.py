@@ -97,9 +97,7 @@ class IndexFile:
         self._unmap()
         self._open()
         try:
-            if self._held is not None:
-                held, self._held = self._held, None
-                write_all(self._files, self._descriptor, held, self.entries * self._entry.size - len(held))
+            self.write_held()
             self._files.truncate(self._descriptor, self.entries * self._entry.size)
         finally:
             self.close()
@@ -128,8 +126,27 @@ class IndexFile:
         return self.entries * self._entry.size
 
     def hold_entries(self) -> None:
-        """Keep what is appended in memory until :meth:`trim` writes it at once: a rebuild reads nothing meanwhile."""
+        """Keep what is appended in memory until :meth:`write_held` or :meth:`trim` writes it at once; nothing reads
+        meanwhile."""
         self._held = bytearray()
+
+    def write_held(self) -> None:
+        """Write what was appended since :meth:`hold_entries`, if that was called, and hold nothing any more.
+
+        Raises:
+            OSError: the disk refused; the index is without these entries.
+        """
+        held, self._held = self._held, None
+        if not held:
+            return
+        if self._descriptor == _CLOSED:
+            self._open()
+        before = self.entries - len(held) // self._entry.size
+        try:
+            write_all(self._files, self._descriptor, held, before * self._entry.size)
+        except OSError:
+            self.entries = before
+            raise
 
     def _append(self, packed: bytes) -> None:
         if self._held is not None:

@@ -5,7 +5,7 @@ Not aware of its neighbours, of leader epochs or of producers: the log is. One t
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -237,7 +237,7 @@ class Segment:
     # -- writing -------------------------------------------------------------------------------------------------
 
     def append(
-        self, data: bytes | bytearray | memoryview, batches: Iterable[AppendedBatch], *, first_timestamp: int
+        self, data: bytes | bytearray | memoryview, batches: Sequence[AppendedBatch], *, first_timestamp: int
     ) -> None:
         """Write whole batches behind the last one, in one call, and index them.
 
@@ -261,8 +261,19 @@ class Segment:
         self.size = start + length
         if self._first_timestamp is None and start == 0:
             self._first_timestamp = first_timestamp
+        if len(batches) == 1:
+            position, size, last_offset, max_timestamp = batches[0]
+            self.index_batch(start + position, size, last_offset, max_timestamp)
+            return
+        # What followers fetch under load are several batches, most of which get an entry.
+        if self._max_timestamp is None:
+            self._read_max_timestamp()  # reads the indexes
+        self.offset_index.hold_entries()
+        self.time_index.hold_entries()
         for position, size, last_offset, max_timestamp in batches:
             self.index_batch(start + position, size, last_offset, max_timestamp)
+        self.offset_index.write_held()
+        self.time_index.write_held()
 
     def index_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Note a batch that lies at ``position``; every ``index.interval.bytes`` it becomes an entry."""

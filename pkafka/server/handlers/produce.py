@@ -7,9 +7,8 @@ The hot path: everything that this worker owns is validated and appended before 
 future or an object per record. Only partitions that other workers own cost a call to them.
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
@@ -26,7 +25,7 @@ from pkafka.protocol.hot import (
 )
 from pkafka.records.validation import RecordError, validate
 from pkafka.server.acknowledgements import DelayedProduce
-from pkafka.server.ipc import Blob, PeerLate, Reply
+from pkafka.server.ipc import Blob, LaterReply, PeerLate, Reply
 
 if TYPE_CHECKING:
     from pkafka.server.partition import Partition, PartitionKey
@@ -381,6 +380,8 @@ def _note_failures(
     codes: "Mapping[PartitionKey, ErrorCode]",
     leader_of: Callable[[str, int], CurrentLeader | None],
 ) -> None:
+    if not any(codes.values()):
+        return
     for number, row in enumerate(rows):
         code = codes.get((row[0], row[1]), ErrorCode.NONE)
         if code and not row[2]:
@@ -390,23 +391,16 @@ def _note_failures(
             )
 
 
-def _safe_rows(worker: "Worker", rows: list[Row], timeout_ms: int) -> "list[Row] | asyncio.Future[list[Row]]":
+def _safe_rows(worker: "Worker", rows: list[Row], timeout_ms: int) -> list[Row] | LaterReply:
     """The rows for another worker, at once where nothing has to be waited for."""
     if not (worker.logs.flushes_due or worker.acks_due):
         return rows
-    later: asyncio.Future[list[Row]] = worker.loop.create_future()
-
-    def done() -> None:
-        if not later.done():
-            later.set_result(rows)
-
-    _when_safe(worker, rows, timeout_ms, done)
+    later = LaterReply()
+    _when_safe(worker, rows, timeout_ms, lambda: later.give(rows))
     return later
 
 
-def serve_arena(
-    worker: "Worker", payload: Sequence[Any], arena: memoryview
-) -> list[Row] | Awaitable[list[Row]]:
+def serve_arena(worker: "Worker", payload: Sequence[Any], arena: memoryview) -> list[Row] | LaterReply:
     """Append what another worker received for partitions of this one, out of the memory into which it was received."""
     version, acks, timeout_ms, client_id, transactional_id, parts = payload
     rows = [
@@ -418,9 +412,7 @@ def serve_arena(
     return _safe_rows(worker, rows, timeout_ms)
 
 
-def serve_peer(
-    worker: "Worker", payload: Sequence[Any], blob: memoryview
-) -> list[Row] | Awaitable[list[Row]]:
+def serve_peer(worker: "Worker", payload: Sequence[Any], blob: memoryview) -> list[Row] | LaterReply:
     """Append what another worker received for partitions of this one."""
     version, acks, timeout_ms, client_id, transactional_id, parts = payload
     rows = []

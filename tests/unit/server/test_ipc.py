@@ -15,7 +15,7 @@ import pytest
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.net.together import Together
-from pkafka.server.ipc import FDS_PER_FRAME_MAX, DescriptorsLost, Peer, PeerGone, PeerLate
+from pkafka.server.ipc import FDS_PER_FRAME_MAX, DescriptorsLost, LaterReply, Peer, PeerGone, PeerLate
 from tests.open_files import count_open_files
 
 CALL, REPLY, ERROR, NOTE = range(4)
@@ -429,6 +429,62 @@ def test_what_one_read_causes_leaves_together_and_in_order() -> None:
 
     run(test())
     theirs.close()
+
+
+def test_answers_that_come_later_leave_together() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    waiting: list[LaterReply] = []
+
+    def serve(_peer: Peer, payload: Any, _blob: memoryview, _fds: list[int]) -> LaterReply:
+        later = LaterReply()
+        if payload == "at once":
+            later.give(payload)
+        else:
+            waiting.append(later)
+        return later
+
+    async def test() -> None:
+        together = Together()
+        peer = Peer("other", ours, {"serve": serve}, together=together)
+        loop = asyncio.get_running_loop()
+        theirs.setblocking(False)
+        theirs.send(
+            frame(CALL, 1, "serve", "x") + frame(CALL, 2, "serve", "y") + frame(NOTE, 0, "serve", "z")
+        )
+        theirs.send(frame(CALL, 3, "serve", "at once"))
+        assert parse(await loop.sock_recv(theirs, 1 << 20)) == [([REPLY, 3, "", "at once", 0], b"")]
+        # Something is read that lets all of them be answered.
+        together.begin()
+        for number, later in enumerate(waiting):
+            later.give(number)
+        together.end()
+        said = [header for header, _blob in parse(await loop.sock_recv(theirs, 1 << 20))]
+        assert said == [[REPLY, 1, "", 0, 0], [REPLY, 2, "", 1, 0]]  # to a note nobody waits for an answer
+        peer.close()
+
+    run(test())
+    theirs.close()
+
+
+def test_a_later_answer_for_a_process_that_is_gone_is_dropped(ends: Ends) -> None:
+    waiting: list[LaterReply] = []
+
+    def serve(_peer: Peer, _payload: Any, _blob: memoryview, _fds: list[int]) -> LaterReply:
+        waiting.append(LaterReply())
+        return waiting[-1]
+
+    async def test() -> None:
+        asking = ends.peer()
+        answering = ends.peer({"serve": serve}, other=True)
+        answer = asking.call("serve")
+        await until(lambda: waiting)
+        asking.close()
+        with pytest.raises(PeerGone):
+            await answer
+        await until(lambda: answering.gone)
+        waiting[0].give("nobody hears it")
+
+    run(test())
 
 
 def test_what_was_gathered_for_a_process_that_is_gone_is_dropped(ends: Ends) -> None:

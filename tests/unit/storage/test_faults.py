@@ -9,7 +9,7 @@ import pytest
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.storage.log import Log
-from tests.unit.storage.makers import NOW, SMALL, FaultyFiles, World, append, everything
+from tests.unit.storage.makers import NOW, SMALL, FaultyFiles, World, append, batch, everything, stored
 
 
 def reopened(world: World, log: Log) -> Log:
@@ -38,6 +38,22 @@ def test_a_failed_write_fences_the_log_and_recovery_cuts_its_rest(
     log = reopened(faulty, log)
     assert everything(log) == [(0, b"a")]
     assert append(log, b"b", pid=1, epoch=0, sequence=1).base_offset == 1
+
+
+def test_an_index_without_what_could_not_be_written_is_whole(faulty: World, files: FaultyFiles) -> None:
+    faulty.config = replace(SMALL, segment_bytes=10_000)
+    log = faulty.create()
+    sent = [bytes(stored(batch([b"x" * 60]), place)) for place in range(7)]
+    log.append_as_follower(sent[0])
+    files.fail("pwrite", errno.ENOSPC, after=1)  # the batches are written, their index entries are not
+    with pytest.raises(StorageError, match="cannot append to"):
+        log.append_as_follower(b"".join(sent[1:]))
+    files.failures.clear()
+    assert log.failure is not None
+    assert log.segments[0].offset_index.entries == 0
+    log = reopened(faulty, log)
+    assert [offset for offset, _ in everything(log)] == list(range(7))
+    assert log.append_as_follower(stored(batch([b"y"]), 7)).base_offset == 7
 
 
 def test_short_writes_are_continued(faulty: World, files: FaultyFiles) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,18 @@ from pkafka.storage.log import UnexpectedOffsetError
 from pkafka.storage.log_directory import LogDirectory
 from pkafka.storage.open_files import OpenFiles
 from pkafka.storage.recovery import create_log
-from tests.unit.storage.makers import END, NOW, SMALL, TP, World, append, batch, everything, stored
+from tests.unit.storage.makers import (
+    END,
+    NOW,
+    SMALL,
+    TP,
+    FaultyFiles,
+    World,
+    append,
+    batch,
+    everything,
+    stored,
+)
 
 
 def test_offsets_count_records_and_the_header_is_stamped_in_place(world: World) -> None:
@@ -196,6 +208,31 @@ def test_a_follower_takes_offsets_and_epochs_of_the_leader(world: World) -> None
         log.append_as_follower(damaged)
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
     assert log.log_end_offset == 10
+
+
+def test_the_index_of_a_follower_is_the_same_however_many_batches_come_at_once(tmp_path: Path) -> None:
+    sent = [bytes(stored(batch([b"x" * 60], timestamp=NOW + place), place)) for place in range(7)]
+    config = replace(SMALL, segment_bytes=10_000)
+    worlds, logs = [], []
+    for name in ("one by one", "at once"):
+        (tmp_path / name).mkdir()
+        worlds.append(World(tmp_path / name, config, FaultyFiles()))
+        logs.append(worlds[-1].create())
+        logs[-1].append_as_follower(sent[0])
+    for data in sent[1:]:
+        logs[0].append_as_follower(data)
+    files = worlds[1].files
+    assert isinstance(files, FaultyFiles)
+    files.calls.clear()
+    logs[1].append_as_follower(b"".join(sent[1:]))
+    assert files.calls == ["pwrite"] * 3  # the batches, and what both indexes get of them
+    for log in logs:
+        assert log.segments[0].offset_index.entries == 6
+        assert [offset for offset, _ in everything(log, 3)] == [3, 4, 5, 6]
+        log.close()
+    for suffix in (".log", ".index", ".timeindex"):
+        one, other = ([path.read_bytes() for path in world.paths(suffix)] for world in worlds)
+        assert one == other
 
 
 def test_a_follower_begins_with_the_whole_batch_in_whose_middle_its_leader_begins(world: World) -> None:
