@@ -113,6 +113,7 @@ class IsrChanges:
             if verdict is not Verdict.AGAIN:
                 self.failed += 1
                 log.info("The controller did not change the ISR of %s-%d: %s", *partition.key, code.name)
+                self._worker.let_read(partition)  # nobody waits for a follower that may not join
             return verdict
         _, leader_epoch, isr, partition_epoch = answer
         before = len(partition.isr)

@@ -229,6 +229,11 @@ class Partition:
             broker_id, high_watermark=self.log.high_watermark, is_eligible=self._home.is_alive
         )
 
+    def broker_changed(self, broker_id: BrokerId) -> None:
+        """A broker is gone, or has come."""
+        if self.leadership is not None:
+            self.leadership.broker_changed(broker_id)
+
     def isr_without_laggards(self) -> IsrProposal | None:
         """The ISR without those that have fallen behind, when somebody has."""
         if self.leadership is None:

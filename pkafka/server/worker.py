@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError, StorageError
-from pkafka.model import CONSUMER_OFFSETS_TOPIC
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, BrokerId
 from pkafka.net.buffers import Arena, ReadBuffers, map_arena
 from pkafka.net.connection import Detach, ServerConnection
 from pkafka.net.listener import Acceptor, Admission, open_files_max
@@ -518,7 +518,9 @@ class Worker:
     def _update_metadata(self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> None:
         version = CONTROL_REQUEST_VERSIONS["update_metadata"]
         request = decode(UpdateMetadataRequest, version, bytes(blob))
+        before = set(self.metadata.brokers)
         change = self.metadata.apply(request)
+        self._brokers_changed(before ^ self.metadata.brokers.keys())
         if request.type != FULL_UPDATE:
             # Only what the controller says to be deleted: a control process that has just come may not know all topics
             # yet, and offsets that are gone do not come back.
@@ -805,6 +807,18 @@ class Worker:
             self.isr_changes.propose(partition, proposal)
         self.let_read(partition)
         self.deletions.check(partition.key)
+
+    def _brokers_changed(self, brokers: set[BrokerId]) -> None:
+        """These brokers are gone, or have come: nobody waits any more for followers that are gone with them."""
+        if not brokers:
+            return
+        for partition in list(self.partitions.led.values()):
+            changed = brokers.intersection(partition.replicas)
+            if changed:
+                for broker in changed:
+                    partition.broker_changed(broker)
+                self.let_read(partition)
+                self.deletions.check(partition.key)
 
     def let_read(self, partition: Partition) -> None:
         """Something may have been committed: consumers get it, and producers their answers."""

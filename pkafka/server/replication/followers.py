@@ -23,6 +23,7 @@ class Follower:
         "_leader_end_then",
         "broker_id",
         "caught_up_ms",
+        "is_refused",
         "log_end_offset",
         "log_start_offset",
     )
@@ -32,6 +33,8 @@ class Follower:
         self.log_end_offset: Offset = NO_OFFSET
         self.log_start_offset: Offset = NO_OFFSET
         self.caught_up_ms: Millis = _NEVER_MS
+        self.is_refused = False
+        """The controller would not have it in the ISR when that was last proposed: its broker stops, or is gone."""
         self._fetched_ms: Millis = _NEVER_MS
         self._leader_end_then: Offset = NO_OFFSET
 

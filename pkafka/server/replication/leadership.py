@@ -137,6 +137,8 @@ class Leadership:
         others = [broker for broker in replicas if broker != self.broker_id]
         self._followers = {broker: self._followers.get(broker) or Follower(broker) for broker in others}
         self.has_followers = bool(others)
+        for follower in self._followers.values():
+            follower.is_refused = False
         if leader_epoch > self.leader_epoch or is_new_leader:
             self.leader_epoch = leader_epoch
             self.epoch_start_offset = log_end
@@ -163,7 +165,10 @@ class Leadership:
             return None
         if follower.log_end_offset < max(high_watermark, self.epoch_start_offset):
             return None
-        return self._propose((*self.isr, broker_id)) if is_eligible(broker_id) else None
+        if not is_eligible(broker_id):
+            return None
+        follower.is_refused = False
+        return self._propose((*self.isr, broker_id))
 
     def shrinkage(self, *, log_end: Offset, now_ms: Millis) -> IsrProposal | None:
         """The ISR without those that have fallen behind, when somebody has."""
@@ -178,6 +183,9 @@ class Leadership:
             return Verdict.WAIT  # decided otherwise meanwhile
         if code in _NOT_ATTEMPTED:
             self._proposed = None
+            if code is ErrorCode.INELIGIBLE_REPLICA:
+                for broker in set(proposal.isr).difference(self.isr):
+                    self._followers[broker].is_refused = True
             return Verdict.GIVE_UP
         self._is_refused = code in _WAIT_FOR_CONTROLLER
         return Verdict.WAIT if self._is_refused else Verdict.AGAIN
@@ -190,6 +198,12 @@ class Leadership:
         self.partition_epoch = partition_epoch
         self._proposed = None
         return Verdict.DONE
+
+    def broker_changed(self, broker_id: BrokerId) -> None:
+        """A broker is gone, or has come: whether it may join is open again."""
+        follower = self._followers.get(broker_id)
+        if follower is not None:
+            follower.is_refused = False
 
     def _propose(self, isr: tuple[BrokerId, ...]) -> IsrProposal:
         self._is_refused = False
@@ -222,9 +236,11 @@ class Leadership:
         for follower in self._followers.values():
             if follower.log_end_offset < end and (
                 follower.broker_id in counted
-                # It will be in sync in a moment, and must then have all that is committed.
+                # It will be in sync in a moment, and must then have all that is committed. (Kafka waits for a broker
+                # that stops, too: it still fetches from its successor, but never joins.)
                 or (
-                    follower.is_caught_up(log_end, now_ms, self._lag_max_ms)
+                    not follower.is_refused
+                    and follower.is_caught_up(log_end, now_ms, self._lag_max_ms)
                     and is_eligible(follower.broker_id)
                 )
             ):

@@ -6,10 +6,18 @@ from pathlib import Path
 import pytest
 
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.protocol.codec import encode
+from pkafka.protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataRequest,
+)
 from pkafka.records.builder import build_batch
 from pkafka.server.handlers import produce
 from pkafka.server.handlers.produce import _NO_ROW, Row, _when_safe
+from pkafka.server.ipc import Peer
 from pkafka.server.isr_changes import _counts
+from pkafka.server.worker import Worker
 from tests.unit.server.workers import Family, lead_replicas, with_family
 
 
@@ -62,3 +70,44 @@ def test_records_on_a_disk_that_fails_are_answered_at_once_and_their_partition_a
 
     [row] = with_family(tmp_path, body, workers=1)
     assert row[2] == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _metadata(worker: Worker, brokers: list[int]) -> None:
+    """What control tells a worker when brokers come or go."""
+    alive = [
+        UpdateMetadataBroker(id=broker, endpoints=[UpdateMetadataEndpoint(host="h", port=1)])
+        for broker in brokers
+    ]
+    update = encode(UpdateMetadataRequest(controller_epoch=1, live_brokers=alive), 8)
+    worker._operations["update_metadata"](Peer.__new__(Peer), None, memoryview(update), [])
+
+
+@pytest.mark.parametrize("news", ["it is gone", "it may not join"])
+def test_nobody_waits_for_a_follower_that_will_not_be_in_sync(tmp_path: Path, news: str) -> None:
+    """A broker that stops still fetches from its successor, and no record comes to be a reason to look again."""
+
+    async def body(family: Family) -> None:
+        [worker] = family.workers
+        _metadata(worker, [0, 1, 2])
+        await family.lead("t", [0])
+        partition = worker.partitions.led["t", 0]
+        lead_replicas(partition, [0, 1, 2], [0, 1])
+        worker.follower_fetched(partition, 1, 0, 0)
+        worker.follower_fetched(partition, 2, 0, 0)  # it is caught up, and to join
+        assert partition.leadership is not None
+        proposal = partition.leadership.proposed
+        assert proposal is not None
+        rows = [produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)]
+        answered = asyncio.Event()
+        _when_safe(worker, rows, 60_000, answered.set)
+        worker.follower_fetched(partition, 1, 1, 0)
+        assert not answered.is_set()
+        if news == "it is gone":
+            partition.leadership.answered(proposal, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            _metadata(worker, [0, 1])
+        else:
+            assert worker.isr_changes._took(partition, proposal, [int(ErrorCode.INELIGIBLE_REPLICA)])
+        assert answered.is_set()
+        assert rows[0][2] == ErrorCode.NONE
+
+    with_family(tmp_path, body, workers=1)

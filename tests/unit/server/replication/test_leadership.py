@@ -163,6 +163,59 @@ def test_who_is_about_to_join_is_waited_for_by_the_high_watermark() -> None:
     assert leader.high_watermark == 10
 
 
+def test_who_may_not_join_is_not_waited_for() -> None:
+    # A broker that stops has given its leadership away, and still fetches from its successor.
+    leader = Leader(isr=(1, 2))
+    leader.append(10)
+    leader.fetch(2, 10)
+    proposal = leader.fetch(3, 10)
+    assert proposal is not None
+    leader.append(5)
+    leader.fetch(2, 15)
+    assert leader.high_watermark == 10  # it may be in sync already
+    assert leader.state.answered(proposal, ErrorCode.INELIGIBLE_REPLICA) is Verdict.GIVE_UP
+    leader.advance()
+    assert leader.high_watermark == 15
+    # It has all that is committed once more, and is proposed once more.
+    again = leader.fetch(3, 15)
+    assert again is not None
+    leader.append(5)
+    leader.fetch(2, 20)
+    assert leader.high_watermark == 15
+
+
+@pytest.mark.parametrize("news", ["its broker is back", "the controller decides"])
+def test_who_might_not_join_is_waited_for_again_after_news(news: str) -> None:
+    leader = Leader(isr=(1, 2))
+    leader.append(10)
+    leader.fetch(2, 10)
+    proposal = leader.fetch(3, 10)
+    assert proposal is not None
+    leader.state.answered(proposal, ErrorCode.INELIGIBLE_REPLICA)
+    if news == "its broker is back":
+        leader.state.broker_changed(3)
+    else:
+        leader.lead((1, 2), partition_epoch=1, is_new=False)
+    leader.append(5)
+    leader.fetch(2, 15)
+    assert leader.high_watermark == 10
+    leader.now_ms += LAG_MS + 1
+    leader.fetch(2, 15)
+    assert leader.high_watermark == 15
+
+
+def test_other_refusals_say_nothing_of_who_was_to_join() -> None:
+    leader = Leader(isr=(1, 2))
+    leader.append(10)
+    leader.fetch(2, 10)
+    proposal = leader.fetch(3, 10)
+    assert proposal is not None
+    assert leader.state.answered(proposal, ErrorCode.OPERATION_NOT_ATTEMPTED) is Verdict.GIVE_UP
+    leader.append(5)
+    leader.fetch(2, 15)
+    assert leader.high_watermark == 10
+
+
 def test_nothing_is_committed_below_the_least_in_sync() -> None:
     leader = Leader((1,), min_isr=2)
     assert not leader.state.is_enough_in_sync(2)
