@@ -10,7 +10,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.errors import PkafkaError
 
@@ -22,6 +22,10 @@ _KEPT_MAX: Final = 1 << 20
 
 class ChannelError(PkafkaError):
     """The other side cannot be reached, has closed the connection, or does not answer in time."""
+
+
+Answered: TypeAlias = "Callable[[memoryview | None, ChannelError | None], None]"
+"""Gets an answer without its length, valid until it returns, or else the reason why there is none."""
 
 
 class Channel:
@@ -49,15 +53,33 @@ class Channel:
         Raises:
             ChannelError: see there; the channel is closed then.
         """
-        if self.is_closed:
-            raise self._protocol.failure or ChannelError(f"The connection to {self._peer} is closed")
-        answer = self._protocol.expect(timeout_s)
-        self._transport.write(frame)
+        future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+
+        def answered(answer: memoryview | None, error: ChannelError | None) -> None:
+            if future.done():
+                return
+            if answer is not None:
+                future.set_result(answer)
+            elif error is not None:
+                future.set_exception(error)
+
+        self.ask_then(frame, answered, timeout_s=timeout_s)
         try:
-            return await answer
+            return await future
         except asyncio.CancelledError:
             self.close()
             raise
+
+    def ask_then(self, frame: bytes, answered: Answered, *, timeout_s: float) -> None:
+        """As :meth:`ask`, for who asks again and again: ``answered`` is called where the answer is received.
+
+        Raises:
+            ChannelError: it was closed before.
+        """
+        if self.is_closed:
+            raise self._protocol.failure or ChannelError(f"The connection to {self._peer} is closed")
+        self._protocol.expect(answered, timeout_s)
+        self._transport.write(frame)
 
     def close(self) -> None:
         """Close the connection; whoever waits for an answer gets an error."""
@@ -109,7 +131,7 @@ async def open_channel(
 class _Question(NamedTuple):
     """Somebody waits for an answer."""
 
-    answer: "asyncio.Future[memoryview]"
+    answered: Answered
     deadline: float
     """By the event loop's clock."""
     timeout_s: float
@@ -133,14 +155,12 @@ class _Answers(asyncio.BufferedProtocol):
         self._abort: Callable[[], None] = lambda: None
         self.failure: ChannelError | None = None
 
-    def expect(self, timeout_s: float) -> "asyncio.Future[memoryview]":
-        """The answer to what is sent next. When it does not come in time, nothing that comes later is heard."""
-        future: asyncio.Future[memoryview] = self._loop.create_future()
+    def expect(self, answered: Answered, timeout_s: float) -> None:
+        """An answer to what is sent next. When it does not come in time, nothing that comes later is heard."""
         deadline = self._loop.time() + timeout_s
-        self._asked.append(_Question(future, deadline, timeout_s))
+        self._asked.append(_Question(answered, deadline, timeout_s))
         if self._timer is None or self._timer.when() > deadline:
             self._set_timer(deadline)
-        return future
 
     def _set_timer(self, deadline: float) -> None:
         if self._timer is not None:
@@ -165,9 +185,7 @@ class _Answers(asyncio.BufferedProtocol):
             self._timer.cancel()
             self._timer = None
         while self._asked:
-            waiting = self._asked.popleft().answer
-            if not waiting.done():
-                waiting.set_exception(self.failure)
+            self._asked.popleft().answered(None, self.failure)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -211,9 +229,7 @@ class _Answers(asyncio.BufferedProtocol):
             self.fail(ChannelError(f"{self._peer} answers what nobody asked"))
             self._abort()
             return
-        waiting = self._asked.popleft().answer
-        if not waiting.done():
-            waiting.set_result(answer)
+        self._asked.popleft().answered(answer, None)
 
     def eof_received(self) -> bool:
         return False

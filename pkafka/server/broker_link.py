@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from pkafka.net.channel import Channel, ChannelError, open_channel
+from pkafka.net.channel import Answered, Channel, ChannelError, open_channel
 from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.schema import Message
 from pkafka.server.config import BrokerConfig
@@ -72,9 +72,23 @@ class BrokerLink:
         if channel is None or channel.is_closed or self._endpoint() != self._reached:
             async with self._connecting:
                 channel = await self._connected()
+        return await channel.ask(self._frame(request, version), timeout_s=timeout_s)
+
+    def ask_then(self, request: Message, version: int, answered: Answered, *, timeout_s: float) -> bool:
+        """As :meth:`ask_frame` over the connection that there is, without a turn of the event loop before ``answered``.
+
+        Returns:
+            False where a connection has to be made first; nothing is asked then.
+        """
+        channel = self._channel
+        if channel is None or channel.is_closed or self._endpoint() != self._reached:
+            return False
+        channel.ask_then(self._frame(request, version), answered, timeout_s=timeout_s)
+        return True
+
+    def _frame(self, request: Message, version: int) -> bytes:
         number = next(self._numbers) & 0x7FFFFFFF
-        frame = encode_request(_key(request), version, number, self._client_id, request)
-        return await channel.ask(frame, timeout_s=timeout_s)
+        return encode_request(_key(request), version, number, self._client_id, request)
 
     async def _connected(self) -> Channel:
         endpoint = self._endpoint()

@@ -14,6 +14,8 @@ from pkafka.coordination.znode_json import string_hash
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, ProtocolError, StorageError
 from pkafka.model import NO_LEADER, BrokerId, LeaderEpoch, Millis, Offset
 from pkafka.net.channel import ChannelError
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.headers import decode_response
 from pkafka.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from pkafka.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -193,6 +195,10 @@ class _Fetcher:
         self._followed: dict[Key, _Followed] = {}
         self._places: dict[PartitionKey, Key] = {}
         self._some = asyncio.Event()
+        self._told = ""
+        """Why it cannot fetch, as the log has it; empty while it can."""
+        self._pause_ms: Millis = _FIRST_REST_MS
+        """After the next failure."""
         self._task = worker.spawn_vital(self._run())
 
     @property
@@ -239,8 +245,6 @@ class _Fetcher:
     # -- fetching --
 
     async def _run(self) -> None:
-        told = ""
-        pause_ms = _FIRST_REST_MS
         while True:
             if not self._followed:
                 self._some.clear()
@@ -250,23 +254,65 @@ class _Fetcher:
                 continue
             try:
                 await self._fetch()
-                told, pause_ms = "", _FIRST_REST_MS
             except (ChannelError, ProtocolError) as error:
-                if str(error) != told:
-                    told = str(error)
+                if str(error) != self._told:
+                    self._told = str(error)
                     log.warning("Cannot fetch from broker %d: %s; trying again", self._leader, error)
                 self._session.reset()
                 self._link.close()
-                pause_ms = min(pause_ms, self._worker.config.replica_fetch_backoff_ms)
+                pause_ms = min(self._pause_ms, self._worker.config.replica_fetch_backoff_ms)
                 await asyncio.sleep(pause_ms / 1000)
-                pause_ms *= 2
+                self._pause_ms = 2 * pause_ms
 
     async def _fetch(self) -> None:
-        config = self._worker.config
+        """Fetch until there is something else to do than to fetch again."""
         wishes = self._wishes()
         if not wishes:
             await self._rest_all()
             return
+        answer = await self._link.ask_frame(self._request(wishes), _FETCH_VERSION, timeout_s=self._patience_s)
+        lost = self._take_all(answer, wishes) or await self._fetch_on()
+        for followed in lost:
+            await self._find_place(followed)
+
+    async def _fetch_on(self) -> list[_Followed]:
+        """Fetch as long as that is all there is to do: each time from where the answer before is received, as a task
+        that waits for it would cost a turn of the event loop and more.
+
+        Returns:
+            Those whose leader's log has nothing where this one ends, as :meth:`_take_all`.
+        """
+        over: asyncio.Future[list[_Followed]] = self._worker.loop.create_future()
+        return await over if self._fetch_again(over) else []
+
+    def _fetch_again(self, over: "asyncio.Future[list[_Followed]]") -> bool:
+        wishes = self._wishes()
+        if not wishes or self._worker.metadata.brokers.get(self._leader) is None:
+            return False
+
+        def answered(answer: memoryview | None, error: ChannelError | None) -> None:
+            if over.done():
+                return  # this fetcher was closed, as it may be by what is written, too: its disk refuses
+            if answer is None:
+                over.set_exception(error or ChannelError("The connection is closed"))
+                return
+            try:
+                lost = self._take_all(answer, wishes)
+                if not over.done() and (lost or not self._fetch_again(over)):
+                    over.set_result(lost)
+            except Exception as failure:  # noqa: BLE001
+                over.set_exception(failure)  # it is the task's to say what that means
+
+        return self._link.ask_then(
+            self._request(wishes), _FETCH_VERSION, answered, timeout_s=self._patience_s
+        )
+
+    @property
+    def _patience_s(self) -> float:
+        return self._worker.config.request_timeout_ms / 1000
+
+    def _request(self, wishes: "dict[Key, Wish]") -> FetchRequest:
+        config = self._worker.config
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._worker.partitions.broker_id),
             max_wait_ms=config.replica_fetch_wait_max_ms,
@@ -275,13 +321,21 @@ class _Fetcher:
         )
         self._session.fill(request, wishes)
         self.requests += 1
-        response = await self._link.ask(
-            request, _FETCH_VERSION, FetchResponse, timeout_s=config.request_timeout_ms / 1000
-        )
+        return request
+
+    def _take_all(self, answer: memoryview, wishes: "dict[Key, Wish]") -> list[_Followed]:
+        """Write what came.
+
+        Returns:
+            Those whose leader's log has nothing where this one ends.
+        """
+        _, response = decode_response(ApiKey.FETCH, _FETCH_VERSION, answer)
+        assert isinstance(response, FetchResponse)
         if self._session.answered(response.error_code, response.session_id):
-            return
+            return []
         if response.error_code:
             raise ChannelError(f"it answers {ErrorCode(response.error_code).name}")
+        self._told, self._pause_ms = "", _FIRST_REST_MS
         lost: list[_Followed] = []
         for topic in response.responses:
             for data in topic.partitions:
@@ -293,8 +347,7 @@ class _Fetcher:
                     continue
                 if self._take(followed, wish, data):
                     lost.append(followed)
-        for followed in lost:
-            await self._find_place(followed)
+        return lost
 
     async def _rest_all(self) -> None:
         """All rest after errors, or wait until there is room in the quota: until the first of them may go on, or
@@ -431,7 +484,7 @@ class _Fetcher:
                 request,
                 _LIST_OFFSETS_VERSION,
                 ListOffsetsResponse,
-                timeout_s=self._worker.config.request_timeout_ms / 1000,
+                timeout_s=self._patience_s,
             )
             answer = response.topics[0].partitions[0]
             if answer.error_code:

@@ -4,7 +4,9 @@ What a leader answers late touches nothing.
 """
 
 import asyncio
+import errno
 import itertools
+import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -31,6 +33,8 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from pkafka.protocol.schema import Message
+from pkafka.records.batch import stamp
+from pkafka.records.builder import build_batch
 from pkafka.server.replication.fetcher import _Ends, _Fetcher, _Followed
 from pkafka.server.worker import Worker
 from tests.fakes.broker import NO_ANSWER, Answer, FakeBroker
@@ -312,3 +316,84 @@ def shares(leader: FakeBroker, since: int = 0) -> list[set[int]]:
 def partitions_of_last(leader: FakeBroker, since: int) -> set[int]:
     asked = fetches(leader)[since:]
     return partitions_of(asked[-1]) if asked else set()
+
+
+# -- one answer after the other --
+
+
+def _batches(request: Message) -> FetchResponse:
+    """One more batch, at whatever offset a follower asks for, in a session."""
+    assert isinstance(request, FetchRequest)
+    responses = []
+    for topic in request.topics:
+        for one in topic.partitions:
+            batch = build_batch([(1, None, b"v", [])])
+            stamp(batch, 0, base_offset=one.fetch_offset, leader_epoch=1)
+            data = PartitionData(partition_index=one.partition, records=bytes(batch), high_watermark=0)
+            responses.append(FetchableTopicResponse(topic_id=topic.topic_id, partitions=[data]))
+    return FetchResponse(session_id=7, responses=responses)
+
+
+def test_a_follower_fetches_on_without_its_task(
+    tmp_path: Path, leader: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+    fetch = _Fetcher._fetch
+
+    async def counted(fetcher: _Fetcher) -> None:
+        begun.append(fetcher)
+        await fetch(fetcher)
+
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        log = worker.partitions.hosted["t", 0].log
+        await until(lambda: log.log_end_offset > 9)
+        assert len(begun) == 1
+        # Another partition is fetched with the next request, not when this one has nothing more.
+        await follow(worker, 1, epoch=1)
+        other = worker.partitions.hosted["t", 1].log
+        await until(lambda: other.log_end_offset > 9)
+        assert len(begun) == 1
+
+    monkeypatch.setattr(_Fetcher, "_fetch", counted)
+    leader.handlers[ApiKey.FETCH] = lambda request, _version: _batches(request)
+    with_worker(tmp_path, body, port=leader.port)
+    sessions = [(one.session_id, one.session_epoch) for one in fetches(leader)[:4]]
+    assert sessions == [(0, 0), (7, 1), (7, 2), (7, 3)]
+
+
+def test_a_leader_that_closes_the_connection_is_reached_again(tmp_path: Path, leader: FakeBroker) -> None:
+    def now_and_then(request: Message, _version: int) -> Answer:
+        return None if len(fetches(leader)) % 4 == 0 else _batches(request)
+
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        log = worker.partitions.hosted["t", 0].log
+        await until(lambda: log.log_end_offset > 9)
+
+    leader.handlers[ApiKey.FETCH] = now_and_then
+    with_worker(tmp_path, body, port=leader.port)
+    assert leader.connections > 2
+
+
+def test_a_disk_that_refuses_what_came_ends_the_fetcher(
+    tmp_path: Path, leader: FakeBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        log = worker.partitions.hosted["t", 0].log
+        await until(lambda: log.log_end_offset > 3)
+
+        def refuse(_data: object) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        monkeypatch.setattr(log, "append_as_follower", refuse)
+        await until(lambda: ("t", 0) in worker.partitions.offline)
+        assert not worker.fetchers._fetchers
+        asked = len(fetches(leader))
+        await asyncio.sleep(0.1)
+        assert len(fetches(leader)) <= asked + 1  # one may have been on its way
+
+    leader.handlers[ApiKey.FETCH] = lambda request, _version: _batches(request)
+    with_worker(tmp_path, body, port=leader.port)
+    assert not [record for record in caplog.records if record.name == "asyncio"]
