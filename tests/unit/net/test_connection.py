@@ -22,6 +22,7 @@ from pkafka.net.connection import (
     LaterAnswer,
     Note,
     Outcome,
+    Part,
     ServerConnection,
 )
 from pkafka.net.page_cache import PageCache
@@ -427,6 +428,34 @@ def test_ranges_of_files_go_out_between_bytes(run: Run, numbers: int) -> None:
         expected = b"".join(
             [b"head", number_bytes(3, 5), b"middle", number_bytes(1_000_001, 5_000_000), b"tail", b"next"]
         )
+        assert await client.receive(len(expected)) == expected
+        client.end()
+
+    run(test)
+
+
+def test_small_ranges_leave_with_what_surrounds_them(run: Run, numbers: int) -> None:
+    # Packets, so that what was one call to the kernel can be told.
+    async def test() -> None:
+        parts: Answer = (b"head", FileRange(numbers, 3, 50_000), b"middle", FileRange(numbers, 8, 4), b"tail")
+        client = Client(lambda _connection, _frame: parts, pair=socket.socketpair(type=socket.SOCK_SEQPACKET))
+        await client.send(framed(b"get"))
+        expected = b"".join([b"head", number_bytes(3, 50_000), b"middle", number_bytes(8, 4), b"tail"])
+        assert client.sock.recv(1 << 20) == expected
+        client.end()
+
+    run(test)
+
+
+@pytest.mark.parametrize(("ranges", "size"), [(1500, 40), (20, 60_000)])
+def test_many_small_ranges_go_out_whole(run: Run, numbers: int, ranges: int, size: int) -> None:
+    async def test() -> None:
+        parts: list[Part] = []
+        for place in range(ranges):
+            parts += [b"<%d>" % place, FileRange(numbers, place, size)]
+        client = Client(lambda _connection, _frame: parts)
+        await client.send(framed(b"get"))
+        expected = b"".join(b"<%d>" % place + number_bytes(place, size) for place in range(ranges))
         assert await client.receive(len(expected)) == expected
         client.end()
 
