@@ -198,12 +198,15 @@ def test_a_client_whose_records_cannot_be_sent_loses_its_connection_and_nobody_e
     disks = TwoDisks(make_broker)
     log = active_log(disks.bad, disks.victim)
     worker = disks.worker()
-    with Wire(disks.broker.bootstrap) as other, injected(worker, "sendfile", "error=EIO", [log]):
-        # The length of the answer is out already when the file refuses to give its bytes.
-        with Wire(disks.broker.bootstrap) as wire, pytest.raises(ConnectionError):
-            wire.fetch(disks.victim, 0, 0)
-        assert other.produce(disks.victim, 0, [b"second"]) == (ErrorCode.NONE, 1)
-    assert values_of(read_all(disks.broker.bootstrap, disks.victim, 0)) == [b"first", b"second"]
+    large = b"l" * 100_000  # what is smaller is not sent by the kernel
+    with Wire(disks.broker.bootstrap) as other:
+        assert other.produce(disks.victim, 0, [large]) == (ErrorCode.NONE, 1)
+        with injected(worker, "sendfile", "error=EIO", [log]):
+            # The length of the answer is out already when the file refuses to give its bytes.
+            with Wire(disks.broker.bootstrap) as wire, pytest.raises(ConnectionError):
+                wire.fetch(disks.victim, 0, 0)
+            assert other.produce(disks.victim, 0, [b"second"]) == (ErrorCode.NONE, 2)
+    assert values_of(read_all(disks.broker.bootstrap, disks.victim, 0)) == [b"first", large, b"second"]
     assert worker.is_running()
     assert disks.broker.stop() == 0
 

@@ -25,7 +25,7 @@ TOPIC: Final = "orders"
 GOES_ON_S: Final = 45.0
 OVERRIDES: Final = {
     "inter.broker.protocol.version": "3.9",
-    "zookeeper.session.timeout.ms": 4_000,
+    "zookeeper.session.timeout.ms": 6_000,
     "replica.lag.time.max.ms": 3_000,
     "replica.fetch.backoff.ms": 200,
     "log.initial.task.delay.ms": 0,

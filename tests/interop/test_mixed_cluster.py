@@ -43,7 +43,7 @@ COMMON: Mapping[str, object] = {
     "default.replication.factor": 2,
     "offsets.topic.replication.factor": 2,
     "auto.leader.rebalance.enable": "false",
-    "zookeeper.session.timeout.ms": 4000,
+    "zookeeper.session.timeout.ms": 6000,
     "replica.lag.time.max.ms": LAG_MS,
     "replica.fetch.backoff.ms": 200,
     "log.initial.task.delay.ms": 0,

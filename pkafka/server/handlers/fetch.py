@@ -161,6 +161,7 @@ class _Fetch(DelayedOperation):
         "_session",
         "_targets",
         "_version",
+        "_wanted",
         "_worker",
     )
 
@@ -180,6 +181,7 @@ class _Fetch(DelayedOperation):
         self._version = header.api_version
         self._session: FetchSession | None = None
         self._targets = self._resolve(request, may_begin_session)
+        self._wanted = _wanted(worker, self._targets)
         bytes_max = min(request.max_bytes, worker.config.fetch_max_bytes)
         self._limits = Limits(
             max(bytes_max, 0),
@@ -240,7 +242,7 @@ class _Fetch(DelayedOperation):
         """Look at the logs; answer when there is enough, else wait."""
         by_owner = self._by_owner()
         if by_owner.keys() <= {self._worker.index}:
-            self._found = read(self._worker, self._wanted(self._targets), self._limits)
+            self._found = read(self._worker, self._wanted, self._limits)
             self._limits = self._limits._replace(is_first_look=False)
             if self._is_satisfied():
                 self.completed = True
@@ -264,27 +266,10 @@ class _Fetch(DelayedOperation):
         """Places of the targets by the worker that owns them, in the order in which the owners come first."""
         groups: dict[int, list[int]] = {}
         worker = self._worker
-        for place, target in enumerate(self._targets):
-            name = worker.topic_name(target.topic)
-            owner = worker.index if name is None else worker.partitions.owner(name, target.partition)
+        for place, row in enumerate(self._wanted):
+            owner = worker.partitions.owner(row[0], row[1]) if row[0] else worker.index
             groups.setdefault(owner, []).append(place)
         return groups
-
-    def _wanted(self, targets: Iterable[FetchTarget]) -> list[Wanted]:
-        name = self._worker.topic_name
-        return [
-            (
-                name(target.topic) or "",
-                target.partition,
-                target.current_leader_epoch,
-                target.fetch_offset,
-                target.last_fetched_epoch,
-                target.partition_max_bytes,
-                target.topic if isinstance(target.topic, bytes) else None,
-                target.log_start_offset,
-            )
-            for target in targets
-        ]
 
     def _is_satisfied(self) -> bool:
         if self._max_wait_ms <= 0 or not self._targets:
@@ -297,8 +282,7 @@ class _Fetch(DelayedOperation):
         return total >= self._min_bytes
 
     def _keys_to_watch(self) -> list[Hashable]:
-        name = self._worker.topic_name
-        keys = [(name(target.topic) or "", target.partition) for target in self._targets]
+        keys = [row[:2] for row in self._wanted]
         return [end_key(*key) for key in keys] if self._limits.follows else [*keys]
 
     async def _read_everywhere(self, by_owner: dict[int, list[int]]) -> None:
@@ -318,7 +302,7 @@ class _Fetch(DelayedOperation):
             finally:
                 for fd in held:
                     os.close(fd)
-            rows = self._wanted(self._targets)
+            rows = self._wanted
             await worker.appends.any(
                 {
                     owner: [
@@ -340,7 +324,7 @@ class _Fetch(DelayedOperation):
         """One look at all owners. The descriptors that the answer needs are put into ``held``: while another worker
         is asked, a log may close its own."""
         found: list[Found] = [Found(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(self._targets)
-        wanted = self._wanted(self._targets)
+        wanted = self._wanted
 
         async def ask(owner: int, places: list[int]) -> None:
             rows = [wanted[place] for place in places]
@@ -364,12 +348,12 @@ class _Fetch(DelayedOperation):
     # -- waiting and answering --
 
     def try_complete(self) -> bool:
-        self._found = read(self._worker, self._wanted(self._targets), self._limits)
+        self._found = read(self._worker, self._wanted, self._limits)
         return self._is_satisfied()
 
     def on_expiration(self) -> None:
         # What is there now counts, however little it is.
-        self._found = read(self._worker, self._wanted(self._targets), self._limits)
+        self._found = read(self._worker, self._wanted, self._limits)
 
     def on_complete(self) -> None:
         if not self._connection.closed:
@@ -445,6 +429,24 @@ class _Fetch(DelayedOperation):
                 if found.length and quota.throttles(name(target.topic) or "", target.partition)
             )
         )
+
+
+def _wanted(worker: "Worker", targets: Iterable[FetchTarget]) -> list[Wanted]:
+    """The targets by name. A topic that is not known by its id now is not known to this fetch."""
+    name = worker.topic_name
+    return [
+        (
+            name(target.topic) or "",
+            target.partition,
+            target.current_leader_epoch,
+            target.fetch_offset,
+            target.last_fetched_epoch,
+            target.partition_max_bytes,
+            target.topic if isinstance(target.topic, bytes) else None,
+            target.log_start_offset,
+        )
+        for target in targets
+    ]
 
 
 def within(found: Sequence[Found], partition_limits: Sequence[int], limits: Limits) -> list[Found]:

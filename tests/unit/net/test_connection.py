@@ -478,6 +478,19 @@ def test_a_range_goes_on_after_its_file_was_closed(run: Run, tmp_path: Path) -> 
     run(test)
 
 
+def test_a_small_range_that_cannot_be_read_closes_the_connection(run: Run, numbers: int) -> None:
+    async def test() -> None:
+        closed = os.dup(numbers)
+        os.close(closed)
+        client = Client(lambda _connection, _frame: (b"head", FileRange(closed, 0, 8)))
+        await client.send(framed(b"get"))
+        assert await client.receive(100) == b""
+        assert client.closed == 1
+        client.end()
+
+    run(test)
+
+
 def test_a_file_that_is_shorter_than_promised_closes_the_connection(run: Run, numbers: int) -> None:
     async def test() -> None:
         client = Client(lambda _connection, _frame: (b"head", FileRange(numbers, 8_000_000 - 4, 8)))
