@@ -526,6 +526,7 @@ class Control:
     async def _release(self) -> None:
         """Controlled shutdown: others take over what this broker leads, before its workers end."""
         if self._booted.is_set() and self.config.controlled_shutdown_enable:
+            self.tell_workers("leaving", None)
             going_on = self._spawn(self._say_that_the_stop_goes_on())
             await self.to_controller.shut_down()
             going_on.cancel()

@@ -489,6 +489,7 @@ class Worker:
             "alter_replica_log_dirs": rows(alter_replica_log_dirs.local, led_only=False),
             "describe_log_dirs": lambda _peer, _payload, _blob, _fds: describe_log_dirs.local(self),
             "adopt": self._adopt,
+            "leaving": lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
             "quiet": self._other_is_quiet,
             "leader_and_isr": self._leader_and_isr,
             "update_metadata": self._update_metadata,

@@ -60,6 +60,16 @@ class ReplicaFetchers:
         self._fetchers: dict[tuple[BrokerId, int], _Fetcher] = {}
         """By the leader and a number from 0 to ``num.replica.fetchers`` - 1."""
         self._followed: dict[PartitionKey, tuple[BrokerId, LeaderEpoch]] = {}
+        self._follows_no_more = False
+
+    def follow_no_more(self) -> None:
+        """This broker stops: what it gives away it does not follow.
+
+        Caught up as it is, the new leader would propose it for the ISR that it has just left, and commit nothing until
+        it knows better. Where the controller is what stops, Apache Kafka's leaders hear that late, and look again only
+        with the next fetch or record: producers waited for half a minute.
+        """
+        self._follows_no_more = True
 
     def update(self, key: PartitionKey) -> None:
         """Follow what the controller last said of a partition."""
@@ -70,6 +80,8 @@ class ReplicaFetchers:
         now = self._followed.get(key)
         if now == wanted:
             return
+        if self._follows_no_more:
+            wanted = None
         if now is not None:
             del self._followed[key]
             before = self._fetchers.get((now[0], self._number(key)))

@@ -35,6 +35,7 @@ from pkafka.protocol.messages.update_metadata import (
 from pkafka.protocol.schema import Message
 from pkafka.records.batch import stamp
 from pkafka.records.builder import build_batch
+from pkafka.server.ipc import Peer
 from pkafka.server.replication.fetcher import _Ends, _Fetcher, _Followed
 from pkafka.server.worker import Worker
 from tests.fakes.broker import NO_ANSWER, Answer, FakeBroker
@@ -360,6 +361,23 @@ def test_a_follower_fetches_on_without_its_task(
     with_worker(tmp_path, body, port=leader.port)
     sessions = [(one.session_id, one.session_epoch) for one in fetches(leader)[:4]]
     assert sessions == [(0, 0), (7, 1), (7, 2), (7, 3)]
+
+
+def test_a_broker_that_stops_does_not_follow_what_it_gives_away(tmp_path: Path, leader: FakeBroker) -> None:
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        await until(lambda: bool(fetches(leader)))
+        worker._operations["leaving"](Peer.__new__(Peer), None, memoryview(b""), [])
+        await follow(worker, 1, epoch=1)
+        asked = len(fetches(leader))
+        await until(lambda: len(fetches(leader)) > asked + 3)
+        assert set(following(worker, 0)[0]._followed) == {(TOPIC_ID, 0)}  # what it follows, it goes on with
+        await follow(worker, 0, leader=6, epoch=2)
+        assert not worker.fetchers._fetchers
+        assert worker.fetchers.gauges()["failed"] == 0
+
+    with_worker(tmp_path, body, port=leader.port)
+    assert {partition for request in fetches(leader) for partition in partitions_of(request)} == {0}
 
 
 def test_a_leader_that_closes_the_connection_is_reached_again(tmp_path: Path, leader: FakeBroker) -> None:
