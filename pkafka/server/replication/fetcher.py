@@ -312,7 +312,9 @@ class _Fetcher:
                 lost = self._take_all(answer, wishes)
                 if not over.done() and (lost or not self._fetch_again(over)):
                     over.set_result(lost)
-            except Exception as failure:  # noqa: BLE001
+            except Exception as failure:
+                if over.done():
+                    raise
                 over.set_exception(failure)  # it is the task's to say what that means
 
         return self._link.ask_then(
