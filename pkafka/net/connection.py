@@ -38,8 +38,8 @@ _SENDFILE_CHUNK_BYTES: Final = 2 * 1024 * 1024
 """A file range goes out in chunks of this size, so that one fast reader does not keep the loop for itself."""
 
 _COPIED_RANGE_BYTES_MAX: Final = 64 * 1024
-"""A range of a file up to this size is read, and sent with what surrounds it: one call that wakes the client once costs
-less than three, also with the copy. Larger ones are cheaper by sendfile."""
+"""A range of a file below this size, for which the page cache is not asked either, is read and sent with what surrounds
+it: one call that wakes the client once costs less than three, also with the copy. Larger ones go by sendfile."""
 _PARTS_PER_CALL_MAX: Final = 512
 """Half of what sendmsg takes on Linux (IOV_MAX)."""
 
@@ -701,7 +701,7 @@ def _with_small_ranges_read(parts: Answer) -> Answer:
     copied: list[Part] | None = None
     room = _ANSWER_BYTES_PER_WRITE_MAX
     for place, part in enumerate(parts):
-        if type(part) is FileRange and 0 < part.length <= min(_COPIED_RANGE_BYTES_MAX, room):
+        if type(part) is FileRange and 0 < part.length < _COPIED_RANGE_BYTES_MAX and part.length <= room:
             data = os.pread(part.fd, part.length, part.position)
             if len(data) < part.length:
                 break  # the file is shorter than promised; that is noticed where it is sent

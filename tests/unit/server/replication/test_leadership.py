@@ -163,13 +163,19 @@ def test_who_is_about_to_join_is_waited_for_by_the_high_watermark() -> None:
     assert leader.high_watermark == 10
 
 
-def test_who_may_not_join_is_not_waited_for() -> None:
-    # A broker that stops has given its leadership away, and still fetches from its successor.
+def about_to_join() -> tuple[Leader, IsrProposal]:
+    """Broker 3 has all that is committed, and is proposed for the ISR of 1 and 2."""
     leader = Leader(isr=(1, 2))
     leader.append(10)
     leader.fetch(2, 10)
     proposal = leader.fetch(3, 10)
     assert proposal is not None
+    return leader, proposal
+
+
+def test_who_may_not_join_is_not_waited_for() -> None:
+    # A broker that stops has given its leadership away, and still fetches from its successor.
+    leader, proposal = about_to_join()
     leader.append(5)
     leader.fetch(2, 15)
     assert leader.high_watermark == 10  # it may be in sync already
@@ -186,11 +192,7 @@ def test_who_may_not_join_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("news", ["its broker is back", "the controller decides"])
 def test_who_might_not_join_is_waited_for_again_after_news(news: str) -> None:
-    leader = Leader(isr=(1, 2))
-    leader.append(10)
-    leader.fetch(2, 10)
-    proposal = leader.fetch(3, 10)
-    assert proposal is not None
+    leader, proposal = about_to_join()
     leader.state.answered(proposal, ErrorCode.INELIGIBLE_REPLICA)
     if news == "its broker is back":
         leader.state.broker_changed(3)
@@ -205,11 +207,7 @@ def test_who_might_not_join_is_waited_for_again_after_news(news: str) -> None:
 
 
 def test_other_refusals_say_nothing_of_who_was_to_join() -> None:
-    leader = Leader(isr=(1, 2))
-    leader.append(10)
-    leader.fetch(2, 10)
-    proposal = leader.fetch(3, 10)
-    assert proposal is not None
+    leader, proposal = about_to_join()
     assert leader.state.answered(proposal, ErrorCode.OPERATION_NOT_ATTEMPTED) is Verdict.GIVE_UP
     leader.append(5)
     leader.fetch(2, 15)
