@@ -89,7 +89,7 @@ def test_a_move_from_the_plan_to_its_end(
     assert future["isFuture"]
     assert future["offsetLag"] > 0
     talk.set_broker(**{RATE: None})
-    verified = run("--verify", *file, "--wait", "60")
+    verified = run("--verify", *file, "--wait", "60s")
     assert f"Reassignment of replica {topic}-0-0 completed successfully." in verified
     assert home_of(talk, topic) == there
     assert [record.value for record in talk.read(topic)] == [b"%d" % number for number in range(30)]

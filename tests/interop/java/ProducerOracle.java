@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.UUID;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.Serializer;
@@ -51,6 +52,7 @@ public final class ProducerOracle {
         config.put("batch.size", 100);
         ByteArraySerializer bytes = new ByteArraySerializer();
         try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config, bytes, bytes)) {
+            waitFor(args[1], producer);
             refuse(producer, new ProducerRecord<>(args[1], new byte[3], new byte[2000]));
             refuse(producer, new ProducerRecord<>(args[1], null, new byte[870]));
             refuse(producer, new ProducerRecord<>(args[1], 7, null, new byte[1]));
@@ -60,6 +62,20 @@ public final class ProducerOracle {
                 producer.send(new ProducerRecord<>(args[1], new byte[1]));
             } catch (Exception e) {
                 System.out.println("closed " + e.getMessage());
+            }
+        }
+    }
+
+    /** Until a producer knows a topic: what is shown of a send is then what it says of the record, however slow all begins. */
+    private static void waitFor(String topic, KafkaProducer<byte[], byte[]> producer) {
+        for (int tries = 20; ; tries--) {
+            try {
+                producer.partitionsFor(topic);
+                return;
+            } catch (TimeoutException e) {
+                if (tries == 0) {
+                    throw e;
+                }
             }
         }
     }
