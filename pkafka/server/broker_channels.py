@@ -171,10 +171,26 @@ class LocalChannels:
             log.error("%s could not be carried out: %s", type(request).__name__, error)
             return _RESPONSES[type(request)](error_code=error.code)
 
+    async def learn_from(self, peer: Peer) -> None:
+        """Take over what a worker was told before this process was there: metadata, what was decided of its partitions,
+        and which proposals of its leaders have no answer yet. Controllers say it once in a session, and this one may be
+        that of the process before."""
+        _, blob, _ = await peer.call("known_metadata")
+        metadata = decode(UpdateMetadataRequest, CONTROL_REQUEST_VERSIONS["update_metadata"], bytes(blob))
+        if metadata.controller_epoch > self._control.metadata.controller_epoch:
+            self._control.metadata.apply(metadata)
+        proposals, blob, _ = await peer.call("known_leaders")
+        request = decode(LeaderAndIsrRequest, CONTROL_REQUEST_VERSIONS["leader_and_isr"], bytes(blob))
+        if self._last is None or self._last.controller_epoch < request.controller_epoch:
+            self._last = request
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                self._keep(topic.topic_name, topic.topic_id, state)
+        self.isrs_proposed(proposals)
+
     async def bring_up_to_date(self, peer: Peer) -> None:
         """Tell a worker that has just come all that it missed: metadata, and who leads what it owns."""
         version = CONTROL_REQUEST_VERSIONS["update_metadata"]
-        # A control process that has just been started again knows less than its workers: the controller tells it soon.
         if self._control.metadata.controller_epoch > 0:
             await peer.call("update_metadata", None, encode(self._control.metadata.snapshot(), version))
         if self._metadata_on_their_way is not None:

@@ -2,9 +2,9 @@
 requests that change the cluster.
 
 Its event loop talks to the workers; one controller thread does everything that blocks on the store, in one queue.
-Losing the session ends the process: its successor begins a new session, registers the broker with a new epoch and
-tells the workers everything again, which is the one path that also serves its own death. Meanwhile the workers go on
-serving.
+Losing the session ends the process: its successor begins a new session, registers the broker with a new epoch, and the
+controller says everything again. When the process only dies, its successor goes on with the session, and learns from the
+workers what they were told; should one of them have died too, it begins a new session. Meanwhile the workers go on serving.
 """
 
 import asyncio
@@ -119,6 +119,8 @@ class Control:
         self._failed_directories: set[str] = set()
         self._producer_id_max = -1
         """The highest producer id in the logs of this broker."""
+        self._informed: set[int] = set()
+        """Workers that have said what this broker has, to this process that has just come."""
         self._following: set[Peer] = set()
         """Workers that hear of every change: those above, and those that are just being told what there is."""
         self._worker_came = asyncio.Condition()
@@ -215,6 +217,7 @@ class Control:
         self._registration = Registration(
             self.broker_id, lambda: self.config, self.setup.ports, clock=self.clock
         )
+        goes_on = await asyncio.to_thread(self._is_registered)
         self.broker_epoch = await self._register(self._registration)
         if config.zookeeper_connect is not None:
             # Not before: should this life end while it waits, the next one waits as well.
@@ -225,6 +228,10 @@ class Control:
         self.producer_ids = ProducerIds(self.broker_id, self.broker_epoch)
         self.controller.start(self.store)
         await asyncio.wrap_future(self.controller.submit(lambda: None))
+        if goes_on and not self.controller.is_active and len(self._informed) < config.workers:
+            # Those that knew what some worker has are dead, and for who has it the controller sees no need to say it.
+            await self._begin_session("A worker died with the control process")
+            return
         if self.controller.is_active:
             # What there is already is to be seen by the first client.
             await self.local_channels.settled()
@@ -337,6 +344,13 @@ class Control:
         ):
             await asyncio.sleep(_REREGISTER_PAUSE_S)
         await asyncio.sleep(_ABSENCE_S)
+
+    def _is_registered(self) -> bool:
+        """Whether this broker goes on as the one that it was: in the session of the process before, with its node."""
+        if self.setup.config.zookeeper_connect is None:
+            return False  # nobody else is the controller
+        stat = self.store.exists(BrokerRegistration.path(self.broker_id))
+        return stat is not None and stat.ephemeral_owner == self.store.session_id
 
     def _look_for_strangers(self) -> None:
         """Take over the partitions that the embedded store does not know, or tell of them."""
@@ -476,10 +490,15 @@ class Control:
         except StoreError:
             return  # without the store nothing is known; the session's end is told elsewhere
         if found is None and not self._ended.done():
-            log.warning("The registration of this broker is gone; beginning a new session")
-            self._line.note(lifeline.SESSION, None)
-            with contextlib.suppress(StoreError, StorageError):
-                await asyncio.to_thread(self.store.close)
+            await self._begin_session("The registration of this broker is gone")
+
+    async def _begin_session(self, reason: str) -> None:
+        """End this process and the session: its successor has another one, and hears everything of the controller."""
+        log.warning("%s; beginning a new session", reason)
+        self._line.note(lifeline.SESSION, None)
+        with contextlib.suppress(StoreError, StorageError):
+            await asyncio.to_thread(self.store.close)
+        if not self._ended.done():
             self._ended.set_result(ChildExit.SESSION_OVER)
 
     def _orphaned(self, _line: Peer) -> None:
@@ -600,7 +619,11 @@ class Control:
         await peer.call(
             "every_topic_config", {name: dict(configs) for name, configs in self.configs.topics().items()}
         )
-        await self.local_channels.bring_up_to_date(peer)
+        if payload["knows"]:
+            await self.local_channels.learn_from(peer)
+            self._informed.add(peer.index)
+        else:
+            await self.local_channels.bring_up_to_date(peer)
         async with self._worker_came:
             if peer.gone:
                 self._following.discard(peer)

@@ -83,16 +83,7 @@ class IsrChanges:
     ) -> "list[tuple[Partition, IsrProposal]]":
         if not asked:
             return []
-        rows = [
-            [
-                *partition.key,
-                partition.log.topic_id,
-                proposal.leader_epoch,
-                list(proposal.isr),
-                proposal.partition_epoch,
-            ]
-            for partition, proposal in asked
-        ]
+        rows = [partition.as_row(proposal) for partition, proposal in asked]
         try:
             answers = await self._worker.ask_control("alter_partition", rows)
         except ApiError as error:

@@ -1,9 +1,10 @@
 """One replica of a partition on this broker: its log, who leads it, and what it asks of those who write to it."""
 
+import copy
 import errno
 import os
 from collections.abc import Hashable
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_EPOCH, NO_LEADER, BrokerId, Millis, Offset
@@ -71,6 +72,7 @@ class Partition:
     __slots__ = (
         "_home",
         "_rules",
+        "decided",
         "end_key",
         "index",
         "is_reassigning",
@@ -93,6 +95,8 @@ class Partition:
         """What waits for records that are committed waits under this."""
         self.end_key = end_key(topic, index)
         self.log = partition_log
+        self.decided: LeaderAndIsrPartitionState | None = None
+        """What the controller said of it last; None when nothing, or that it is to stop."""
         self.leader: BrokerId = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
@@ -168,6 +172,7 @@ class Partition:
     def stop(self) -> None:
         """The controller says that nobody follows anybody here any more; the log stays."""
         self.leadership = None
+        self.decided = None
         self.leader = NO_LEADER
 
     def fail(self) -> None:
@@ -176,12 +181,22 @@ class Partition:
         self.stop()
 
     def _take_over(self, state: LeaderAndIsrPartitionState) -> None:
+        self.decided = state
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.isr = list(state.isr)
         self.replicas = list(state.replicas)
         self.is_reassigning = bool(state.adding_replicas or state.removing_replicas)
+
+    def as_decided(self) -> LeaderAndIsrPartitionState | None:
+        """What the controller has decided of it: its last request, with its answers to what the leader proposed since;
+        None when it said nothing, or that the replica is to stop."""
+        if self.decided is None:
+            return None
+        state = copy.copy(self.decided)
+        state.isr, state.partition_epoch = list(self.isr), self.partition_epoch
+        return state
 
     def advance_high_watermark(self) -> bool:
         """After an append, a follower's fetch or a change of the ISR: what all in sync have is committed.
@@ -239,6 +254,11 @@ class Partition:
         if self.leadership is None:
             return None
         return self.leadership.shrinkage(log_end=self.log.log_end_offset, now_ms=self._home.now_ms())
+
+    def as_row(self, proposal: IsrProposal) -> list[Any]:
+        """A proposal as the control process wants it (:meth:`.to_controller.ToController.alter_partition`)."""
+        isr, leader_epoch, partition_epoch = proposal
+        return [*self.key, self.log.topic_id, leader_epoch, list(isr), partition_epoch]
 
     def isr_decided(self, isr: list[BrokerId], leader_epoch: int, partition_epoch: int) -> Verdict:
         """The controller's answer to a proposal: the partition as it is now."""

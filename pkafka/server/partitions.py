@@ -8,7 +8,7 @@ import logging
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.model import (
@@ -26,6 +26,7 @@ from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
+    LeaderAndIsrTopicState,
 )
 from pkafka.protocol.messages.stop_replica import (
     StopReplicaPartitionError,
@@ -111,6 +112,7 @@ class Partitions:
         self.now_ms = now_ms
         self.lag_max_ms = lag_max_ms
         self.is_alive = is_alive
+        self._controller_id: BrokerId = -1
         self._controller_epoch = -1
         self._deciding = asyncio.Lock()
         self._resigned = False
@@ -179,7 +181,7 @@ class Partitions:
         if request.controller_epoch < self._controller_epoch:
             self._ignore(changes, "LeaderAndIsr", request)
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
-        self._controller_epoch = request.controller_epoch
+        self._controller_id, self._controller_epoch = request.controller_id, request.controller_epoch
         turns = Turns()
         topics = []
         for topic in request.topic_states:
@@ -330,6 +332,31 @@ class Partitions:
             self._logs.give_topic_id(found, topic_id)
         return found
 
+    def as_decided(self) -> tuple[LeaderAndIsrRequest, list[list[Any]]]:
+        """What there is here, for a control process whose predecessor knew.
+
+        Returns:
+            What controllers have decided of these replicas, as one request that says it again. And what leaders among
+            them have proposed and nobody has answered yet, as :meth:`.Partition.as_row` gives it.
+        """
+        request = LeaderAndIsrRequest(
+            controller_id=self._controller_id, controller_epoch=self._controller_epoch
+        )
+        topics: dict[str, LeaderAndIsrTopicState] = {}
+        proposals = []
+        for partition in self:
+            state = partition.as_decided()
+            if state is None:
+                continue
+            topic_id = partition.log.topic_id or NO_TOPIC_ID
+            topics.setdefault(
+                partition.topic, LeaderAndIsrTopicState(topic_name=partition.topic, topic_id=topic_id)
+            ).partition_states.append(state)
+            if partition.leadership is not None and partition.leadership.proposed is not None:
+                proposals.append(partition.as_row(partition.leadership.proposed))
+        request.topic_states = list(topics.values())
+        return request, proposals
+
     async def stop_replica(
         self, request: StopReplicaRequest, delete: Callable[[Log], None]
     ) -> StopReplicaResponse:
@@ -344,7 +371,7 @@ class Partitions:
         if request.controller_epoch < self._controller_epoch:
             self._ignore(changes, "StopReplica", request)
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
-        self._controller_epoch = request.controller_epoch
+        self._controller_id, self._controller_epoch = request.controller_id, request.controller_epoch
         turns = Turns()
         errors = []
         for topic in request.topic_states:

@@ -429,7 +429,8 @@ class Worker:
         # Leadership of a log that is not open yet would open it a second time, as a new one.
         await self._opened.wait()
         try:
-            await peer.call("hello", {"producer_id_max": self.logs.producer_id_max()})
+            knows = self.metadata.controller_epoch > 0
+            await peer.call("hello", {"producer_id_max": self.logs.producer_id_max(), "knows": knows})
         except PeerGone:
             return
         except ApiError as error:
@@ -491,6 +492,8 @@ class Worker:
             "adopt": self._adopt,
             "leaving": lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
             "quiet": self._other_is_quiet,
+            "known_metadata": self._known_metadata,
+            "known_leaders": self._known_leaders,
             "leader_and_isr": self._leader_and_isr,
             "update_metadata": self._update_metadata,
             "stop_replica": self._stop_replica,
@@ -508,6 +511,15 @@ class Worker:
         }
 
     # -- what the control process says --
+
+    def _known_metadata(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
+        """For a control process that has just come: what its predecessor said."""
+        return None, encode(self.metadata.snapshot(), CONTROL_REQUEST_VERSIONS["update_metadata"]), ()
+
+    def _known_leaders(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
+        """As :meth:`_known_metadata`."""
+        request, proposals = self.partitions.as_decided()
+        return proposals, encode(request, CONTROL_REQUEST_VERSIONS["leader_and_isr"]), ()
 
     def _leader_and_isr(
         self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]

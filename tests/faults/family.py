@@ -6,10 +6,11 @@ import time
 import psutil
 
 from pkafka.testing import Broker
+from tests.cluster import ClusterBroker
 from tests.faults.wire import Wire, eventually
 
 
-def family(broker: Broker) -> dict[str, psutil.Process]:
+def family(broker: Broker | ClusterBroker) -> dict[str, psutil.Process]:
     """The children of the supervisor by name: ``control``, ``worker-0``, ``cleaner``; ended ones left out."""
     found = {}
     for child in psutil.Process(broker.pid).children():
@@ -27,7 +28,7 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def kill(broker: Broker, name: str) -> psutil.Process:
+def kill(broker: Broker | ClusterBroker, name: str) -> psutil.Process:
     """kill -9 of one process of the broker, which is dead when this returns."""
     victim = family(broker)[name]
     victim.kill()
@@ -35,7 +36,9 @@ def kill(broker: Broker, name: str) -> psutil.Process:
     return victim
 
 
-def replaced(broker: Broker, victim: psutil.Process, name: str, *, timeout_s: float = 15.0) -> psutil.Process:
+def replaced(
+    broker: Broker | ClusterBroker, victim: psutil.Process, name: str, *, timeout_s: float = 15.0
+) -> psutil.Process:
     """The process that took the place of ``victim``."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pkafka.server.partitions import owner_of
 from tests.cluster import Cluster, Load, check, hanging
+from tests.faults.family import family, kill, replaced
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -53,6 +55,39 @@ def test_a_rolling_restart_is_not_noticed(cluster: Cluster) -> None:
             wait_for(lambda: in_sync(cluster, "t") == [0, 1, 2], timeout_s=60)
     check(cluster, load, "t")
     assert load.longest_gap_s() < 1.5
+
+
+@pytest.mark.parametrize("names", [("control", "owner"), ("owner", "control")])
+def test_processes_die_of_a_broker_that_is_not_the_controller(
+    cluster: Cluster, names: tuple[str, str]
+) -> None:
+    """Who comes after a control process learns what there is here from the workers that live: no controller says it
+    again to a broker whose session goes on."""
+    victim = (cluster.controller() + 1) % 3
+    others = sorted({0, 1, 2} - {victim})
+    cluster.create_topic("t", assignment=dict.fromkeys(range(4), (victim, *others)))
+    with Load(cluster, "t") as load:
+        for name in names:
+            broker = cluster.brokers[victim]
+            process = name.replace("owner", f"worker-{owner_of('t', 0, workers=2)}")
+            replaced(broker, kill(broker, process), process)
+            load.goes_on()
+        wait_for(lambda: all(isr == [0, 1, 2] for _, isr in cluster.leadership("t").values()), timeout_s=60)
+        load.goes_on()
+    check(cluster, load, "t")
+
+
+def test_a_worker_dies_while_nobody_knows_what_it_had(cluster: Cluster) -> None:
+    victim = (cluster.controller() + 1) % 3
+    others = sorted({0, 1, 2} - {victim})
+    cluster.create_topic("t", assignment=dict.fromkeys(range(4), (victim, *others)))
+    with Load(cluster, "t") as load:
+        for child in family(cluster.brokers[victim]).values():
+            child.kill()
+        load.goes_on()
+        wait_for(lambda: all(isr == [0, 1, 2] for _, isr in cluster.leadership("t").values()), timeout_s=60)
+        load.goes_on()
+    check(cluster, load, "t")
 
 
 @pytest.mark.parametrize("overrides", [{"replica.lag.time.max.ms": 1500, "replica.fetch.wait.max.ms": 300}])

@@ -58,6 +58,7 @@ class FakeWorker:
         self.asked: list[str] = []
         self.told: list[LeaderAndIsrPartitionState] = []
         """Of the partitions that it hosts, in the order in which it heard of them."""
+        self.proposals: list[list[Any]] = []
         self.holds: set[str] = set()
         """Operations that it does not answer."""
         self.fails: set[str] = set()
@@ -69,6 +70,8 @@ class FakeWorker:
             "leader_and_isr",
             "stop_replica",
             "update_metadata",
+            "known_metadata",
+            "known_leaders",
             "serve",
         )
         self.peer = Peer("control", theirs, {name: self._serving(name) for name in names})
@@ -86,6 +89,11 @@ class FakeWorker:
             if name == "update_metadata":
                 version = CONTROL_REQUEST_VERSIONS[name]
                 self.metadata.apply(decode(UpdateMetadataRequest, version, bytes(blob)))
+            if name == "known_metadata":
+                return None, encode(self.metadata.snapshot(), CONTROL_REQUEST_VERSIONS["update_metadata"]), ()
+            if name == "known_leaders":
+                request = leads_with([0], partition_epoch=7)
+                return self.proposals, encode(request, CONTROL_REQUEST_VERSIONS["leader_and_isr"]), ()
             if name == "stop_replica":
                 return None, encode(StopReplicaResponse(), CONTROL_REQUEST_VERSIONS[name]), ()
             if name == "leader_and_isr":
@@ -157,7 +165,7 @@ class World:
     def hello(self, worker: FakeWorker) -> "asyncio.Task[Any]":
         said = self.control._hello(
             worker.seen_by_control,
-            {"index": worker.seen_by_control.index, "producer_id_max": -1},
+            {"producer_id_max": -1, "knows": worker.metadata.controller_epoch > 0},
             memoryview(b""),
             [],
         )
@@ -385,6 +393,33 @@ def test_the_successor_of_a_leader_waits_for_those_who_may_have_joined(
         asked.answers([], 7, ErrorCode.INELIGIBLE_REPLICA)
         assert await proposing == [ErrorCode.INELIGIBLE_REPLICA]
         assert not world.channels._proposals
+
+    in_world(scene, workers=1)
+
+
+def test_who_comes_after_a_control_process_learns_from_workers_what_it_said() -> None:
+    """Controllers do not say it again to a broker whose session goes on."""
+
+    async def scene(world: World) -> None:
+        worker = FakeWorker(world, 0)
+        worker.metadata.apply(topic_named("t"))
+        worker.proposals = [["t", 0, TOPIC_ID, 3, [0, 1], 7]]
+        await world.hello(worker)
+        assert "t" in world.control.metadata.topics
+        assert worker.asked[-2:] == [
+            "known_metadata",
+            "known_leaders",
+        ]  # and it is told nothing that is older
+        assert world.control._informed == {0}
+        assert await successor(world, worker) == ([0, 1], 7)
+        # What its controller has said since is newer than what a worker knew.
+        await world.channels.carry_out(leads_with([0, 2], partition_epoch=8))
+        another = FakeWorker(world, 0)
+        another.metadata.apply(topic_named("t"))
+        await world.hello(another)
+        assert world.channels._assigned["t", 0][1].isr == [0, 2]
+        old = await world.channels.carry_out(leads("t", 9, controller_epoch=0))
+        assert old.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
 
     in_world(scene, workers=1)
 

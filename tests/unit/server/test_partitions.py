@@ -214,6 +214,29 @@ def test_a_leader_and_isr_that_an_answer_of_the_controller_has_overtaken_changes
     asyncio.run(run())
 
 
+def test_what_was_decided_and_what_is_proposed_can_be_said_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        partitions = make_partitions(OpenedLogs(tmp_path))
+        await partitions.leader_and_isr(leads_with([0], leader_epoch=3, partition_epoch=7))
+        partition = partitions.led["t", 0]
+        partition.isr_decided([0, 2], 3, 8)
+        assert partition.follower_fetched(1, 0, 0) is not None
+        request, proposals = partitions.as_decided()
+        [topic] = request.topic_states
+        [state] = topic.partition_states
+        assert (request.controller_epoch, topic.topic_name, topic.topic_id) == (1, "t", TOPIC_ID)
+        assert (state.leader, state.leader_epoch, state.isr, state.partition_epoch) == (0, 3, [0, 2], 8)
+        assert proposals == [["t", 0, TOPIC_ID, 3, [0, 2, 1], 8]]
+        stop = delete(1)
+        stop.topic_states[0].partition_states[0].delete_partition = False
+        await partitions.stop_replica(stop, lambda _log: None)
+        request, proposals = partitions.as_decided()
+        assert (request.topic_states, proposals) == ([], [])
+        partition.log.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(("leader_epoch", "is_stopped"), [(4, False), (5, True), (-1, True), (-2, True)])
 def test_a_stop_that_came_late_stops_and_deletes_nothing(
     tmp_path: Path, leader_epoch: int, is_stopped: bool
