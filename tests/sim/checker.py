@@ -131,6 +131,7 @@ class Checker:
                 stack.enter_context(patch.object(owner, name, both))
 
             after(Log, "set_high_watermark", self._high_watermark_set)
+            after(Log, "truncate_to", self._truncated)
             after(Partition, "lead", self._leads)
             after(Partition, "acknowledges", self._acknowledges)
             after(Partitions, "_become", self._obeys)
@@ -172,6 +173,21 @@ class Checker:
                     f" {known.get(batch.base_offset)} was committed"
                 )
                 return
+
+    def _truncated(self, was_cut: bool, log: Log, _offset: int) -> None:
+        if not was_cut or log.is_closed or log.topic_id is None:
+            return
+        key = (log.topic_partition.topic, log.topic_partition.partition)
+        committed = self._committed.get((key, log.topic_id))
+        broker = self._broker_of(log)
+        isr = self.isrs().get(key, ())
+        if committed is None or broker is None or broker.broker_id not in isr:
+            return
+        if log.log_end_offset < committed.end and (broker.broker_id, key) not in self.tainted:
+            self.world.violated(
+                f"{broker.host}, in the ISR {list(isr)} of {key}, cuts its log at {log.log_end_offset}, while all is"
+                f" committed up to {committed.end}"
+            )
 
     def _leads(self, _result: object, partition: Partition, _state: LeaderAndIsrPartitionState) -> None:
         log = partition.log
@@ -252,6 +268,12 @@ class Checker:
             )
             if state.leader_epoch < before[1].leader_epoch:
                 self.world.violated(f"the leader epoch of {key} goes back to {state.leader_epoch}")
+            present = self._server.peek(znodes.CONTROLLER_EPOCH)
+            if present is not None and state.controller_epoch < int(present[0]):
+                self.world.violated(
+                    f"the controller of epoch {state.controller_epoch} writes the state of {key} after that of epoch"
+                    f" {int(present[0])} has begun"
+                )
         for broker in list(self._brokers):
             if broker not in state.isr:
                 self.tainted.discard((broker, key))

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pkafka.coordination.store import DeleteOp
+from pkafka.server.controller import nodes
 from tests.sim.broker import Broker, real_code_in
 from tests.sim.checker import Checker, Key
 from tests.sim.clients import Administrator, Client, Consumer, Producer
@@ -230,6 +232,7 @@ class Faults:
             "cut store": (4, self._cut_store),
             "isolate": (3, self._isolate),
             "end session": (2, self._end_session),
+            "unseat": (1, self._unseat),
             "slow disk": (1, self._slow_disk),
             "slow network": (1, self._slow_network),
             "kill all": (1, self._kill_all),
@@ -398,6 +401,28 @@ class Faults:
         sessions = sorted(self._simulation.server.sessions)
         if sessions:
             self._simulation.server.end(self._world.random.choice(sessions), "by a fault")
+        return True
+
+    def _unseat(self) -> bool:
+        """As operators do who want another controller: its node goes, and the session of who held it lives on.
+
+        Perhaps since that one stands still; what came to it meanwhile, it finds when it goes on.
+        """
+        random, server = self._world.random, self._simulation.server
+        found = server.peek(nodes.CONTROLLER)
+        if found is None:
+            return False
+        stands_still_s = 0.0
+        if random.random() < 0.5:
+            stands_still_s = random.choice((0.5, 2.0, 5.0))
+            self._simulation.brokers[nodes.decode_controller(found[0])].freeze(stands_still_s)
+
+        def unseat() -> None:
+            if server.peek(nodes.CONTROLLER) is not None:
+                self._world.note("the controller is unseated")
+                server.write(lambda: server.tree.apply(DeleteOp(nodes.CONTROLLER), 0))
+
+        self._world.after(stands_still_s * random.random(), unseat)
         return True
 
     def _slow_disk(self) -> bool:

@@ -24,7 +24,6 @@ from pkafka.server.groups.group import Group
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.partition import Partition
 from pkafka.server.partitions import Partitions
-from pkafka.server.replication import fetcher
 from pkafka.server.replication.leadership import IsrProposal, Leadership
 from pkafka.storage.log import Log
 
@@ -62,8 +61,12 @@ def _let_anybody_join(self: Leadership, broker_id: int, **_: Any) -> IsrProposal
     return self._propose((*self.isr, broker_id))
 
 
-def _cut_at_high_watermark(log: Log, _epoch: int, _end_offset: int) -> int:
-    return min(log.high_watermark, log.log_end_offset)
+def _cut_at_high_watermark(self: Partition, state: LeaderAndIsrPartitionState) -> None:
+    _follow(self, state)
+    self.log.truncate_to(min(self.log.high_watermark, self.log.log_end_offset))
+
+
+_follow = Partition.follow
 
 
 def _obey_old_epochs(
@@ -129,7 +132,7 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
     "the high watermark is the leader's end": (Leadership, "high_watermark", _commit_all),
     "followers join the ISR before they have caught up": (Leadership, "expansion", _let_anybody_join),
     "leaders do not say where logs part": (fetch_handler, "divergence", lambda *_: None),
-    "followers cut at their high watermark": (fetcher, "truncation_offset", _cut_at_high_watermark),
+    "followers cut at their high watermark": (Partition, "follow", _cut_at_high_watermark),
     "fetches of any leader epoch are served": (Partition, "check_epoch", lambda *_: None),
     "LeaderAndIsr of older epochs are obeyed": (Partitions, "_become", _obey_old_epochs),
     "a truncated log forgets what producers wrote": (Log, "_rebuild_producers", _forget_producers),
@@ -152,12 +155,15 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
 }
 """What is wrong."""
 
-FAULTS: Final[Mapping[str, str]] = {
-    "a machine that was started anew takes its place back at once": "power",
-    "a machine that was started anew waits for nothing when its session is over": "power",
-    "a machine that was started anew is back before anybody has seen it away": "power",
+FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "the controller writes although its epoch is over": ("unseat", "elect", "move", "kill"),
+    "LeaderAndIsr of older epochs are obeyed": ("freeze", "elect", "cut one way", "move"),
+    "a truncated log forgets what producers wrote": ("isolate", "cut brokers", "kill"),
+    "a machine that was started anew takes its place back at once": ("power",),
+    "a machine that was started anew waits for nothing when its session is over": ("power",),
+    "a machine that was started anew is back before anybody has seen it away": ("power",),
 }
-"""The only fault that shows it, where that comes rarely among all."""
+"""The only faults, where those that show it come rarely among all."""
 
 UNSEEN: Final[Mapping[str, Change | list[Change]]] = {
     "the controller takes proposals of brokers' former lives": (Office, "alter_isrs", _hear_former_lives),

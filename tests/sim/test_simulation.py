@@ -67,7 +67,7 @@ def test_a_seed_decides_everything() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_what_is_broken_is_found(name: str) -> None:
-    faults = ("--fault", FAULTS[name]) if name in FAULTS else ()
+    faults = [word for fault in FAULTS.get(name, ()) for word in ("--fault", fault)]
     outcome = run("--mutant", name, *faults, _MUTANT_SEEDS, timeout_s=880)
     assert outcome.returncode == 1, f"nobody noticed that {name}:\n{outcome.stdout}{outcome.stderr}"
     assert "again: " in outcome.stdout
