@@ -178,6 +178,12 @@ class Checker:
         if not was_cut or log.is_closed or log.topic_id is None:
             return
         key = (log.topic_partition.topic, log.topic_partition.partition)
+        for producer_id, sequence in last_sequences(log).items():
+            if log.producers.get(producer_id).last_sequence != sequence:
+                self.world.violated(
+                    f"{key}, cut at {log.log_end_offset}, has a batch of producer {producer_id} that ends at sequence"
+                    f" {sequence}, and its producers say {log.producers.get(producer_id).last_sequence}"
+                )
         committed = self._committed.get((key, log.topic_id))
         broker = self._broker_of(log)
         isr = self.isrs().get(key, ())
@@ -427,6 +433,16 @@ def batches_of(log: Log, begin: int, end: int) -> Iterator[Batch]:
         for _, header in iter_headers(segment.read_bytes(0, segment.size)):
             if header.next_offset > begin and header.base_offset < end:
                 yield Batch(header.base_offset, header.next_offset, header.partition_leader_epoch, header.crc)
+
+
+def last_sequences(log: Log) -> dict[int, int]:
+    """The sequence of the last record of each idempotent producer in a log."""
+    found = {}
+    for data in _bytes_of(log):
+        for _, header in iter_headers(data):
+            if header.producer_id >= 0 and not header.is_control:
+                found[header.producer_id] = header.last_sequence
+    return found
 
 
 def _bytes_of(log: Log) -> Iterator[bytes]:

@@ -158,7 +158,6 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
 FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "the controller writes although its epoch is over": ("unseat", "elect", "move", "kill"),
     "LeaderAndIsr of older epochs are obeyed": ("freeze", "elect", "cut one way", "move"),
-    "a truncated log forgets what producers wrote": ("isolate", "cut brokers", "kill"),
     "a machine that was started anew takes its place back at once": ("power",),
     "a machine that was started anew waits for nothing when its session is over": ("power",),
     "a machine that was started anew is back before anybody has seen it away": ("power",),
