@@ -9,7 +9,7 @@ from typing import Final
 
 import psutil
 
-from benchmarks.systems import KAFKA_HEAP, KAFKA_JVM_FLAGS, Process, cpu_s
+from benchmarks.systems import KAFKA_HEAP, KAFKA_JVM_FLAGS, Process, Systems, cpu_s
 from pkafka.clients.admin import Admin
 from pkafka.clients.admin.results import NewTopic
 from pkafka.errors import ApiError
@@ -143,4 +143,7 @@ def _broker(system: str, directory: Path, number: int, zookeeper_port: int) -> P
             jvm_flags=KAFKA_JVM_FLAGS,
             overrides={**settings, "zookeeper.session.timeout.ms": 18000},
         )
-    return Broker(directory, {**settings, "zookeeper.connect": zookeeper})
+    overrides, environment = Systems.VARIANTS[system]
+    return Broker(
+        directory, {**settings, **overrides, "zookeeper.connect": zookeeper}, environment=environment
+    )

@@ -36,7 +36,10 @@ def main() -> None:
 
 def _broker_options(function: F) -> F:
     return click.option(
-        "--workers", type=click.IntRange(1), metavar="N", help="Worker processes; 1 per core."
+        "--workers",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Worker processes of each broker; as many as there are cores, shared among the brokers.",
     )(
         click.option(
             "--override",

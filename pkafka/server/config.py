@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 from pkafka.errors import ConfigError
 from pkafka.server.config_keys import broker_keys, broker_synonyms, topic_keys
 from pkafka.server.config_keys.values import Value, parse, render
+from pkafka.server.cores import usable_cores
 from pkafka.server.listeners import Listener, check_listeners, parse_listeners
 from pkafka.server.properties import PropertiesError, load_properties
 from pkafka.server.replication.selection import selector_of
@@ -234,9 +235,7 @@ class BrokerConfig:
         assert isinstance(configured, int)
         if configured:
             return configured
-        if hasattr(os, "sched_getaffinity"):
-            return max(1, len(os.sched_getaffinity(0)))
-        return 1  # without SO_REUSEPORT balancing (macOS), a second worker would get no connection
+        return usable_cores()
 
     heartbeat_timeout_ms = _Key("pkafka.heartbeat.timeout.ms", int)
     metrics_port = _Key("pkafka.metrics.port", int)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pkafka.errors import PkafkaError
+from pkafka.server.cores import usable_cores
 from pkafka.tools.local_broker import STOP_TIMEOUT_S, Broker, BrokerStartError
 from pkafka.tools.processes import is_running
 from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, start_throw_away
@@ -195,6 +196,8 @@ def _starting(
                 "default.replication.factor": replicas,
                 "offsets.topic.replication.factor": replicas,
                 "min.insync.replicas": max(replicas - 1, 1),
+                # Each of them would take the machine for its own; forwarding between workers then costs more than they do.
+                "pkafka.workers": max(usable_cores() // count, 1),
                 # At the end all stop at once, and nobody is there to take over.
                 "controlled.shutdown.retry.backoff.ms": 100,
             }

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from pkafka.server.cores import usable_cores
 from pkafka.tools.processes import find_brokers
 from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, find_jars, find_java
 from tests.sockets import free_port
@@ -114,7 +115,7 @@ def test_dev_up_gives_a_broker_that_down_finds_and_removes(pk: Shell) -> None:
 
 
 def test_dev_up_gives_a_cluster_that_copies_what_it_stores(pk: Shell) -> None:
-    up = pk("dev", "up", "--brokers", 3, "--workers", 1)
+    up = pk("dev", "up", "--brokers", 3)
     assert (up.returncode, up.stderr) == (0, "")
     bootstrap = up.stdout.strip().partition("=")[2]
     made = pk("topics:main", "--bootstrap-server", bootstrap, "--create", "--topic", "t", "--output", "json")
@@ -122,6 +123,15 @@ def test_dev_up_gives_a_cluster_that_copies_what_it_stores(pk: Shell) -> None:
     (cluster,) = json.loads(pk("dev", "status", "--output", "json").stdout)["brokers"]
     assert (cluster["brokers"], cluster["state"]) == (3, "running")
     folder = cluster["directory"]
+    supervisors = [
+        each
+        for each in psutil.process_iter(["name", "cmdline"])
+        if folder in " ".join(each.info["cmdline"] or ())
+    ]
+    workers = [
+        child for one in supervisors for child in one.children() if child.name().startswith("pkafka-worker")
+    ]
+    assert len(workers) == 3 * max(usable_cores() // 3, 1)
     assert pk("dev", "down").returncode == 0
     left = [
         each for each in psutil.process_iter(["cmdline"]) if folder in " ".join(each.info["cmdline"] or ())
