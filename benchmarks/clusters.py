@@ -111,7 +111,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def running_cluster(system: str, directory: Path) -> Iterator[Cluster]:
-    """Three brokers with default settings."""
+    """Three brokers of one of :data:`benchmarks.systems.Systems.NAMES`."""
     directory.mkdir(parents=True)
     jars = Path(oracle.jars("kafka")).parent
     with running_server(directory, jars=jars, tick_time_ms=_TICK_MS) as (_, port):

@@ -140,7 +140,7 @@ def _fail_over(target: Target, settings: Settings) -> dict[str, float]:
 
 def _cluster(target: Target) -> AbstractContextManager[Cluster]:
     directory = target.broker.log_dir.parent / f"cluster-{time.monotonic_ns():x}"
-    return running_cluster(target.name.removesuffix("-n1"), directory)
+    return running_cluster(target.name, directory)
 
 
 def _produce(record_bytes: int) -> Scenario:

@@ -2,9 +2,10 @@
 requests that change the cluster.
 
 Its event loop talks to the workers; one controller thread does everything that blocks on the store, in one queue.
-Losing the session ends the process: its successor begins a new session, registers the broker with a new epoch, and the
-controller says everything again. When the process only dies, its successor goes on with the session, and learns from the
-workers what they were told; should one of them have died too, it begins a new session. Meanwhile the workers go on serving.
+Losing the session ends the process: its successor begins a new session, registers the broker with a new epoch, and
+the controller says everything again. When the process only dies, its successor goes on with the session, and learns
+from the workers what they were told; should one of them have died too, it begins a new session. Meanwhile the workers
+go on serving.
 """
 
 import asyncio

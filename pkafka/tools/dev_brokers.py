@@ -196,7 +196,7 @@ def _starting(
                 "default.replication.factor": replicas,
                 "offsets.topic.replication.factor": replicas,
                 "min.insync.replicas": max(replicas - 1, 1),
-                # Each of them would take the machine for its own; forwarding between workers then costs more than they do.
+                # Each would take the machine for its own, and workers without a core forward more than they do.
                 "pkafka.workers": max(usable_cores() // count, 1),
                 # At the end all stop at once, and nobody is there to take over.
                 "controlled.shutdown.retry.backoff.ms": 100,
