@@ -21,7 +21,6 @@ from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
-    LeaderAndIsrTopicState,
 )
 from pkafka.protocol.messages.stop_replica import (
     StopReplicaRequest,
@@ -33,7 +32,7 @@ from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.ipc import Peer, PeerGone
 from pkafka.server.metadata import BrokerInfo
 from pkafka.server.partition import PartitionKey
-from pkafka.server.partitions import owner_of
+from pkafka.server.partitions import by_topic, owner_of
 from pkafka.server.replication.leadership import is_final
 from pkafka.server.state_change import broker_log
 from pkafka.server.worker import CONTROL_REQUEST_VERSIONS
@@ -359,16 +358,11 @@ def _size(request: ControlRequest) -> int:
 def _leader_and_isr_part(
     request: LeaderAndIsrRequest, share: "list[tuple[str, bytes, LeaderAndIsrPartitionState]]"
 ) -> LeaderAndIsrRequest:
-    topics: dict[str, LeaderAndIsrTopicState] = {}
-    for topic, topic_id, state in share:
-        if topic not in topics:
-            topics[topic] = LeaderAndIsrTopicState(topic_name=topic, topic_id=topic_id)
-        topics[topic].partition_states.append(state)
     return LeaderAndIsrRequest(
         controller_id=request.controller_id,
         controller_epoch=request.controller_epoch,
         broker_epoch=request.broker_epoch,
         type=request.type,
-        topic_states=list(topics.values()),
+        topic_states=by_topic(share),
         live_leaders=request.live_leaders,
     )

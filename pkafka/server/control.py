@@ -230,7 +230,7 @@ class Control:
         self.controller.start(self.store)
         await asyncio.wrap_future(self.controller.submit(lambda: None))
         if goes_on and not self.controller.is_active and len(self._informed) < config.workers:
-            # Those that knew what some worker has are dead, and for who has it the controller sees no need to say it.
+            # Who knew what some worker has is dead, and the controller sees no reason to say it again.
             await self._begin_session("A worker died with the control process")
             return
         if self.controller.is_active:
@@ -348,8 +348,8 @@ class Control:
 
     def _is_registered(self) -> bool:
         """Whether this broker goes on as the one that it was: in the session of the process before, with its node."""
-        if self.setup.config.zookeeper_connect is None:
-            return False  # nobody else is the controller
+        if self._birth.session is None or self.setup.config.zookeeper_connect is None:
+            return False  # the session is new, or nobody else is the controller
         stat = self.store.exists(BrokerRegistration.path(self.broker_id))
         return stat is not None and stat.ephemeral_owner == self.store.session_id
 

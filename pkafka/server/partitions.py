@@ -6,7 +6,7 @@ Nobody else writes these logs. What clients may see of them and who leads them c
 import asyncio
 import logging
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -48,6 +48,18 @@ def owner_of(topic: str, partition: int, workers: int) -> int:
     Neighbouring partitions of a topic go to different workers, and topics start at different ones.
     """
     return (zlib.crc32(topic.encode()) + partition) % workers
+
+
+def by_topic(
+    states: Iterable[tuple[str, TopicId, LeaderAndIsrPartitionState]],
+) -> list[LeaderAndIsrTopicState]:
+    """States of partitions with the names and ids of their topics, as LeaderAndIsr has them."""
+    topics: dict[str, LeaderAndIsrTopicState] = {}
+    for topic, topic_id, state in states:
+        if topic not in topics:
+            topics[topic] = LeaderAndIsrTopicState(topic_name=topic, topic_id=topic_id)
+        topics[topic].partition_states.append(state)
+    return list(topics.values())
 
 
 def _listed(brokers: list[int]) -> str:
@@ -342,19 +354,15 @@ class Partitions:
         request = LeaderAndIsrRequest(
             controller_id=self._controller_id, controller_epoch=self._controller_epoch
         )
-        topics: dict[str, LeaderAndIsrTopicState] = {}
-        proposals = []
+        states, proposals = [], []
         for partition in self:
             state = partition.as_decided()
             if state is None:
                 continue
-            topic_id = partition.log.topic_id or NO_TOPIC_ID
-            topics.setdefault(
-                partition.topic, LeaderAndIsrTopicState(topic_name=partition.topic, topic_id=topic_id)
-            ).partition_states.append(state)
+            states.append((partition.topic, partition.log.topic_id or NO_TOPIC_ID, state))
             if partition.leadership is not None and partition.leadership.proposed is not None:
                 proposals.append(partition.as_row(partition.leadership.proposed))
-        request.topic_states = list(topics.values())
+        request.topic_states = by_topic(states)
         return request, proposals
 
     async def stop_replica(

@@ -24,6 +24,7 @@ from pkafka.server.groups.group import Group
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.partition import Partition
 from pkafka.server.partitions import Partitions
+from pkafka.server.replication import fetcher
 from pkafka.server.replication.leadership import IsrProposal, Leadership
 from pkafka.storage.log import Log
 
@@ -59,6 +60,10 @@ def _let_anybody_join(self: Leadership, broker_id: int, **_: Any) -> IsrProposal
     if self._proposed is not None or broker_id not in self._followers or broker_id in self.isr:
         return None
     return self._propose((*self.isr, broker_id))
+
+
+def _cut_where_logs_part(log: Log, _epoch: int, _end_offset: int) -> int:
+    return min(log.high_watermark, log.log_end_offset)
 
 
 def _cut_at_high_watermark(self: Partition, state: LeaderAndIsrPartitionState) -> None:
@@ -171,8 +176,13 @@ UNSEEN: Final[Mapping[str, Change | list[Change]]] = {
         "is_stale",
         lambda *_: False,
     ),
+    "followers whose log parts from their leader's cut at their high watermark": (
+        fetcher,
+        "truncation_offset",
+        _cut_where_logs_part,
+    ),
 }
-"""What need not be found, since something else stands behind it (docs/simulation.md says what)."""
+"""What is not found: something else stands behind it, or it comes too rarely (docs/simulation.md says which)."""
 
 
 @contextmanager

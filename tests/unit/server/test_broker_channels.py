@@ -406,10 +406,8 @@ def test_who_comes_after_a_control_process_learns_from_workers_what_it_said() ->
         worker.proposals = [["t", 0, TOPIC_ID, 3, [0, 1], 7]]
         await world.hello(worker)
         assert "t" in world.control.metadata.topics
-        assert worker.asked[-2:] == [
-            "known_metadata",
-            "known_leaders",
-        ]  # and it is told nothing that is older
+        # It is asked last, and told nothing that is older than what it knows.
+        assert worker.asked[-2:] == ["known_metadata", "known_leaders"]
         assert world.control._informed == {0}
         assert await successor(world, worker) == ([0, 1], 7)
         # What its controller has said since is newer than what a worker knew.
