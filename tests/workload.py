@@ -17,6 +17,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Final, NamedTuple
 
+from pkafka.clients.admin import Admin
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.consumer.records import ConsumerRecords
 from pkafka.clients.errors import ClientError
@@ -332,7 +333,26 @@ class Workload:
 
     def _ends(self) -> dict[TopicPartition, int]:
         with Consumer({"bootstrap.servers": self._cluster.bootstrap, **PATIENT}) as consumer:
-            return consumer.end_offsets(self._partitions)
+            try:
+                return consumer.end_offsets(self._partitions)
+            except PkafkaError as error:
+                error.add_note(self._what_brokers_say())
+                raise
+
+    def _what_brokers_say(self) -> str:
+        """What each of them knows of the topic, and what was decided."""
+        lines = []
+        for address in self._cluster.bootstrap.split(","):
+            with Admin({"bootstrap.servers": address, "request.timeout.ms": 5_000}) as admin:
+                try:
+                    lines.append(f"{address}: {admin.describe_topics([self._topic])[self._topic]}")
+                except PkafkaError as error:
+                    lines.append(f"{address}: {error}")
+        lines += [
+            f"{partition}: {self._cluster.state(self._topic, partition.partition)}"
+            for partition in self._partitions
+        ]
+        return "\n".join(lines)
 
     def check(self, *, errors_expected: bool = False, may_repeat: bool = False) -> None:
         """All laws; the load is over, and everybody is in sync again.

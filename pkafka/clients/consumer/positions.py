@@ -153,23 +153,29 @@ class Positions:
         left = dict(timestamps)
         while left:
             self._await_leaders(left, deadline_ms)
-            asked = self._ask(left)
-            for future in asked:
+            missing = dict.fromkeys(left, "no leader is known")
+            for group, future in self._ask(left):
                 self._net.poll_until(future, deadline_ms)
                 outcomes: Found = future.value if future.succeeded else {}
                 if future.error is not None and not future.retriable:
                     raise future.error
+                missing.update(dict.fromkeys(group, str(future.error or "no answer")))
                 for partition, outcome in outcomes.items():
                     if isinstance(outcome, ListedOffset):
                         found[partition] = outcome
                         del left[partition]
                     elif outcome.code in _FINAL:
                         raise ApiError(outcome.code, f"{partition}: {outcome.message}")
+                    else:
+                        missing[partition] = f"{outcome.code.name} {outcome.message}"
             if not left:
                 break
             now_ms = self._net.now_ms
             if now_ms >= deadline_ms:
-                raise ClientTimeoutError(Stage.REQUEST, f"Failed to get offsets by times in {timeout_ms}ms")
+                why = "; ".join(f"{partition}: {missing[partition]}" for partition in sorted(left))
+                raise ClientTimeoutError(
+                    Stage.REQUEST, f"Failed to get offsets by times in {timeout_ms}ms ({why})"
+                )
             self._cluster.want_refresh()
             self._net.sleep_until(min(deadline_ms, now_ms + self._config.retry_backoff_ms))
         return found
@@ -263,10 +269,12 @@ class Positions:
         if not getattr(error, "retriable", False):
             self._errors.append(error)
 
-    def _ask(self, timestamps: Mapping[TopicPartition, int]) -> list[RequestFuture[Found]]:
+    def _ask(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> list[tuple[list[TopicPartition], RequestFuture[Found]]]:
         known = {each: to for each, to in timestamps.items() if self._cluster.view.leader(each) is not None}
         return [
-            self._list_offsets(leader, {each: timestamps[each] for each in group})
+            (group, self._list_offsets(leader, {each: timestamps[each] for each in group}))
             for leader, group in self._by_leader(known).items()
         ]
 
