@@ -179,7 +179,7 @@ class Controller:
         """Call ``function`` on the controller thread in its turn.
 
         Returns:
-            A future with what it returns or raises.
+            A future with what it returns or raises; NOT_CONTROLLER where the role turns out to be another broker's.
         """
         call = events.Call(functools.partial(function, *args, **kwargs))
         self._queue.put(call)
@@ -266,12 +266,14 @@ class Controller:
             return
         try:
             call.future.set_result(call.function())
+        except ControllerMovedError as error:
+            self._lose_role(str(error))
+            self._queue.put(events.ControllerChange())
+            # Whoever asked is to look for the controller, as if this one had known before.
+            call.future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER))
         except Exception as error:  # noqa: BLE001 - whoever asked gets it
             call.future.set_exception(error)
-            if isinstance(error, ControllerMovedError):
-                self._lose_role(str(error))
-                self._queue.put(events.ControllerChange())
-            elif isinstance(error, ConnectionLossError) and self.is_active:
+            if isinstance(error, ConnectionLossError) and self.is_active:
                 # What was asked for may be written, and nobody was told of it.
                 log.warning("the coordination store failed while somebody was served: %s", error)
                 self._reload_later()

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.coordination.store import SetOp
 from pkafka.model import TopicPartition
 from pkafka.server.controller import nodes
 from tests.unit.server.controller.world import World
@@ -140,10 +139,7 @@ def _break(world: World, options: dict[str, str]) -> None:
 
 
 def _usurp(world: World, options: dict[str, str]) -> None:
-    # Another controller was elected, and the news of it has not reached the old one.
-    data, stat = world.store.get(nodes.CONTROLLER_EPOCH)
-    world.store.multi([SetOp(nodes.CONTROLLER_EPOCH, str(int(data) + 1).encode(), stat.version)])
-    world.settle()
+    world.usurp()
 
 
 def _unclean(world: World, options: dict[str, str]) -> None:

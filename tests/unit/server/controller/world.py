@@ -13,6 +13,7 @@ from typing import Any
 from pkafka.clock import ManualClock
 from pkafka.coordination.cluster import create_persistent_paths
 from pkafka.coordination.embedded import EmbeddedStore
+from pkafka.coordination.store import SetOp
 from pkafka.coordination.znodes import PartitionAssignment, TopicAssignment
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
@@ -199,6 +200,12 @@ class World:
         self.store.delete(nodes.CONTROLLER)
         self.settle()
 
+    def usurp(self) -> None:
+        """Another controller was elected, and the news of it has not reached the old one."""
+        data, stat = self.store.get(nodes.CONTROLLER_EPOCH)
+        self.store.multi([SetOp(nodes.CONTROLLER_EPOCH, str(int(data) + 1).encode(), stat.version)])
+        self.settle()
+
     def create_topic(self, name: str, assignment: Mapping[int, tuple[int, ...]]) -> None:
         topic_id = bytes([len(name)]) * 8 + name.encode().ljust(8, b"\0")[:8]
         parts = {number: PartitionAssignment(replicas) for number, replicas in assignment.items()}
@@ -270,7 +277,7 @@ class InlineControl:
         return self.world.brokers.caches.setdefault(self.broker_id, MetadataCache("cluster"))
 
     async def run(self, function: Callable[..., Any], *args: object) -> Any:
-        result = function(*args)
+        served = self.controller.submit(function, *args)
         await asyncio.sleep(0)
         self.world.settle()
-        return result
+        return served.result(0)
