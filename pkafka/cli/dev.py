@@ -87,10 +87,16 @@ def _settings(workers: int | None, overrides: tuple[str, ...]) -> Mapping[str, o
 @_broker_options
 @text_output_option
 def up(name: str, count: int, workers: int | None, overrides: tuple[str, ...], output: str | None) -> None:
-    """Start a broker, or a cluster, in the background and print BOOTSTRAP=host:port."""
+    """Start a broker, or a cluster, in the background and print BOOTSTRAP=host:port.
+
+    Of several brokers ZOOKEEPER=host:port is printed too, for pk-zookeeper-shell and what else talks to it.
+    """
     brokers = _brokers()
     started = brokers.start(name, _settings(workers, overrides), brokers=count)
-    _show([started], [f"BOOTSTRAP={started.bootstrap}"], output, default=OutputFormat.TEXT)
+    lines = [f"BOOTSTRAP={started.bootstrap}"]
+    if started.zookeeper is not None:
+        lines.append(f"ZOOKEEPER={started.zookeeper}")
+    _show([started], lines, output, default=OutputFormat.TEXT)
     hint(f"Other pk-* commands talk to it after: export PK_BOOTSTRAP_SERVER={started.bootstrap}")
     hint(f"It ends with: pk-dev down{'' if name == _default_name() else f' --name {name}'}")
 
@@ -117,9 +123,7 @@ def status(name: str | None, output: str | None) -> int:
     """List the brokers in the background."""
     brokers = _brokers()
     found = [each for each in brokers.all() if name in (None, each.name)]
-    lines = [
-        f"{each.name}\t{each.bootstrap}\t{_state(each)}\tpid {each.pid}\t{each.directory}" for each in found
-    ]
+    lines = ["\t".join(_facts(each)) for each in found]
     _show(found, lines, output)
     if not found:
         note("No broker runs." if name is None else f"No broker named {name} runs.")
@@ -214,7 +218,22 @@ class _Signals:
 
 
 def _state(broker: "DevBroker") -> str:
-    return "running" if broker.is_running else "dead"
+    dead = len(broker.dead)
+    if not dead:
+        return "running"
+    return "dead" if dead == 1 + len(broker.others) else "degraded"
+
+
+def _facts(broker: "DevBroker") -> list[str]:
+    state = _state(broker)
+    facts = [
+        broker.name,
+        broker.bootstrap,
+        f"{state}: {', '.join(broker.dead)} ended" if state == "degraded" else state,
+        f"pid {broker.pid}",
+        str(broker.directory),
+    ]
+    return facts if broker.zookeeper is None else [*facts, f"zookeeper {broker.zookeeper}"]
 
 
 def _show(
@@ -232,11 +251,13 @@ def _show(
             "bootstrap": each.bootstrap,
             "directory": str(each.directory),
             "brokers": each.brokers,
+            "zookeeper": each.zookeeper,
             "state": state or _state(each),
+            "dead": [] if state else each.dead,
         }
         for each in brokers
     ]
-    columns = ("name", "brokers", "bootstrap", "state", "pid", "directory")
+    columns = ("name", "brokers", "bootstrap", "zookeeper", "state", "pid", "directory")
     show(View("brokers", lines, rows, columns=columns), OutputFormat(asked) if asked else default)
 
 

@@ -45,15 +45,29 @@ class DevBroker(NamedTuple):
     brokers: int = 1
     others: tuple[int, ...] = ()
     """The processes of the other brokers and, last, of the ZooKeeper."""
+    zookeeper: str | None = None
+    """host:port of the ZooKeeper of several brokers; one alone has none."""
 
     @property
     def is_running(self) -> bool:
         """Whether all of it still runs (and is not another process that got an id)."""
-        return all(self.runs(pid) for pid in (self.pid, *self.others))
+        return not self.dead
+
+    @property
+    def dead(self) -> list[str]:
+        """What of it does not run any more: "broker N", "zookeeper"."""
+        pids = (self.pid, *self.others)
+        names = [f"broker {number}" for number in range(self.brokers)] + ["zookeeper"]
+        return [name for name, pid in zip(names, pids, strict=False) if not self.runs(pid)]
 
     def runs(self, pid: int) -> bool:
         """Whether one of its processes still runs."""
         return is_running(pid, str(self.directory))
+
+
+class _ZooKeeper(NamedTuple):
+    pid: int
+    address: str
 
 
 def state_directory(environment: Mapping[str, str] = os.environ) -> Path:
@@ -101,7 +115,8 @@ class DevBrokers:
                         ",".join(each.bootstrap for each in started),
                         directory,
                         brokers,
-                        (*(each.pid for each in started[1:]), *zookeeper),
+                        (*(each.pid for each in started[1:]), *((zookeeper.pid,) if zookeeper else ())),
+                        zookeeper.address if zookeeper else None,
                     )
                     self._write(dev)
             except BaseException as error:
@@ -159,6 +174,7 @@ class DevBrokers:
                 Path(values["directory"]),
                 int(values.get("brokers", 1)),
                 tuple(map(int, values.get("others", ()))),
+                values.get("zookeeper"),
             )
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None  # none, or a file that is not ours
@@ -178,21 +194,21 @@ class DevBrokers:
 @contextlib.contextmanager
 def _starting(
     directory: Path, overrides: Mapping[str, object], count: int
-) -> Iterator[tuple[list[Broker], list[int]]]:
-    """Brokers that run, and the process of their ZooKeeper; when the block fails they are ended again."""
+) -> Iterator[tuple[list[Broker], _ZooKeeper | None]]:
+    """Brokers that run, and the ZooKeeper of several; when the block fails they are ended again."""
     brokers: list[Broker] = []
     with contextlib.ExitStack() as undo:
-        zookeeper: list[int] = []
+        zookeeper: _ZooKeeper | None = None
         shared: dict[str, object] = {}
         if count > 1:
             (directory / "zookeeper").mkdir()
             process, port = start_throw_away(directory / "zookeeper", tick_time_ms=2000, own_session=True)
             undo.callback(process.wait)
             undo.callback(process.kill)
-            zookeeper.append(process.pid)
+            zookeeper = _ZooKeeper(process.pid, f"127.0.0.1:{port}")
             replicas = min(count, 3)
             shared = {
-                "zookeeper.connect": f"127.0.0.1:{port}",
+                "zookeeper.connect": zookeeper.address,
                 "default.replication.factor": replicas,
                 "offsets.topic.replication.factor": replicas,
                 "min.insync.replicas": max(replicas - 1, 1),
@@ -210,7 +226,7 @@ def _starting(
             list(threads.map(lambda broker: broker.start(), brokers))
         yield brokers, zookeeper
         undo.pop_all()
-        if zookeeper:
+        if zookeeper is not None:
             process.returncode = 0  # it goes on without us, which Popen would warn about
 
 

@@ -117,11 +117,15 @@ def test_dev_up_gives_a_broker_that_down_finds_and_removes(pk: Shell) -> None:
 def test_dev_up_gives_a_cluster_that_copies_what_it_stores(pk: Shell) -> None:
     up = pk("dev", "up", "--brokers", 3)
     assert (up.returncode, up.stderr) == (0, "")
-    bootstrap = up.stdout.strip().partition("=")[2]
+    variables = dict(line.split("=") for line in up.stdout.splitlines())
+    bootstrap = variables["BOOTSTRAP"]
+    ids = pk("zookeeper_shell:main", variables["ZOOKEEPER"], "ls", "/brokers/ids")
+    assert "[0, 1, 2]" in ids.stdout
     made = pk("topics:main", "--bootstrap-server", bootstrap, "--create", "--topic", "t", "--output", "json")
     assert json.loads(made.stdout)["topics"][0]["replication_factor"] == 3
     (cluster,) = json.loads(pk("dev", "status", "--output", "json").stdout)["brokers"]
-    assert (cluster["brokers"], cluster["state"]) == (3, "running")
+    assert (cluster["brokers"], cluster["state"], cluster["dead"]) == (3, "running", [])
+    assert cluster["zookeeper"] == variables["ZOOKEEPER"]
     folder = cluster["directory"]
     supervisors = [
         each
@@ -132,6 +136,11 @@ def test_dev_up_gives_a_cluster_that_copies_what_it_stores(pk: Shell) -> None:
         child for one in supervisors for child in one.children() if child.name().startswith("pkafka-worker")
     ]
     assert len(workers) == 3 * max(usable_cores() // 3, 1)
+    first = psutil.Process(cluster["pid"])
+    first.kill()
+    first.wait()
+    listed = pk("dev", "status")
+    assert "\tdegraded: broker 0 ended\t" in listed.stdout
     assert pk("dev", "down").returncode == 0
     left = [
         each for each in psutil.process_iter(["cmdline"]) if folder in " ".join(each.info["cmdline"] or ())

@@ -178,8 +178,13 @@ def test_a_cluster_ends_as_one_with_its_zookeeper_last(
     cluster = brokers.start("c", {}, brokers=3)
     assert (cluster.brokers, len(cluster.others), cluster.others[-1]) == (3, 3, 7)
     assert len(cluster.bootstrap.split(",")) == 3
+    assert cluster.zookeeper == "127.0.0.1:2181"
     assert brokers.find("c") == cluster
     assert cluster.is_running
+    second = cluster.others[0]
+    place = machine.running.pop(second)
+    assert (cluster.dead, cluster.is_running) == (["broker 1"], False)
+    machine.running[second] = place
     assert brokers.stop("c") == cluster
     assert machine.signals == [signal.SIGTERM] * 3 + [signal.SIGKILL]
     assert machine.running == {}
