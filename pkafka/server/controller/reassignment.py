@@ -162,11 +162,11 @@ class Reassignments:
         """Go on with all moves, and begin those that were written down, after an election of the controller."""
         begun = self.begin_written()
         for partition, assignment in self.ongoing().items():
-            if partition not in begun and partition.topic not in self._context.being_deleted:
+            if partition not in begun:
                 self._go_on(partition, assignment)
 
     def brokers_joined(self, brokers: Iterable[BrokerId]) -> None:
-        """Go on with the moves to brokers that came back."""
+        """Go on with the moves to brokers that came back; topics to be deleted are, now that these are here."""
         back = set(brokers)
         for partition, assignment in self.ongoing().items():
             if partition.topic not in self._context.being_deleted and not back.isdisjoint(target(assignment)):

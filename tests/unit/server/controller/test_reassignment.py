@@ -288,3 +288,42 @@ def test_what_cannot_be_is_refused(world: World, wanted: tuple[int, ...], words:
     assert error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert error.message.startswith(words)
     assert assignment(world) == Assignment((1, 2))
+
+
+def in_the_isr_unnoticed(world: World, *isr: int) -> None:
+    """The leader writes the ISR that a move waits for itself, and no controller is there to be told."""
+    path = nodes.partition_state(T0)
+    data, stat = world.store.get(path)
+    now = nodes.decode_leadership(data, stat.version)
+    world.store.set(path, nodes.encode_leadership(now._replace(isr=isr)))
+
+
+def test_the_next_controller_finishes_a_move_of_a_topic_that_is_to_be_deleted(world: World) -> None:
+    """The deletion waits for the move, which would wait for the deletion."""
+    move(world, (3, 2))
+    world.delete_topic("t")
+    world.crash_controller(1)
+    in_the_isr_unnoticed(world, 1, 2, 3)
+    world.start_controller(2)
+    assert world.store.exists(nodes.topic("t")) is None
+    assert world.store.exists(f"{nodes.DELETE_TOPICS}/t") is None
+
+
+def test_a_broker_that_comes_hears_of_the_partitions_that_move_to_it(world: World) -> None:
+    """It was away when the others were told."""
+    write_moves(world, {0: (9, 2)})
+    world.take_lines()
+    world.start_broker(9)
+    leader_epoch = world.state("t").split()[2]
+    assert f"to 9 LeaderAndIsr epoch=1: t-0 leader=1 {leader_epoch} isr=[1 2]" in told(world, "LeaderAndIsr")
+
+
+def test_a_topic_that_waits_for_its_move_is_deleted_when_a_broker_comes(world: World) -> None:
+    write_moves(world, {0: (9, 2)})
+    world.delete_topic("t")
+    assert world.store.exists(nodes.topic("t")) is not None
+    world.take_lines()
+    world.start_broker(9)
+    assert world.store.exists(nodes.topic("t")) is None
+    # It need not become a replica first.
+    assert told(world, "LeaderAndIsr") == []
