@@ -394,6 +394,9 @@ class Connection:
         except UnsupportedApiError as error:
             pending.finish(None, error)
         except ValueError as error:
+            if _fits_nowhere(error):
+                pending.finish(None, ClientError(f"the request cannot be written: {error}"))
+                return
             # The message uses a field that this version lacks.
             text = f"the broker {self.address} is too old for this request: {error}"
             pending.finish(None, UnsupportedApiError(text))
@@ -525,6 +528,17 @@ _STAGE_OF: Final = {
     ConnectionState.READY: Stage.REQUEST,
     ConnectionState.CLOSED: Stage.CONNECT,
 }
+
+
+def _fits_nowhere(error: ValueError) -> bool:
+    """Whether no version can carry a value: a number beyond its field, or text that is none.
+
+    A null where an older version needs a value fails in the same place, and there the version is to blame.
+    """
+    if isinstance(error, UnicodeEncodeError):
+        return True
+    cause = error.__cause__
+    return isinstance(cause, struct.error) and not str(cause).startswith("required argument")
 
 
 def _resolve(address: Address) -> deque[Any]:

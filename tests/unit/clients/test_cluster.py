@@ -24,6 +24,11 @@ from pkafka.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from pkafka.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from pkafka.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    TopicPartitions,
+)
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import NO_ANSWER, FakeBroker
@@ -261,3 +266,29 @@ def test_no_socket_stays_open_when_a_callback_fails_while_the_client_is_closed()
         with pytest.raises(ZeroDivisionError):
             cluster.close()
         assert [each is not None and each.fileno() for each in connections] == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("name", "partition", "why"),
+    [("t", 2**31, "'i' format requires"), ("\ud800", 0, "surrogates not allowed")],
+)
+def test_a_value_that_no_version_can_carry_is_not_the_brokers_fault(
+    name: str, partition: int, why: str
+) -> None:
+    message = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=name, partitions=[partition])])
+    with FakeBroker() as broker, cluster_of(broker.bootstrap) as cluster:
+        with pytest.raises(ClientError, match=why) as caught:
+            cluster.request(message, ElectLeadersResponse)
+        assert broker.count(ApiKey.ELECT_LEADERS) == 0
+    assert not isinstance(caught.value, UnsupportedApiError)
+    assert "too old" not in str(caught.value)
+
+
+def test_a_null_that_an_older_version_has_not_is_the_brokers_age() -> None:
+    versions = {ApiKey.API_VERSIONS: (0, 2), ApiKey.METADATA: (0, 0)}
+    with (
+        FakeBroker({"t": 1}, versions) as broker,
+        cluster_of(broker.bootstrap) as cluster,
+        pytest.raises(UnsupportedApiError, match="too old"),
+    ):
+        cluster.request(MetadataRequest(topics=None), MetadataResponse)
