@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pkafka.cli.confirmation import agrees, can_ask
+from pkafka.cli.java_numbers import INT_MAX
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.options import Common, command, connection_options
@@ -41,7 +42,7 @@ def kafka_text(error: Exception) -> str | None:
 )
 @click.option("--all-topic-partitions", is_flag=True, help="Every partition that needs it.")
 @click.option("--topic", metavar="NAME", help="The topic.")
-@click.option("--partition", type=int, metavar="N", help="The partition of --topic.")
+@click.option("--partition", type=click.IntRange(0, INT_MAX), metavar="N", help="The partition of --topic.")
 @click.option("--path-to-json-file", metavar="FILE", help="Partitions, as JSON.")
 @click.option("--dry-run", is_flag=True, help="Say where a leader would be elected, and elect none.")
 @click.option(

@@ -8,6 +8,7 @@ import click
 
 from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.java_numbers import LONG
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import BadValueError, CommandError, explain, failure
 from pkafka.cli.options import Common, command, connection_options, parse_duration_ms
@@ -105,11 +106,11 @@ def _kafka_text(error: Exception) -> str | None:
 @click.option("--disable-rack-aware", is_flag=True, help="Propose without regard to racks.")
 @click.option("--reassignment-json-file", metavar="FILE", help="Partitions and their brokers, as JSON.")
 @click.option(
-    "--throttle", type=int, metavar="BYTES", help="Bytes a second that moves between brokers may have."
+    "--throttle", type=LONG, metavar="BYTES", help="Bytes a second that moves between brokers may have."
 )
 @click.option(
     "--replica-alter-log-dirs-throttle",
-    type=int,
+    type=LONG,
     metavar="BYTES",
     help="Bytes a second that moves between directories of a broker may have.",
 )

@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 from pkafka.errors import PkafkaError
+from pkafka.model import TopicPartition
 
 T = TypeVar("T", int, str)
 
 _NO_JSON: Final = "The input string is not a valid JSON"
 _NAMES: Final = {int: "Integer", str: "String"}
+_INTEGERS: Final = range(-(2**31), 2**31)
+"""Of Java's int, which every number in these files is."""
 
 
 class JsonInputError(PkafkaError):
@@ -37,8 +40,10 @@ def parse_object(data: bytes, *, empty: str = _NO_JSON) -> dict[str, Any]:
     if not data.strip():
         raise JsonInputError(empty)
     try:
-        document = json.loads(data)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        document = json.loads(data, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise JsonInputError(_NO_JSON, "it is nested too deeply") from error
+    except ValueError as error:
         raise JsonInputError(_NO_JSON, str(error)) from error
     return json_object(document)
 
@@ -84,14 +89,32 @@ def list_field(row: object, name: str, kind: type[T]) -> list[T]:
 
 
 def scalar(value: object, kind: type[T]) -> T:
-    """``value``, which is of that kind.
+    """``value``, which is of that kind: text that can be written, or a number of 32 bits.
 
     Raises:
         JsonInputError: it is not.
     """
+    words = f"Expected `{_NAMES[kind]}` value, received {_shown(value)}"
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise JsonInputError(f"Expected `{_NAMES[kind]}` value, received {_shown(value)}")
+        raise JsonInputError(words)
+    if isinstance(value, int) and value not in _INTEGERS:
+        raise JsonInputError(words, f"numbers go from {_INTEGERS.start} to {_INTEGERS.stop - 1}")
+    if isinstance(value, str) and not _is_writable(value):
+        raise JsonInputError(words, "half of a surrogate pair is no character")
     return value
+
+
+def partition_of(row: object) -> TopicPartition:
+    """The ``topic`` and ``partition`` of an object.
+
+    Raises:
+        JsonInputError: as of :func:`field`, or the partition is negative.
+    """
+    partition = TopicPartition(field(row, "topic", str), field(row, "partition", int))
+    if partition.partition < 0:
+        words = f"Topic {partition.topic} can have no partition {partition.partition}"
+        raise JsonInputError(words, "they are counted from 0")
+    return partition
 
 
 def _get(row: Mapping[str, Any], name: str) -> object:
@@ -100,5 +123,22 @@ def _get(row: Mapping[str, Any], name: str) -> object:
     return row[name]
 
 
+def _refuse_constant(name: str) -> object:
+    """Python's reader takes NaN and Infinity, which JSON has not."""
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _shown(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:  # writing takes more room than reading did
+        return "[...]" if isinstance(value, list) else "{...}"
+    return text if _is_writable(text) else json.dumps(value, separators=(",", ":"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pkafka.clients.admin.results import ElectionType, Outcome, PartitionDescription
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
-from pkafka.tools.json_input import JsonInputError, field, json_list, parse_object
+from pkafka.tools.json_input import JsonInputError, json_list, parse_object, partition_of
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
@@ -44,10 +44,7 @@ def parse_partitions(data: bytes) -> list[TopicPartition]:
     document = parse_object(data, empty="Replica election data is empty")
     if "partitions" not in document:
         raise JsonInputError('Replica election data is missing "partitions" field')
-    partitions = [
-        TopicPartition(field(row, "topic", str), field(row, "partition", int))
-        for row in json_list(document["partitions"])
-    ]
+    partitions = [partition_of(row) for row in json_list(document["partitions"])]
     twice = [each for each in dict.fromkeys(partitions) if partitions.count(each) > 1]
     if twice:
         names = ", ".join(map(str, twice))

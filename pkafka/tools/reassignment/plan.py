@@ -10,7 +10,15 @@ from pkafka.clients.admin.results import Reassignment
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartition, TopicPartitionReplica
 from pkafka.server.controller.placement import place_replicas
-from pkafka.tools.json_input import JsonInputError, field, json_list, list_field, parse_object, scalar
+from pkafka.tools.json_input import (
+    JsonInputError,
+    field,
+    json_list,
+    list_field,
+    parse_object,
+    partition_of,
+    scalar,
+)
 
 ANY_LOG_DIR: Final = "any"
 LEADER_RATE: Final = "leader.replication.throttled.rate"
@@ -143,7 +151,7 @@ def parse_wanted(data: bytes) -> Wanted:
     partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
     log_dirs: dict[TopicPartitionReplica, str] = {}
     for row in json_list(document.get("partitions", [])):
-        partition = TopicPartition(field(row, "topic", str), field(row, "partition", int))
+        partition = partition_of(row)
         replicas = list_field(row, "replicas", int)
         paths = list_field(row, "log_dirs", str) if "log_dirs" in row else [ANY_LOG_DIR] * len(replicas)
         if len(replicas) != len(paths):
