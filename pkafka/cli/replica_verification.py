@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from pkafka.cli.java_numbers import INT_MAX, LONG
 from pkafka.cli.kafka_command import BadValueError, CommandError
 from pkafka.cli.options import Common, command, streaming_connection_options
 from pkafka.cli.output import JsonList, OutputFormat, line, note, to_json
@@ -27,24 +28,27 @@ _ROW: Final[Mapping[str, object]] = dict.fromkeys(
 @command("pk-replica-verification")
 @streaming_connection_options
 @click.option("--broker-list", metavar="HOST:PORT,...", help="Kafka's name of --bootstrap-server.")
-@click.option("--topics-include", metavar="REGEX", default=".*", help="Topics to verify; default: all.")
+@click.option("--topics-include", metavar="REGEX", help="Topics to verify; default: all.")
+@click.option(
+    "--topic-white-list", metavar="REGEX", hidden=True, help="Kafka's old name of --topics-include."
+)
 @click.option(
     "--time",
     "begin",
-    type=int,
+    type=LONG,
     metavar="MS",
     help="Where to begin: a timestamp, -1 the end, -2 the beginning. Default -1; with --once -2.",
 )
 @click.option(
     "--fetch-size",
-    type=click.IntRange(1),
+    type=click.IntRange(1, INT_MAX),
     default=1_048_576,
     metavar="BYTES",
     help="Of a partition and replica at a time (1048576).",
 )
 @click.option(
     "--max-wait-ms",
-    type=click.IntRange(0),
+    type=click.IntRange(0, INT_MAX),
     default=1_000,
     metavar="MS",
     help="How long a broker waits for something new (1000).",
@@ -64,7 +68,8 @@ _ROW: Final[Mapping[str, object]] = dict.fromkeys(
 def main(
     common: Common,
     broker_list: str | None,
-    topics_include: str,
+    topics_include: str | None,
+    topic_white_list: str | None,
     begin: int | None,
     fetch_size: int,
     max_wait_ms: int,
@@ -80,7 +85,9 @@ def main(
         if common.bootstrap_server is not None:
             raise click.UsageError('Option "[broker-list]" can\'t be used with option "[bootstrap-server]"')
         common = common._replace(bootstrap_server=broker_list)
-    pattern = topic_pattern(topics_include)
+    # As Kafka's tool: the old name counts where the new one is not given.
+    chosen = topics_include if topics_include is not None else topic_white_list
+    pattern = topic_pattern(".*" if chosen is None else chosen)
     if begin is None:
         begin = _EARLIEST if once else _LATEST
     elif begin < _EARLIEST:

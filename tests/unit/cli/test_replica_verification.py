@@ -1,0 +1,59 @@
+"""What pk-replica-verification takes of a command line; what it finds is in tests/interop."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pkafka.cli import replica_verification
+from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kafka_command import CommandError
+from tests.fakes.broker import FakeBroker
+
+
+@pytest.fixture(autouse=True)
+def no_compat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PK_COMPAT", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [
+        ([], ["ax", "b"]),
+        (["--topic-white-list", "a.*"], ["ax"]),
+        (["-topic-white-list=b"], ["b"]),
+        (["--topic-white-list", "a.*", "--topics-include", "b"], ["b"]),
+        (["--topics-include", "a.*", "--topic-white-list", "b"], ["ax"]),
+    ],
+)
+def test_the_old_name_of_the_topics_counts_where_the_new_one_is_not_given(
+    words: list[str],
+    chosen: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def topics(_: object, is_included: Callable[[str], object]) -> None:
+        raise CommandError(f"chosen: {[each for each in ('ax', 'b') if is_included(each)]}")
+
+    monkeypatch.setattr(replica_verification, "_topics", topics)
+    with FakeBroker() as broker:
+        status = replica_verification.main.run(["--bootstrap-server", broker.bootstrap, *words])
+    assert status == ExitStatus.FAILURE
+    assert f"chosen: {chosen}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--time", "99999999999999999999"], "Cannot parse argument '99999999999999999999' of option time"),
+        (["--time", "-3"], "--time -3 is no timestamp"),
+        (["--fetch-size", "2147483648"], "'--fetch-size': 2147483648 is not in the range"),
+        (["--max-wait-ms", "2147483648"], "'--max-wait-ms': 2147483648 is not in the range"),
+    ],
+)
+def test_numbers_that_no_request_can_carry_are_wrong_use(
+    words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FakeBroker({"t": 1}) as broker:
+        status = replica_verification.main.run(["--bootstrap-server", broker.bootstrap, *words])
+        assert (status, broker.requests) == (ExitStatus.USAGE, [])
+    assert text in capsys.readouterr().err
