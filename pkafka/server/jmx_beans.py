@@ -228,7 +228,7 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
             yield _bean("kafka.server", "FetcherLagMetrics", "ConsumerLag", **tags), lag
     for one in led:
         gauges = {
-            "ReplicasCount": one.replicas,
+            "ReplicasCount": one.replication_factor,
             "InSyncReplicasCount": one.in_sync,
             "UnderReplicated": int(one.is_under_replicated),
             "UnderMinIsr": int(one.is_under_min_isr),

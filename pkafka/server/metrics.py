@@ -12,6 +12,7 @@ from pkafka.records.validation import ValidatedRecords
 from pkafka.server.request_times import RequestTimes
 
 if TYPE_CHECKING:
+    from pkafka.server.partition import Partition
     from pkafka.server.worker import Worker
 
 
@@ -135,6 +136,7 @@ class Metrics:
                     len(partition.isr),
                     partition.log.config.min_insync_replicas,
                     partition.log.high_watermark - partition.log.last_stable_offset,
+                    _adding(partition),
                 ]
                 for partition in worker.partitions.led.values()
             ],
@@ -152,3 +154,9 @@ class Metrics:
                 for log in (*worker.partitions.logs(), *worker.moves.logs())
             ],
         }
+
+
+def _adding(partition: "Partition") -> int:
+    """How many of its replicas a reassignment has added that is not over yet."""
+    adding = () if partition.decided is None else partition.decided.adding_replicas
+    return len(set(adding).intersection(partition.replicas))

@@ -87,15 +87,23 @@ class LedPartition(NamedTuple):
     min_insync_replicas: int
     unstable: int
     """Records between the last stable offset and the high watermark."""
+    adding: int
+    """Replicas that a reassignment is still adding: nobody misses them yet."""
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas there are to be in sync (OngoingReassignmentState.replicationFactor)."""
+        return self.replicas - self.adding
 
     @property
     def _least(self) -> int:
-        # A topic with fewer replicas than it wants in sync is content with all of them.
+        # A topic with fewer replicas than it wants in sync is content with all of them; to Kafka here those count, too,
+        # that are being added.
         return min(self.min_insync_replicas, self.replicas)
 
     @property
     def is_under_replicated(self) -> bool:
-        return self.in_sync < self.replicas
+        return self.in_sync < self.replication_factor
 
     @property
     def is_under_min_isr(self) -> bool:

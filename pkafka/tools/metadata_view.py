@@ -2,7 +2,8 @@
 
 Brokers serve metadata from caches that the controller fills. Of what they tell of a partition the answer with the
 highest leader epoch is the newest; who tells something else is stale, and so is who does not know a live broker or the
-controller. What is told while something changes differs for a moment: only what differs twice counts.
+controller. What is told while something changes differs for a moment: only what differs twice counts. Replicas that a
+reassignment is still adding are not missed, as by Kafka: they are not in sync before they have copied everything.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pkafka.clients.cluster import PartitionView, TopicView, topic_view
 from pkafka.clients.errors import ClientError
-from pkafka.errors import ErrorCode
+from pkafka.errors import ErrorCode, PkafkaError
 from pkafka.model import NO_LEADER, TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pkafka.coordination.store import Store
 
 _PAUSE_MS: Final = 1_000
+_MOVES_MAX_MS: Final = 5_000
+"""A controller that does not say in this time what moves is not waited for: what is amiss there is to be seen, too."""
 OFFLINE: Final = "offline"
 UNDER_REPLICATED: Final = "under_replicated"
 NOT_PREFERRED: Final = "not_preferred"
@@ -60,17 +63,21 @@ class Partition(NamedTuple):
 
     Args:
         leader: None when nobody leads it.
+        adding: those of the replicas that a reassignment is still adding.
     """
 
     leader: int | None
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    adding: Collection[int] = frozenset()
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """The replicas that are not in sync."""
-        return tuple(each for each in self.replicas if each not in self.isr)
+        """The replicas that are not in sync, when they are fewer than the partition is to have."""
+        if not is_under_replicated(self.replicas, self.isr, self.adding):
+            return ()
+        return tuple(each for each in self.replicas if each not in self.isr and each not in self.adding)
 
     @property
     def state(self) -> str:
@@ -113,6 +120,24 @@ class Look(NamedTuple):
     def stale_brokers(self, partition: TopicPartition) -> list[int]:
         """Who does not tell the newest of a partition."""
         return sorted(broker for broker, partitions in self.stale.items() if partition in partitions)
+
+
+def is_under_replicated(replicas: Collection[int], isr: Collection[int], adding: Collection[int]) -> bool:
+    """Whether fewer are in sync than the partition has replicas, without those that are being added: Kafka counts so
+    (OngoingReassignmentState.replicationFactor), so that a reassignment that goes well alarms nobody."""
+    return len(isr) < len(set(replicas).difference(adding))
+
+
+def replicas_being_added(
+    admin: "Admin", *, timeout_ms: int | None = None
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Of the partitions that move, the replicas that they get; none where the controller cannot or does not say."""
+    patience_ms = _MOVES_MAX_MS if timeout_ms is None else min(timeout_ms, _MOVES_MAX_MS)
+    try:
+        moves = admin.list_partition_reassignments(timeout_ms=patience_ms)
+    except PkafkaError:
+        return {}
+    return {partition: move.adding for partition, move in moves.items() if move.adding}
 
 
 def observe(
@@ -159,7 +184,19 @@ def _look(admin: "Admin", store: "Store | None", timeout_ms: int | None) -> Look
     }
     # The nodes after the brokers: what they have and a broker has not was there before.
     nodes = None if store is None else read_nodes(store)
-    return compare(view.cluster_id, told, nodes)
+    look = compare(view.cluster_id, told, nodes)
+    if look.controller < 0 or not any(one.missing for one in look.partitions.values()):
+        return look
+    return with_adding(look, replicas_being_added(admin, timeout_ms=timeout_ms))
+
+
+def with_adding(look: Look, adding: Mapping[TopicPartition, Collection[int]]) -> Look:
+    """The same, where these replicas of partitions are only being added."""
+    return look._replace(
+        partitions={
+            each: one._replace(adding=adding.get(each, one.adding)) for each, one in look.partitions.items()
+        }
+    )
 
 
 def _told(answer: "object") -> Told:

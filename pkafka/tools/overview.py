@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartition
+from pkafka.tools.metadata_view import is_under_replicated, replicas_being_added
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
@@ -26,11 +27,13 @@ class PartitionLook(NamedTuple):
     start: int | None
     end: int | None
     size_bytes: int | None
+    adding: tuple[int, ...] = ()
+    """Those of the replicas that a reassignment is still adding."""
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether a replica is behind or away."""
-        return len(self.isr) < len(self.replicas)
+        """Whether a replica is behind or away that is not just being added."""
+        return is_under_replicated(self.replicas, self.isr, self.adding)
 
 
 class BrokerLook(NamedTuple):
@@ -178,9 +181,19 @@ def look(admin: "Admin", *, timeout_ms: int) -> Look:
     for replicas in sizes.values():
         for partition, size in replicas.items():
             total[partition] = max(total[partition], size)
+    lacks = any(
+        is_under_replicated(each.replicas, each.isr, ()) for topic in found for each in topic.partitions
+    )
+    adding = replicas_being_added(admin, timeout_ms=timeout_ms) if lacks else {}
     partitions = {
         name: PartitionLook(
-            each.leader, each.replicas, each.isr, starts.get(name), ends.get(name), total.get(name)
+            each.leader,
+            each.replicas,
+            each.isr,
+            starts.get(name),
+            ends.get(name),
+            total.get(name),
+            adding.get(name, ()),
         )
         for topic in found
         for each in topic.partitions

@@ -129,7 +129,12 @@ def test_throttled_replicas_have_one_rate_for_all_workers() -> None:
 
 
 def test_partitions_of_which_replicas_lag_are_counted() -> None:
-    rows = [["t", 0, 3, 2, 2, 4], ["t", 1, 3, 1, 2, 0], ["t", 2, 3, 3, 2, 0], ["u", 0, 1, 1, 2, 0]]
+    rows = [
+        ["t", 0, 3, 2, 2, 4, 0],
+        ["t", 1, 3, 1, 2, 0, 0],
+        ["t", 2, 3, 3, 2, 0, 0],
+        ["u", 0, 1, 1, 2, 0, 0],
+    ]
     found = made(worker(led=rows[:2]), worker(led=rows[2:]))
 
     def replica_manager(name: str) -> int:
@@ -144,6 +149,16 @@ def test_partitions_of_which_replicas_lag_are_counted() -> None:
     assert found[partition.format("UnderReplicated")]["Value"] == 1
     assert found[partition.format("InSyncReplicasCount")]["Value"] == 2
     assert found[partition.format("LastStableOffsetLag")]["Value"] == 4
+
+
+def test_replicas_that_are_being_added_are_not_missed() -> None:
+    found = made(worker(led=[["t", 0, 2, 1, 2, 0, 1]]))
+    assert found["kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions"]["Value"] == 0
+    partition = "kafka.cluster:type=Partition,name={},topic=t,partition=0"
+    assert found[partition.format("UnderReplicated")]["Value"] == 0
+    assert found[partition.format("ReplicasCount")]["Value"] == 1
+    # For min.insync.replicas those that are being added count to Kafka, too (Partition.effectiveMinIsr).
+    assert found[partition.format("UnderMinIsr")]["Value"] == 1
 
 
 def test_replicas_that_follow_and_partitions_that_move_are_told_of() -> None:

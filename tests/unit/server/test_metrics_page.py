@@ -113,11 +113,19 @@ def test_request_times_are_in_milliseconds() -> None:
 
 
 def test_replicas_that_lag_are_counted() -> None:
-    found = values([worker(), worker(led=[["t", 0, 3, 2, 2, 0], ["t", 1, 3, 1, 2, 0], ["u", 0, 1, 1, 2, 0]])])
+    found = values(
+        [worker(), worker(led=[["t", 0, 3, 2, 2, 0, 0], ["t", 1, 3, 1, 2, 0, 0], ["u", 0, 1, 1, 2, 0, 0]])]
+    )
     assert found["kafka_server_replicamanager_underreplicatedpartitions", ()] == 3
     assert found["kafka_server_replicamanager_underminisrpartitioncount", ()] == 1
     assert found["kafka_server_replicamanager_isrshrinks_total", ()] == 4
     assert found["kafka_server_replicamanager_isrexpands_total", ()] == 2
+
+
+def test_replicas_that_are_being_added_are_not_missed() -> None:
+    # A factor of 1 that grows to 2, and one that lost a replica while it grows.
+    found = values([worker(led=[["t", 0, 2, 1, 1, 0, 1], ["t", 1, 3, 1, 1, 0, 1]])])
+    assert found["kafka_server_replicamanager_underreplicatedpartitions", ()] == 1
 
 
 def test_logs_tell_how_far_consumers_may_read() -> None:

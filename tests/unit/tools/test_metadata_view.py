@@ -11,7 +11,16 @@ from pkafka.coordination.cluster import create_persistent_paths
 from pkafka.coordination.embedded import EmbeddedStore
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_TOPIC_ID, TopicPartition
-from pkafka.tools.metadata_view import Nodes, Partition, Told, Written, chosen, compare, read_nodes
+from pkafka.tools.metadata_view import (
+    Nodes,
+    Partition,
+    Told,
+    Written,
+    chosen,
+    compare,
+    read_nodes,
+    with_adding,
+)
 
 T0 = TopicPartition("t", 0)
 U0 = TopicPartition("u", 0)
@@ -80,6 +89,23 @@ def test_who_does_not_know_the_controller_or_a_broker() -> None:
 )
 def test_the_state_of_a_partition(leader: int, isr: list[int], state: str) -> None:
     assert compare("cluster", {1: told({T0: (leader, 0, isr)})}, None).partitions[T0].state == state
+
+
+@pytest.mark.parametrize(
+    ("isr", "adding", "missing", "state"),
+    [
+        ([1, 2], (3,), (), "ok"),
+        ([1], (3,), (2,), "under_replicated"),
+        ([1], (2, 3), (), "ok"),
+        # As many as it is to have are in sync: Kafka counts, and asks not which.
+        ([1, 3], (3,), (), "ok"),
+    ],
+)
+def test_replicas_that_are_being_added_are_not_missed(
+    isr: list[int], adding: tuple[int, ...], missing: tuple[int, ...], state: str
+) -> None:
+    look = with_adding(compare("cluster", {1: told({T0: (1, 0, isr)})}, None), {T0: adding})
+    assert (look.partitions[T0].missing, look.partitions[T0].state) == (missing, state)
 
 
 def nodes(

@@ -52,6 +52,13 @@ def test_rates_are_what_moved_between_two_looks() -> None:
     assert found.summary["records_per_s"] == 10
 
 
+def test_replicas_that_are_being_added_are_not_missed() -> None:
+    grows = PartitionLook(1, (1, 2), (1,), 0, 5, 100, (2,))
+    lost = PartitionLook(1, (1, 2, 3), (1,), 0, 5, 100, (2,))
+    found = overview(Look(10, "cluster", (), {A0: grows, A1: lost}, {}))
+    assert found.summary["under_replicated"] == 1
+
+
 def test_a_partition_without_a_leader_is_offline_and_not_counted() -> None:
     found = overview(look(14, 90, None, 50), look(10, 50, 20, 30))
     assert [(row.offline, row.under_replicated, row.records) for row in found.topics] == [
