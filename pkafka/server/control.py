@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.coordination.store import SessionExpiredError, SessionState, Store, StoreError, StoreFullError
+from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.coordination.znodes import BrokerRegistration, LogDirEvent
 from pkafka.errors import ApiError, PkafkaError, StorageError
 from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId, TopicPartition
@@ -457,7 +458,7 @@ class Control:
 
         try:
             seen = await self.run_on_store(look)
-        except StoreError as error:
+        except (StoreError, ZnodeFormatError) as error:
             log.info("Nothing is known of the controller, broker %d: %s", broker, error)
             return
         if seen is None or not seen[0].is_pkafka or self.controller.active_controller_id != broker:
@@ -475,7 +476,7 @@ class Control:
     async def _tell_store(self, call: Callable[[], None]) -> None:
         try:
             await self.run_on_store(call)
-        except (StoreError, ApiError) as error:
+        except (StoreError, ApiError, ZnodeFormatError) as error:
             # Its session ends all the same.
             log.info("The death of a broker could not be written down: %s", error)
 

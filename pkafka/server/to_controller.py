@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pkafka.coordination.store import Stat, StoreError
+from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.errors import ErrorCode, ProtocolError
 from pkafka.model import NO_TOPIC_ID, BrokerId, TopicPartition
 from pkafka.net.channel import ChannelError
@@ -197,7 +198,10 @@ def _now(broker_id: BrokerId, row: Sequence[Any], node: tuple[bytes, Stat] | Non
     _, _, _, leader_epoch, _, partition_epoch = row
     if node is None:
         return [int(_BEHIND)]
-    now = nodes.decode_leadership(node[0], node[1].version)
+    try:
+        now = nodes.decode_leadership(node[0], node[1].version)
+    except ZnodeFormatError:
+        return [int(_BEHIND)]  # nobody can say what it is
     if (now.leader, now.leader_epoch) != (broker_id, leader_epoch):
         return [int(_BEHIND)]  # the LeaderAndIsr that says so is on its way
     if now.partition_epoch <= partition_epoch:

@@ -455,10 +455,10 @@ class Controller:
 
     def _load(self) -> None:
         context = self.context
+        self._watch_brokers()
         for broker, (info, epoch) in self._states.read_brokers().items():
             context.live_brokers[broker] = info
             context.broker_epochs[broker] = epoch
-            self._watch_data(nodes.broker(broker), events.BrokerChange())
         self._channels.brokers_changed(dict(context.live_brokers))
         self._read_topics(self._states.read_topic_names())
         context.leadership.update(self._states.read_leadership(context.partitions()))
@@ -476,8 +476,7 @@ class Controller:
 
     def _on_broker_change(self) -> None:
         context = self.context
-        for name in self._store_children(nodes.BROKER_IDS):
-            self._watch_data(nodes.broker(int(name)), events.BrokerChange())
+        registered = self._watch_brokers()
         now = self._states.read_brokers()
         gone = context.live_brokers.keys() - now.keys()
         bounced = {
@@ -489,7 +488,7 @@ class Controller:
             for one in (context.live_brokers.keys() & now.keys()) - bounced
             if context.live_brokers[one] != now[one][0]
         ]
-        for broker in gone:
+        for broker in gone - registered:  # what cannot be read may be mended
             self._unwatch(nodes.broker(broker))
         for broker in gone | bounced:
             del context.live_brokers[broker], context.broker_epochs[broker]
@@ -735,8 +734,12 @@ class Controller:
     def _send(self) -> None:
         self._batch.send()
 
-    def _store_children(self, path: str) -> list[str]:
-        return [name for name in self._states.children(path) if name.isdigit()]
+    def _watch_brokers(self) -> set[BrokerId]:
+        """Watch every registration that there is; before reading them, so that what comes later makes an event."""
+        ids = {int(name) for name in self._states.children(nodes.BROKER_IDS) if name.isdigit()}
+        for broker in ids:
+            self._watch_data(nodes.broker(broker), events.BrokerChange())
+        return ids
 
     def _watch_children(self, path: str, event: events.Event) -> None:
         assert self._store is not None

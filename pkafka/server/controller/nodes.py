@@ -133,6 +133,7 @@ def encode_broker(info: BrokerInfo, now_ms: Millis) -> bytes:
     return znodes.BrokerRegistration(endpoints, now_ms, info.rack).encode()
 
 
+@znodes.decoder  # a security protocol that is none is no registration either
 def decode_broker(broker_id: BrokerId, data: bytes) -> BrokerInfo:
     """What a broker's registration says."""
     found = znodes.BrokerRegistration.decode(data)

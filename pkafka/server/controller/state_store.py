@@ -5,8 +5,8 @@ cannot write any more (reliability: split brain). Blocking; owned by the control
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from pkafka.coordination.store import (
     BadVersionError,
@@ -34,6 +34,9 @@ from pkafka.server.controller.context import Assignment, Leadership
 from pkafka.server.metadata import BrokerInfo
 
 log = logging.getLogger("kafka.controller.StateStore")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _NO_CONTROLLER: Final = -1
 
@@ -76,13 +79,15 @@ class StateStore:
 
     def read_brokers(self) -> dict[BrokerId, tuple[BrokerInfo, int]]:
         """The live brokers with their epochs."""
-        ids = [name for name in self.children(nodes.BROKER_IDS) if name.isdigit()]
-        found = self._store.get_many([nodes.broker(int(name)) for name in ids])
-        return {
-            int(name): (nodes.decode_broker(int(name), node[0]), node[1].czxid)
-            for name, node in zip(ids, found, strict=True)
-            if node is not None
-        }
+        ids = [int(name) for name in self.children(nodes.BROKER_IDS) if name.isdigit()]
+        found = self._store.get_many([nodes.broker(one) for one in ids])
+        brokers = {}
+        for broker, node in zip(ids, found, strict=True):
+            if node is not None:
+                info = _readable(nodes.broker(broker), nodes.decode_broker, broker, node[0])
+                if info is not None:
+                    brokers[broker] = info, node[1].czxid
+        return brokers
 
     def read_topic_names(self) -> list[str]:
         """All topics, sorted."""
@@ -93,31 +98,31 @@ class StateStore:
         found = self._store.get_many([nodes.topic(name) for name in names])
         topics = {}
         for name, node in zip(names, found, strict=True):
-            if node is None:
-                continue
-            try:
-                topics[name] = Topic(*nodes.decode_topic(node[0]))
-            except ZnodeFormatError as error:
-                # One damaged node must not take all other topics down with it.
-                log.error("topic %s is left out, its node cannot be read: %s", name, error)
+            if node is not None:
+                topic = _readable(nodes.topic(name), nodes.decode_topic, node[0])
+                if topic is not None:
+                    topics[name] = Topic(*topic)
         return topics
 
     def read_leadership(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leadership]:
-        """The state nodes of those partitions that have one."""
-        found = self._store.get_many([nodes.partition_state(one) for one in partitions])
-        return {
-            partition: nodes.decode_leadership(node[0], node[1].version)
-            for partition, node in zip(partitions, found, strict=True)
-            if node is not None
-        }
+        """The state nodes of those partitions that have one which can be read."""
+        paths = [nodes.partition_state(one) for one in partitions]
+        states = {}
+        for partition, path, node in zip(partitions, paths, self._store.get_many(paths), strict=True):
+            if node is not None:
+                state = _readable(path, nodes.decode_leadership, node[0], node[1].version)
+                if state is not None:
+                    states[partition] = state
+        return states
 
     def read_topic_configs(self, names: Sequence[str]) -> dict[str, Mapping[str, str]]:
         """What topics override; empty for those that override nothing."""
-        found = self._store.get_many([nodes.topic_config(name) for name in names])
-        return {
-            name: nodes.decode_config(node[0]) if node is not None else {}
-            for name, node in zip(names, found, strict=True)
-        }
+        paths = [nodes.topic_config(name) for name in names]
+        configs: dict[str, Mapping[str, str]] = {name: {} for name in names}
+        for name, path, node in zip(names, paths, self._store.get_many(paths), strict=True):
+            if node is not None:
+                configs[name] = _readable(path, nodes.decode_config, node[0]) or {}
+        return configs
 
     def read_deletions(self) -> list[str]:
         """The topics that somebody asked to delete."""
@@ -125,17 +130,23 @@ class StateStore:
 
     def read_isr_notifications(self) -> tuple[list[str], list[TopicPartition]]:
         """Names of the notifications and the partitions in them."""
-        names = self.children(nodes.ISR_NOTIFICATIONS)
-        found = self._store.get_many([f"{nodes.ISR_NOTIFICATIONS}/{name}" for name in names])
-        partitions = [one for node in found if node is not None for one in nodes.decode_partitions(node[0])]
-        return names, list(dict.fromkeys(partitions))
+        names, found = self._read_notifications(nodes.ISR_NOTIFICATIONS, nodes.decode_partitions)
+        return names, list(dict.fromkeys(one for partitions in found for one in partitions))
 
     def read_log_dir_notifications(self) -> tuple[list[str], list[BrokerId]]:
         """Names of the notifications and the brokers that wrote them."""
-        names = self.children(nodes.LOG_DIR_NOTIFICATIONS)
-        found = self._store.get_many([f"{nodes.LOG_DIR_NOTIFICATIONS}/{name}" for name in names])
-        brokers = [nodes.decode_log_dir_event(node[0]) for node in found if node is not None]
+        names, brokers = self._read_notifications(nodes.LOG_DIR_NOTIFICATIONS, nodes.decode_log_dir_event)
         return names, sorted(set(brokers))
+
+    def _read_notifications(self, parent: str, decode: Callable[[bytes], T]) -> tuple[list[str], list[T]]:
+        names = self.children(parent)
+        paths = [f"{parent}/{name}" for name in names]
+        read = [
+            _readable(path, decode, node[0])
+            for path, node in zip(paths, self._store.get_many(paths), strict=True)
+            if node is not None
+        ]
+        return names, [one for one in read if one is not None]
 
     def read_wish(self, path: str) -> tuple[bytes, int] | None:
         """What somebody wrote for the controller into a node, and the node's version; None when there is none."""
@@ -276,6 +287,15 @@ class StateStore:
                     f"epoch {self._epoch} is over: {nodes.CONTROLLER_EPOCH} was changed"
                 )
         return outcomes
+
+
+def _readable(path: str, decode: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """What a node says; None where that cannot be read: one damaged node must not take all else down with it."""
+    try:
+        return decode(*args, **kwargs)
+    except ZnodeFormatError as error:
+        log.error("%s is left out, it cannot be read: %s", path, error)
+        return None
 
 
 def _sort_in(result: Outcome, partition: TopicPartition, wanted: Leadership, outcome: MultiOutcome) -> None:

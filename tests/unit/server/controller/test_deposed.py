@@ -33,8 +33,8 @@ from pkafka.server.handlers import (
     elect_leaders,
 )
 from pkafka.server.to_controller import ToController
+from tests.unit.server.controller.in_control import in_control
 from tests.unit.server.controller.world import InlineControl, World
-from tests.unit.server.test_broker_channels import World as ControlWorld
 
 T0 = TopicPartition("t", 0)
 
@@ -103,29 +103,11 @@ def test_who_asks_for_one_leader_is_told_for_that_partition(world: World) -> Non
     assert [one.error_code for one in topic.partition_result] == [ErrorCode.NOT_CONTROLLER]
 
 
-def in_control(world: World, scene: Callable[[Control], Coroutine[Any, Any, None]], **settings: str) -> None:
-    """Run a scene in the control process of broker 1, whose controller works on its own thread."""
-
-    async def run() -> None:
-        around = ControlWorld(1, {"broker.id": "1", **settings})
-        control = around.control
-        controller = control.controller = world.controllers.pop(1)
-        controller.start(world.store)
-        control.broker_id, control.store = 1, world.store
-        try:
-            await control.run_on_store(int)
-            assert controller.is_active
-            data, stat = world.store.get(nodes.CONTROLLER_EPOCH)
-            world.store.set(nodes.CONTROLLER_EPOCH, str(int(data) + 1).encode(), version=stat.version)
-            await asyncio.wait_for(scene(control), 10)
-            assert not controller.is_active
-        finally:
-            controller.stop()
-            for line in around.lines:
-                line.close()
-            around.supervisor.close()
-
-    asyncio.run(run())
+async def usurp(control: Control) -> None:
+    """As the world's, for a controller that works on its own thread."""
+    assert control.controller.is_active
+    data, _ = control.store.get(nodes.CONTROLLER_EPOCH)
+    control.store.set(nodes.CONTROLLER_EPOCH, str(int(data) + 1).encode())
 
 
 def test_a_dead_broker_that_it_cannot_bury_does_not_end_its_process(
@@ -135,6 +117,7 @@ def test_a_dead_broker_that_it_cannot_bury_does_not_end_its_process(
     monkeypatch.setattr(os, "_exit", exits.append)
 
     async def scene(control: Control) -> None:
+        await usurp(control)
         control._broker_died(3)
         [telling] = control._tasks
         await asyncio.wait([telling])
@@ -149,6 +132,7 @@ def test_a_broker_that_is_its_own_former_controller_stops_all_the_same(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene(control: Control) -> None:
+        await usurp(control)
         # The one that leads something.
         control.broker_id, control.broker_epoch = 2, control.controller.context.broker_epochs[2]
         to_controller = ToController(control)
@@ -161,6 +145,7 @@ def test_a_broker_that_is_its_own_former_controller_stops_all_the_same(
 
 def test_a_leader_beside_it_asks_again(world: World) -> None:
     async def scene(control: Control) -> None:
+        await usurp(control)
         context = control.controller.context
         to_controller = ToController(control)
         control.broker_id, control.broker_epoch = 2, context.broker_epochs[2]
