@@ -33,7 +33,7 @@ from pkafka.coordination.store import (
     Watch,
 )
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_TOPIC_ID, BrokerId, TopicPartition, new_topic_id
+from pkafka.model import NO_EPOCH, NO_TOPIC_ID, BrokerId, TopicPartition, new_topic_id
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from pkafka.protocol.messages.stop_replica import StopReplicaResponse
 from pkafka.server.config import BrokerConfig
@@ -379,8 +379,11 @@ class Controller:
     def _take_office(self, won: Won) -> None:
         """Read everything and begin; in the order of CTRL-7."""
         assert self._store is not None
+        before = self.context
         self.context = ControllerContext(self.broker_id)
         self.context.epoch, self.context.epoch_version = won
+        # Which broker stops stands nowhere in the store; in which life it does is looked at as soon as that is read.
+        self.context.shutting_down, self.context.broker_epochs = before.shutting_down, before.broker_epochs
         self._states = StateStore(self._store, epoch=won.epoch, epoch_version=won.epoch_version)
         self._build_machines()
         self.is_active = True
@@ -456,9 +459,14 @@ class Controller:
     def _load(self) -> None:
         context = self.context
         self._watch_brokers()
-        for broker, (info, epoch) in self._states.read_brokers().items():
-            context.live_brokers[broker] = info
-            context.broker_epochs[broker] = epoch
+        brokers, former_epochs = self._states.read_brokers(), context.broker_epochs
+        context.live_brokers = {broker: info for broker, (info, _) in brokers.items()}
+        context.broker_epochs = {broker: epoch for broker, (_, epoch) in brokers.items()}
+        context.shutting_down = {
+            one
+            for one in context.shutting_down
+            if context.broker_epochs.get(one) == former_epochs.get(one, NO_EPOCH)
+        }
         self._channels.brokers_changed(dict(context.live_brokers))
         self._read_topics(self._states.read_topic_names())
         context.leadership.update(self._states.read_leadership(context.partitions()))

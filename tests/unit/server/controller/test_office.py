@@ -20,6 +20,7 @@ from pkafka.protocol.messages.controlled_shutdown import ControlledShutdownReque
 from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from pkafka.server.controller.context import Leadership
 from pkafka.server.controller.controller import FIRST_BALANCE_MS, RELOAD_BACKOFF_MS, Controller
+from pkafka.server.controller.events import Reload
 from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
 from pkafka.server.controller.state_store import Outcome, StateStore
 from pkafka.server.handlers import alter_partition, controlled_shutdown, elect_leaders
@@ -335,3 +336,46 @@ def test_written_elections_that_cannot_be_read_are_removed(world: World, data: b
     world.start_controller(2)
     assert world.controllers[2].is_active
     assert world.store.exists(PREFERRED_REPLICA_ELECTION) is None
+
+
+def read_anew(world: World) -> None:
+    """As after a write without an answer."""
+    controller(world)._queue.put(Reload())
+    world.settle()
+
+
+def test_a_broker_that_stops_is_remembered_when_everything_is_read_anew(world: World) -> None:
+    shut_down(world, 2)
+    read_anew(world)
+    assert controller(world).context.shutting_down == {2}
+    # Nobody gives a leader back to it.
+    assert elect(world, [TopicPartition("t", 1)])["t", 1][0] is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def test_a_broker_that_came_back_meanwhile_does_not_stop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shut_down(world, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(controller(world), "_on_broker_change", lambda: None)
+        world.stop_broker(2)
+        world.start_broker(2)
+    assert controller(world).context.shutting_down == {2}
+    read_anew(world)
+    assert controller(world).context.shutting_down == set()
+
+
+def test_a_broker_that_stops_is_remembered_when_reading_anew_fails_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shut_down(world, 2)
+
+    def lose_connection(_states: StateStore) -> None:
+        raise ConnectionLossError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StateStore, "read_brokers", lose_connection)
+        read_anew(world)
+    assert controller(world)._reload_due_ms is not None
+    read_anew(world)
+    assert controller(world).context.shutting_down == {2}
