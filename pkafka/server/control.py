@@ -227,7 +227,7 @@ class Control:
         self.store.watch_data(BrokerRegistration.path(self.broker_id), lambda _: self._look_for_own_node())
         # A log may know producers that another broker, or an older state of the store, gave their ids.
         await asyncio.to_thread(skip_used_ids, self.store, self.broker_id, self._producer_id_max)
-        self.producer_ids = ProducerIds(self.broker_id, self.broker_epoch)
+        self.producer_ids = ProducerIds(self.broker_id)
         self.controller.start(self.store)
         await asyncio.wrap_future(self.controller.submit(lambda: None))
         if goes_on and not self.controller.is_active and len(self._informed) < config.workers:

@@ -1,4 +1,9 @@
-"""Producer ids: handed out from blocks of 1000, each taken from /latest_producer_id_block once in a cluster's life."""
+"""Producer ids: handed out from blocks of 1000, each taken from /latest_producer_id_block once in a cluster's life.
+
+Every broker takes its blocks from the node itself, as Kafka's did before 3.0; since then they ask the controller for
+them (AllocateProducerIds), which this broker's controller answers. Asking would be one more hop to the same node, which
+needs an active controller that knows the request. Blocks are unique without it: a write holds only at the version read.
+"""
 
 import asyncio
 import contextlib
@@ -69,12 +74,10 @@ class ProducerIds:
 
     Args:
         broker_id: of this broker, written into the block.
-        broker_epoch: of this broker, which AllocateProducerIds to another controller carries.
     """
 
-    def __init__(self, broker_id: BrokerId, broker_epoch: int = -1) -> None:
+    def __init__(self, broker_id: BrokerId) -> None:
         self._broker_id = broker_id
-        self.broker_epoch = broker_epoch
         self._block = ProducerIdBlock(broker_id, 0, -1)
         self._next: ProducerId = 0
         self._claiming = asyncio.Lock()
