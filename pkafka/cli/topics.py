@@ -327,7 +327,10 @@ def _is_wanted(
         return partition.leader is None or partition.leader not in live
     if flags.under_min_isr_partitions or flags.at_min_isr_partitions:
         least = next((int(each.value or 1) for each in entries if each.name == "min.insync.replicas"), 1)
-        return isr < least if flags.under_min_isr_partitions else isr == least
+        if flags.at_min_isr_partitions:
+            return isr == least
+        # Nobody can write without a leader, whatever the ISR is.
+        return partition.leader is None or isr < least
     return True
 
 
