@@ -61,7 +61,17 @@ class LentFiles:
                 place: Any = [one.generation, records.position, records.length]
             else:
                 place = None if type(records) is FileRange else bytes(records)
-            rows.append([*one[:5], place, one.diverging, one.readable_end, one.preferred, one.leader])
+            rows.append(
+                [
+                    *one[:5],
+                    place,
+                    one.diverging,
+                    one.readable_end,
+                    one.preferred,
+                    one.leader,
+                    one.is_adding,
+                ]
+            )
         while len(lent) > LENT_MAX:
             dropped.append(lent.popitem(last=False)[0])
         return [rows, new, dropped], b"", fds
@@ -117,9 +127,8 @@ class LentFiles:
         return found
 
     def _found(self, files: Mapping[int, int], answer: Sequence[Any]) -> Found:
-        error, high_watermark, last_stable, log_start, aborted, place, diverging, end, preferred, leader = (
-            answer
-        )
+        error, high_watermark, last_stable, log_start, aborted, place, diverging, end, preferred = answer[:9]
+        leader, is_adding = answer[9:]
         if isinstance(place, list):
             generation, position, length = place
             records: Any = FileRange(files[generation], position, length) if length else FileRange(-1, 0, 0)
@@ -137,6 +146,7 @@ class LentFiles:
             end,
             preferred,
             leader=None if leader is None else CurrentLeader(*leader),
+            is_adding=is_adding,
         )
 
     def return_all(self, owner: int) -> None:

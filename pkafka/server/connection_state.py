@@ -7,16 +7,18 @@ class ConnectionState:
     Attributes:
         moves: how often the connection has moved to another worker.
         foreign_streak: requests since the last move that another worker owns all partitions of.
+        follows: a broker fetches through it, for its replicas.
         has_session: an incremental fetch may follow. Its session stays behind when the connection moves.
         software: name and version that the client gave itself (KIP-511); None when it did not.
         number: counts the connections of this process, and is part of their names in the request log.
     """
 
-    __slots__ = ("foreign_streak", "has_session", "moves", "number", "software")
+    __slots__ = ("follows", "foreign_streak", "has_session", "moves", "number", "software")
 
     def __init__(self, moves: int = 0, *, number: int = 0, software: tuple[str, str] | None = None) -> None:
         self.moves = moves
         self.number = number
         self.software = software
         self.foreign_streak = 0
+        self.follows = False
         self.has_session = False

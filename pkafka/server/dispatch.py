@@ -26,7 +26,9 @@ from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.headers import RequestHeader, decode_request_header, encode_response
 from pkafka.protocol.registry import request_class, response_header_version, versions
 from pkafka.protocol.schema import Message
+from pkafka.server.connection_state import ConnectionState
 from pkafka.server.ipc import PeerGone
+from pkafka.server.metrics import FOLLOWERS_FETCH
 from pkafka.server.request_log import LoggedRequest, is_logged
 from pkafka.server.request_log import logger as request_logger
 
@@ -38,6 +40,7 @@ log = logging.getLogger(__name__)
 _PLAIN_HEADER = struct.Struct(">ii")
 _FLEXIBLE_HEADER = struct.Struct(">iib")
 _START = struct.Struct(">hhi")
+_FETCH: Final = int(ApiKey.FETCH)
 
 FrameApi: TypeAlias = "Callable[[Worker, ServerConnection, RequestHeader, memoryview, int], Outcome]"
 """Serves the bytes of a request itself (the hot paths)."""
@@ -111,14 +114,19 @@ class Dispatcher:
             if request_logger.isEnabledFor(logging.INFO) and is_logged(header):
                 logged = LoggedRequest(connection, header, data, position)
             answer = self._serve(connection, header, data, position)
+            counted_as = header.api_key
+            if counted_as == _FETCH:
+                state = connection.state
+                if isinstance(state, ConnectionState) and state.follows:
+                    counted_as = FOLLOWERS_FETCH
             if answer is None:
                 # Whoever finishes it later finds here what it was.
-                connection.pending = (header.api_key, header.api_version, began_ns, perf_counter_ns(), logged)
+                connection.pending = (counted_as, header.api_version, began_ns, perf_counter_ns(), logged)
             elif isinstance(answer, LaterAnswer):
-                answer.note = (header.api_key, header.api_version, began_ns, perf_counter_ns(), logged)
+                answer.note = (counted_as, header.api_version, began_ns, perf_counter_ns(), logged)
             elif not isinstance(answer, Detach):
                 took_ns = perf_counter_ns() - began_ns
-                self._worker.metrics.request(header.api_key, header.api_version, took_ns)
+                self._worker.metrics.request(counted_as, header.api_version, took_ns)
                 if logged is not None and not isinstance(answer, AfterOthers):
                     logged.completed(answer, took_ns, took_ns)
             return answer

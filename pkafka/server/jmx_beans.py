@@ -6,14 +6,14 @@ Kafka's forget what is older than some minutes, and the rates of groups' events 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import pkafka
-from pkafka.protocol.api import ApiKey
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.latency import PERCENTILES, Histogram
 from pkafka.server.meters import Meters
+from pkafka.server.metrics import FOLLOWERS_FETCH
 from pkafka.server.metrics_page import (
     BrokerFacts,
     Snapshot,
@@ -21,7 +21,8 @@ from pkafka.server.metrics_page import (
     max_lag,
     max_lag_of_moves,
     replication_rates,
-    request_name,
+    request_counts,
+    request_names,
     request_times,
     sum_of,
 )
@@ -60,8 +61,7 @@ _PERCENTILE_NAMES: Final = (
     *("50thPercentile", "75thPercentile", "95thPercentile"),
     *("98thPercentile", "99thPercentile", "999thPercentile"),
 )
-_SERVED: Final = sorted({*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS})
-_CONSUMERS_FETCH: Final = "FetchConsumer"
+_SERVED: Final = sorted({*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS, FOLLOWERS_FETCH})
 _GROUPS: Final = "kafka.server:type=group-coordinator-metrics"
 _FETCHER_MANAGERS: Final = {
     "ReplicaFetcherManager": ("fetchers", "Replica"),
@@ -113,32 +113,23 @@ def _counters(workers: Sequence[Snapshot]) -> Iterator[tuple[str, str, int]]:
         yield _bean("kafka.server", "BrokerTopicMetrics", name), event, sum(counts.values())
         for topic, count in counts.items():
             yield _bean("kafka.server", "BrokerTopicMetrics", name, topic=topic), event, count
+    # These are the broker's alone, in Kafka, too.
+    for name, count in sum_of(worker["replication_bytes"] for worker in workers).items():
+        yield _bean("kafka.server", "BrokerTopicMetrics", f"{name}PerSec"), "bytes", count
     for name, count in sum_of(worker["isr_events"] for worker in workers).items():
         yield _bean("kafka.server", "ReplicaManager", f"{name}PerSec"), _ISR_EVENTS[name], count
-    requests = sum_of(
-        {(key, version): count for key, version, count in worker["requests"]} for worker in workers
-    )
-    for (key, version), count in requests.items():
-        for request in _request_names(key):
-            name = _bean(
-                "kafka.network", "RequestMetrics", "RequestsPerSec", request=request, version=version
-            )
-            yield name, "requests", count
-
-
-def _request_names(key: int) -> Iterable[str]:
-    """Kafka tells fetches of consumers from those of followers; nobody follows this broker."""
-    name = request_name(key)
-    return (name, _CONSUMERS_FETCH) if key == ApiKey.FETCH else (name,)
+    for (request, version), count in request_counts(workers).items():
+        name = _bean("kafka.network", "RequestMetrics", "RequestsPerSec", request=request, version=version)
+        yield name, "requests", count
 
 
 def _request_times(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Histogram]]:
     # What nobody asked for yet has a bean too, so that whoever looks once and for all finds it.
-    times = {key: RequestTimeSums() for key in _SERVED} | request_times(workers)
-    for key, sums in times.items():
-        for request in _request_names(key):
-            for name, histogram in sums.by_name().items():
-                yield _bean("kafka.network", "RequestMetrics", name, request=request), histogram
+    served = (request for key in _SERVED for request in request_names(key))
+    times = {request: RequestTimeSums() for request in served} | request_times(workers)
+    for request, sums in times.items():
+        for name, histogram in sums.by_name().items():
+            yield _bean("kafka.network", "RequestMetrics", name, request=request), histogram
 
 
 def _histogram(histogram: Histogram) -> dict[str, Any]:

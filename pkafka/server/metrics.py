@@ -6,14 +6,17 @@ Plain integers, changed by one event loop. Rates are left to whoever scrapes.
 import os
 import resource
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from pkafka.protocol.api import ApiKey
 from pkafka.records.validation import ValidatedRecords
 from pkafka.server.request_times import RequestTimes
 
 if TYPE_CHECKING:
-    from pkafka.server.partition import Partition
     from pkafka.server.worker import Worker
+
+FOLLOWERS_FETCH: Final = -int(ApiKey.FETCH)
+"""Under this key, which no API has, the fetches of followers are counted; those of consumers under the API's."""
 
 
 class Metrics:
@@ -27,7 +30,11 @@ class Metrics:
         "fetches",
         "messages_in",
         "produces",
+        "reassignment_bytes_in",
+        "reassignment_bytes_out",
         "refused_requests",
+        "replication_bytes_in",
+        "replication_bytes_out",
         "request_times",
         "requests",
     )
@@ -40,6 +47,10 @@ class Metrics:
         self.fetches: defaultdict[str | bytes, int] = defaultdict(int)
         self.failed_produces: defaultdict[str, int] = defaultdict(int)
         self.failed_fetches: defaultdict[str | bytes, int] = defaultdict(int)
+        self.replication_bytes_in = 0
+        self.replication_bytes_out = 0
+        self.reassignment_bytes_in = 0
+        self.reassignment_bytes_out = 0
         self.refused_requests = 0
         self.requests: defaultdict[tuple[int, int], int] = defaultdict(int)
         self.request_times: defaultdict[int, RequestTimes] = defaultdict(RequestTimes)
@@ -73,6 +84,22 @@ class Metrics:
         if length:
             self.bytes_out[topic] += length
 
+    def fetched_by_follower(self, topic: str | bytes, length: int, *, is_adding: bool) -> None:
+        """BrokerTopicMetrics TotalFetchRequestsPerSec, ReplicationBytesOutPerSec and, for a replica that is being
+        added, ReassignmentBytesOutPerSec: BytesOutPerSec tells what is consumed."""
+        self.fetches[topic] += 1
+        if length:
+            self.replication_bytes_out += length
+            if is_adding:
+                self.reassignment_bytes_out += length
+
+    def replicated(self, length: int, *, is_adding: bool) -> None:
+        """BrokerTopicMetrics ReplicationBytesInPerSec and, for a replica that is being added,
+        ReassignmentBytesInPerSec."""
+        self.replication_bytes_in += length
+        if is_adding:
+            self.reassignment_bytes_in += length
+
     def failed_produce(self, topic: str) -> None:
         """BrokerTopicMetrics FailedProduceRequestsPerSec."""
         self.failed_produces[topic] += 1
@@ -103,6 +130,12 @@ class Metrics:
             "fetches": named(self.fetches),
             "failed_produces": dict(self.failed_produces),
             "failed_fetches": named(self.failed_fetches),
+            "replication_bytes": {
+                "ReplicationBytesIn": self.replication_bytes_in,
+                "ReplicationBytesOut": self.replication_bytes_out,
+                "ReassignmentBytesIn": self.reassignment_bytes_in,
+                "ReassignmentBytesOut": self.reassignment_bytes_out,
+            },
             "refused_requests": self.refused_requests,
             "requests": [[key, version, count] for (key, version), count in self.requests.items()],
             "request_times": {key: times.export() for key, times in self.request_times.items()},
@@ -136,7 +169,7 @@ class Metrics:
                     len(partition.isr),
                     partition.log.config.min_insync_replicas,
                     partition.log.high_watermark - partition.log.last_stable_offset,
-                    _adding(partition),
+                    sum(map(partition.is_adding, partition.replicas)),
                 ]
                 for partition in worker.partitions.led.values()
             ],
@@ -154,9 +187,3 @@ class Metrics:
                 for log in (*worker.partitions.logs(), *worker.moves.logs())
             ],
         }
-
-
-def _adding(partition: "Partition") -> int:
-    """How many of its replicas a reassignment has added that is not over yet."""
-    adding = () if partition.decided is None else partition.decided.adding_replicas
-    return len(set(adding).intersection(partition.replicas))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pkafka.protocol.api import ApiKey
 from pkafka.server.latency import PERCENTILES
+from pkafka.server.metrics import FOLLOWERS_FETCH
 from pkafka.server.request_times import RequestTimeSums
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ _TOPIC_COUNTERS: Final = {
         "failedfetchrequests",
         "Partitions of Fetch requests that were answered with an error.",
     ),
+}
+_REPLICATION_BYTES: Final = {
+    "ReplicationBytesIn": "Bytes of record batches that replicas here got from their leaders.",
+    "ReplicationBytesOut": "Bytes of record batches sent to replicas elsewhere.",
+    "ReassignmentBytesIn": "Those of them for replicas that a reassignment is adding here.",
+    "ReassignmentBytesOut": "Those of them for replicas that a reassignment is adding elsewhere.",
 }
 _LOG_GAUGES: Final = (
     ("kafka_log_log_size", "Bytes of the log's segments."),
@@ -188,6 +195,12 @@ def _topic_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         for topic, count in sorted(sum_of(worker[key] for worker in workers).items()):
             family.add_metric([topic], count)
         yield family
+    for name, count in sum_of(worker["replication_bytes"] for worker in workers).items():
+        family = CounterMetricFamily(
+            f"kafka_server_brokertopicmetrics_{name.lower()}", _REPLICATION_BYTES[name]
+        )
+        family.add_metric([], count)
+        yield family
 
 
 def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
@@ -196,11 +209,8 @@ def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
     requests = CounterMetricFamily(
         "kafka_network_requestmetrics_requests", "Requests served.", labels=["request", "version"]
     )
-    counts = sum_of(
-        {(key, version): count for key, version, count in worker["requests"]} for worker in workers
-    )
-    for (key, version), count in sorted(counts.items()):
-        requests.add_metric([request_name(key), str(version)], count)
+    for (name, version), count in sorted(request_counts(workers).items()):
+        requests.add_metric([name, str(version)], count)
     yield requests
     for name, count in sum_of(worker["isr_events"] for worker in workers).items():
         changes = CounterMetricFamily(f"kafka_server_replicamanager_{name.lower()}", _ISR_EVENTS[name])
@@ -214,8 +224,8 @@ def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         summary = SummaryMetricFamily(
             f"kafka_network_requestmetrics_{part.lower()}", text, labels=["request"]
         )
-        for key, sums in sorted(times.items()):
-            name, histogram = request_name(key), sums.by_name()[part]
+        for name, sums in sorted(times.items()):
+            histogram = sums.by_name()[part]
             summary.add_metric([name], histogram.count, histogram.total / 1e6)
             for fraction, value in zip(PERCENTILES, histogram.percentiles(), strict=True):
                 summary.add_sample(
@@ -419,12 +429,23 @@ def replication_rates(workers: Sequence[Snapshot]) -> dict[str, float]:
     return {name: rate for worker in workers for name, rate in worker["replication_rates"].items()}
 
 
-def request_times(workers: Sequence[Snapshot]) -> dict[int, RequestTimeSums]:
-    """The times of all requests by API key."""
-    times: defaultdict[int, RequestTimeSums] = defaultdict(RequestTimeSums)
+def request_counts(workers: Sequence[Snapshot]) -> dict[tuple[str, int], int]:
+    """How many requests there were, by name and version."""
+    return sum_of(
+        {(name, version): count}
+        for worker in workers
+        for key, version, count in worker["requests"]
+        for name in request_names(key)
+    )
+
+
+def request_times(workers: Sequence[Snapshot]) -> dict[str, RequestTimeSums]:
+    """The times of all requests by name."""
+    times: defaultdict[str, RequestTimeSums] = defaultdict(RequestTimeSums)
     for worker in workers:
         for key, exported in worker["request_times"].items():
-            times[key].add(exported)
+            for name in request_names(key):
+                times[name].add(exported)
     return times
 
 
@@ -437,6 +458,9 @@ def sum_of(counts: "Iterable[Mapping[Any, int]]") -> dict[Any, int]:
     return sums
 
 
-def request_name(key: int) -> str:
-    """The name of a request as Kafka writes it."""
-    return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
+def request_names(key: int) -> tuple[str, ...]:
+    """Under which names Kafka counts a request: a fetch under its own, and under that of those who fetch so."""
+    if key == FOLLOWERS_FETCH:
+        return "Fetch", "FetchFollower"
+    name = "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
+    return (name, "FetchConsumer") if key == ApiKey.FETCH else (name,)

@@ -169,6 +169,10 @@ class Partition:
         self.leadership = None
         self._take_over(state)
 
+    def is_adding(self, broker_id: BrokerId) -> bool:
+        """Whether a broker has a replica only for a reassignment that is not over yet."""
+        return self.is_reassigning and self.decided is not None and broker_id in self.decided.adding_replicas
+
     def stop(self) -> None:
         """The controller says that nobody follows anybody here any more; the log stays."""
         self.leadership = None

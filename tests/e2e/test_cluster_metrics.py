@@ -89,6 +89,41 @@ def test_a_move_that_goes_well_alarms_nobody(cluster: Cluster, capsys: pytest.Ca
     (look,) = json.loads(capsys.readouterr().out)["looks"]
     assert look["under_replicated"] == 0
     assert is_moving(cluster, "grows")  # it did all the time
+    added = "kafka.server:type=BrokerTopicMetrics,name=ReassignmentBytes{}PerSec"
     limit(cluster, [0], None, "leader")
     wait_for(lambda: not is_moving(cluster, "grows"))
     assert value(cluster, 0, partition.format("ReplicasCount")) == 2
+    for broker, way in ((0, "Out"), (1, "In")):
+        assert value(cluster, broker, added.format(way), "Count") > RECORDS * len(RECORD)
+
+
+def test_what_followers_fetch_is_not_consumed(cluster: Cluster) -> None:
+    cluster.create_topic("copied", assignment={0: (1, 2)})
+    wait_for(lambda: cluster.leadership("copied")[0] == (1, [1, 2]))
+    topics = "kafka.server:type=BrokerTopicMetrics,name={}PerSec"
+    names = ("BytesIn", "BytesOut", "ReplicationBytesIn", "ReplicationBytesOut")
+
+    def counts(broker: int) -> list[int]:
+        return [value(cluster, broker, topics.format(name), "Count") for name in names]
+
+    leader, follower = counts(1), counts(2)
+    fill(cluster, "copied")
+
+    def grown(broker: int, before: list[int]) -> list[int]:
+        return [now - then for now, then in zip(counts(broker), before, strict=True)]
+
+    def is_counted() -> bool:
+        return cluster.same_logs("copied") and grown(2, follower)[2] == grown(1, leader)[3]
+
+    wait_for(is_counted)
+    bytes_in, bytes_out, replicated_in, replicated_out = grown(1, leader)
+    assert (bytes_out, replicated_in) == (0, 0)
+    # Where a fetch ends within a batch, its beginning is sent for nothing.
+    assert replicated_out >= bytes_in > RECORDS * len(RECORD)
+    assert grown(2, follower) == [0, 0, replicated_out, 0]
+    requests = "kafka.network:type=RequestMetrics,name=TotalTimeMs,request={}"
+    assert value(cluster, 1, requests.format("FetchFollower"), "Count") > 0
+    assert value(cluster, 1, requests.format("FetchConsumer"), "Count") == 0
+    assert value(
+        cluster, 1, "kafka.server:type=BrokerTopicMetrics,name=TotalFetchRequestsPerSec,topic=copied", "Count"
+    )

@@ -39,8 +39,7 @@ MISSING: Final = (
     "kafka.network:type=RequestMetrics,(ErrorsPerSec|(RequestQueue|ResponseQueue|Throttle)TimeMs|"
     "ResponseSendTimeMs|MessageConversionsTimeMs|RequestBytes|TemporaryMemoryBytes)",
     "kafka.server:type=AddPartitions.*",
-    "kafka.server:type=BrokerTopicMetrics,(BytesRejected|.*MessageConversions|Invalid.*Records|NoKeyCompacted.*|"
-    "Re(assignment|plication)Bytes(In|Out))PerSec",
+    "kafka.server:type=BrokerTopicMetrics,(BytesRejected|.*MessageConversions|Invalid.*Records|NoKeyCompacted.*)PerSec",
     "kafka.server:type=(ControllerMutation|Fetch|Produce|Request|kafka-metrics-count)",
     "kafka.server:type=FetchSessionCache,(IncrementalFetchSessionEvictionsPerSec|NumIncrementalFetchPartitionsCached)",
     "kafka.server:type=KafkaRequestHandlerPool,.*",

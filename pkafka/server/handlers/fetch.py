@@ -79,6 +79,8 @@ class Found(NamedTuple):
     """Which open file the range lies in, for workers that keep its descriptor."""
     leader: CurrentLeader | None = None
     """Who leads, where that is the error."""
+    is_adding: bool = False
+    """Whether a reassignment is still adding the replica that fetches."""
 
     @property
     def length(self) -> int:
@@ -118,6 +120,7 @@ def handle(
     request = decode_fetch(frame, position, header.api_version)
     state = connection.state
     assert isinstance(state, ConnectionState)
+    state.follows = request.replica_id >= 0
     may_begin_session = False
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         state.has_session = False
@@ -369,16 +372,20 @@ class _Fetch(DelayedOperation):
         incremental = session is not None and session.epoch > 1
         if self._limits.follows and self._worker.quotas.leader.throttles_any:
             self._record_throttled()
+        metrics, follows = self._worker.metrics, self._limits.follows
         rows = []
         leaders: list[BrokerId] = []
         ranges: list[Part] = []
         for target, found in zip(self._targets, self._found, strict=True):
             length = found.length
             if not found.error:
-                self._worker.metrics.fetched(target.topic, length)
+                if follows:
+                    metrics.fetched_by_follower(target.topic, length, is_adding=found.is_adding)
+                else:
+                    metrics.fetched(target.topic, length)
             elif self._worker.knows(target.topic):
                 # Names that clients make up would fill the memory.
-                self._worker.metrics.failed_fetch(target.topic)
+                metrics.failed_fetch(target.topic)
             news = target.has_news(
                 error=found.error != 0,
                 high_watermark=found.high_watermark,
@@ -602,6 +609,7 @@ def _read_partition(
         None,
         waits_for,
         generation=slice_.segment.generation,
+        is_adding=limits.follows and partition.is_adding(limits.replica_id),
     )
 
 

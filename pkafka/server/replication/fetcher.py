@@ -430,6 +430,10 @@ class _Fetcher:
             return
         if data.records and own.log_end_offset == wish.fetch_offset:
             own.append_as_follower(data.records)
+            worker = self._worker
+            worker.metrics.replicated(
+                len(data.records), is_adding=partition.is_adding(worker.partitions.broker_id)
+            )
             quota = self._worker.quotas.follower
             if quota.throttles(*partition.key):
                 quota.record(len(data.records))

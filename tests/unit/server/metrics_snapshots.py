@@ -36,6 +36,12 @@ def worker(**changes: Any) -> dict[str, Any]:
         "fetches": {"t": 6},
         "failed_produces": {},
         "failed_fetches": {},
+        "replication_bytes": {
+            "ReplicationBytesIn": 700,
+            "ReplicationBytesOut": 900,
+            "ReassignmentBytesIn": 70,
+            "ReassignmentBytesOut": 90,
+        },
         "refused_requests": 1,
         "requests": [[0, 9, 3]],
         "request_times": {0: times.export()},

@@ -21,6 +21,7 @@ from pkafka.server.dispatch import Dispatcher, RequestContext, frame
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.handlers import api_versions as api_versions_handler
 from pkafka.server.ipc import PeerGone
+from pkafka.server.metrics import FOLLOWERS_FETCH
 from pkafka.server.request_log import logger as request_logger
 
 
@@ -224,6 +225,20 @@ def test_an_answer_at_once_is_framed_counted_and_needs_no_task() -> None:
     assert (correlation_id, response.cluster_id) == (9, "c")
     assert bench.worker.metrics.requests == [(ApiKey.METADATA, 9)]
     assert bench.worker.spawned == []
+
+
+@pytest.mark.parametrize(("follows", "counted_as"), [(False, ApiKey.FETCH), (True, FOLLOWERS_FETCH)])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_fetches_of_followers_are_counted_apart(follows: bool, counted_as: int, at_once: bool) -> None:
+    def handle(_worker: object, connection: Connection, *_request: object) -> Answer | None:
+        connection.state.follows = follows
+        return (b"answer",) if at_once else None
+
+    bench = Bench(frame_apis={ApiKey.FETCH: handle})
+    bench.ask(fetch.FetchRequest(topics=[]), 12)
+    if not at_once:
+        bench.dispatcher.finished(bench.connection.pending, ())
+    assert bench.worker.metrics.requests == [(counted_as, 12)]
 
 
 def test_an_encoded_body_goes_out_as_it_is() -> None:

@@ -372,6 +372,32 @@ def test_what_throttled_replicas_get_counts_in_sync_or_not(
     with_family(tmp_path, body)
 
 
+def test_what_followers_get_is_not_counted_as_consumed(tmp_path: Path) -> None:
+    size = len(build_batch([(1, None, b"value 0", ())]))
+
+    async def body(family: Family) -> None:
+        await family.lead("t", range(3))
+        for index in range(3):
+            owner = family.workers[family.workers[0].partitions.owner("t", index)]
+            # Broker 2 has one of the three already; those of both workers it is to get.
+            adding = [] if index == 2 else [2]
+            lead_replicas(owner.partitions.led["t", index], [0, 1, 2], [0], adding=adding)
+            append(family, index, b"value %d" % index)
+        assert len({family.workers[0].partitions.owner("t", index) for index in (0, 1)}) == 2
+        for replica_id in (-1, 1, 2):
+            connection = Connection()
+            assert ask(family.workers[0], connection, range(3), replica_id=replica_id) is None
+            await until(lambda c=connection: bool(c.answers))  # type: ignore[misc]
+            assert connection.state.follows is (replica_id > 0)
+        metrics = family.workers[0].metrics
+        assert dict(metrics.fetches) == {"t": 9}
+        assert dict(metrics.bytes_out) == {"t": 3 * size}
+        assert metrics.replication_bytes_out == 6 * size
+        assert metrics.reassignment_bytes_out == 2 * size
+
+    with_family(tmp_path, body)
+
+
 def test_throttled_replicas_take_no_place_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "RANGES_MAX", 1)
 

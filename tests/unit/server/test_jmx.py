@@ -12,6 +12,7 @@ import pytest
 from pkafka.server.jmx_beans import beans, meter_counts
 from pkafka.server.latency import Histogram
 from pkafka.server.meters import Meter, Meters
+from pkafka.server.metrics import FOLLOWERS_FETCH
 from pkafka.server.metrics_server import MetricsServer
 from pkafka.server.object_names import matcher, object_name
 from pkafka.server.request_times import RequestTimes
@@ -114,6 +115,23 @@ def test_counters_of_all_workers_and_of_all_topics_are_added_up() -> None:
     assert found[MESSAGES]["Count"] == 25
     request = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=Produce,version=9"
     assert found[request]["Count"] == 6
+
+
+def test_who_fetches_is_told_apart() -> None:
+    found = made(worker(requests=[[1, 12, 5], [FOLLOWERS_FETCH, 12, 7]]))
+    requests = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request={},version=12"
+    counts = {
+        name: found[requests.format(name)]["Count"] for name in ("Fetch", "FetchConsumer", "FetchFollower")
+    }
+    assert counts == {"Fetch": 12, "FetchConsumer": 5, "FetchFollower": 7}
+    # Kafka has the times of either from the start.
+    assert found["kafka.network:type=RequestMetrics,name=TotalTimeMs,request=FetchFollower"]["Count"] == 0
+    replication = found["kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesOutPerSec"]
+    assert (replication["Count"], replication["EventType"], replication["OneMinuteRate"]) == (
+        900,
+        "bytes",
+        180.0,
+    )
 
 
 def test_events_of_groups_have_a_count_and_a_rate() -> None:

@@ -4,6 +4,7 @@ import math
 import urllib.request
 from typing import Any
 
+from pkafka.server.metrics import FOLLOWERS_FETCH
 from pkafka.server.metrics_page import families
 from pkafka.server.metrics_server import MetricsServer
 from tests.unit.server.metrics_snapshots import FACTS, worker
@@ -126,6 +127,26 @@ def test_replicas_that_are_being_added_are_not_missed() -> None:
     # A factor of 1 that grows to 2, and one that lost a replica while it grows.
     found = values([worker(led=[["t", 0, 2, 1, 1, 0, 1], ["t", 1, 3, 1, 1, 0, 1]])])
     assert found["kafka_server_replicamanager_underreplicatedpartitions", ()] == 1
+
+
+def test_who_fetches_is_told_apart() -> None:
+    times = worker()["request_times"][0]
+    fetches = worker(
+        requests=[[1, 12, 5], [FOLLOWERS_FETCH, 12, 7], [FOLLOWERS_FETCH, 17, 1]],
+        request_times={1: times, FOLLOWERS_FETCH: times},
+    )
+    found = values([fetches, worker()])
+    requests, total = (
+        "kafka_network_requestmetrics_requests_total",
+        "kafka_network_requestmetrics_totaltimems_count",
+    )
+    for name, of_version_12, timed in (("Fetch", 12, 4), ("FetchConsumer", 5, 2), ("FetchFollower", 7, 2)):
+        assert found[requests, (("request", name), ("version", "12"))] == of_version_12
+        assert found[total, (("request", name),)] == timed
+    assert found["kafka_server_brokertopicmetrics_replicationbytesin_total", ()] == 1400
+    assert found["kafka_server_brokertopicmetrics_replicationbytesout_total", ()] == 1800
+    assert found["kafka_server_brokertopicmetrics_reassignmentbytesin_total", ()] == 140
+    assert found["kafka_server_brokertopicmetrics_reassignmentbytesout_total", ()] == 180
 
 
 def test_logs_tell_how_far_consumers_may_read() -> None:

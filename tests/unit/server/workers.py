@@ -112,7 +112,9 @@ class Family:
             line.close()
 
 
-def lead_replicas(partition: Partition, replicas: list[int], isr: list[int]) -> None:
+def lead_replicas(
+    partition: Partition, replicas: list[int], isr: list[int], *, adding: Sequence[int] = ()
+) -> None:
     """Broker 0 leads a partition of several replicas from now on."""
     partition.lead(
         LeaderAndIsrPartitionState(
@@ -121,6 +123,7 @@ def lead_replicas(partition: Partition, replicas: list[int], isr: list[int]) -> 
             leader_epoch=partition.leader_epoch + 1,
             isr=isr,
             replicas=replicas,
+            adding_replicas=list(adding),
             partition_epoch=partition.partition_epoch + 1,
         )
     )

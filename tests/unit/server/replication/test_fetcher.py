@@ -46,14 +46,16 @@ TOPIC_ID = b"t" * 16
 LEADER = 5
 
 
-async def follow(worker: Worker, index: int, *, leader: int = LEADER, epoch: int) -> None:
+async def follow(
+    worker: Worker, index: int, *, leader: int = LEADER, epoch: int, is_added: bool = True
+) -> None:
     state = LeaderAndIsrPartitionState(
         partition_index=index,
         leader=leader,
         leader_epoch=epoch,
         isr=[0, leader],
         replicas=[0, leader],
-        adding_replicas=[0],
+        adding_replicas=[0] if is_added else [],
         partition_epoch=epoch,
         is_new=True,
     )
@@ -392,6 +394,21 @@ def test_a_leader_that_closes_the_connection_is_reached_again(tmp_path: Path, le
     leader.handlers[ApiKey.FETCH] = now_and_then
     with_worker(tmp_path, body, port=leader.port)
     assert leader.connections > 2
+
+
+@pytest.mark.parametrize("is_added", [False, True])
+def test_what_comes_from_a_leader_is_counted(tmp_path: Path, leader: FakeBroker, is_added: bool) -> None:
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1, is_added=is_added)
+        log = worker.partitions.hosted["t", 0].log
+        await until(lambda: log.log_end_offset > 3)
+        metrics = worker.metrics
+        assert metrics.replication_bytes_in == log.size_bytes
+        assert metrics.reassignment_bytes_in == (log.size_bytes if is_added else 0)
+        assert not metrics.bytes_in
+
+    leader.handlers[ApiKey.FETCH] = lambda request, _version: _batches(request)
+    with_worker(tmp_path, body, port=leader.port)
 
 
 def test_a_disk_that_refuses_what_came_ends_the_fetcher(
