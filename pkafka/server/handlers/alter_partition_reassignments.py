@@ -1,16 +1,20 @@
 """AlterPartitionReassignments (key 45, v0): move partitions to other brokers, or give a move up (KIP-455)."""
 
+import logging
+
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
 from pkafka.server.control_context import ControlContext
-from pkafka.server.controller.controller import Controller
+
+log = logging.getLogger(__name__)
 
 
 async def handle(
@@ -18,37 +22,36 @@ async def handle(
 ) -> AlterPartitionReassignmentsResponse:
     """Have the controller begin; how far it has come, ListPartitionReassignments says."""
     try:
-        return await ctx.run(_begin, ctx.controller, request)
+        # Also who is asked for no move at all says that it is not the controller.
+        await ctx.run(ctx.controller.office)
+        responses = [
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[await _begin(ctx, topic.name, wanted) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
     except ApiError as error:
         return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
-    except StoreError:
-        failed = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        return AlterPartitionReassignmentsResponse(error_code=failed.code, error_message=failed.message)
+    return AlterPartitionReassignmentsResponse(responses=responses)
 
 
-def _begin(
-    controller: Controller, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
-    """Runs on the controller thread.
+async def _begin(
+    ctx: ControlContext, topic: str, wanted: ReassignablePartition
+) -> ReassignablePartitionResponse:
+    """Each partition in a turn of its own: what the store does not take is no answer for those that move already.
 
     Raises:
         ApiError: NOT_CONTROLLER.
-        StoreError: the store failed.
     """
-    office = controller.office()
-    responses = []
-    for topic in request.topics:
-        partitions = []
-        for wanted in topic.partitions:
-            error = office.reassignments.begin(
-                TopicPartition(topic.name, wanted.partition_index), wanted.replicas
-            )
-            partitions.append(
-                ReassignablePartitionResponse(
-                    partition_index=wanted.partition_index,
-                    error_code=ErrorCode.NONE if error is None else error.code,
-                    error_message=None if error is None else error.message,
-                )
-            )
-        responses.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
-    return AlterPartitionReassignmentsResponse(responses=responses)
+    partition = TopicPartition(topic, wanted.partition_index)
+    try:
+        error = await ctx.run(lambda: ctx.controller.office().reassignments.begin(partition, wanted.replicas))
+    except StoreError as failure:
+        log.warning("%s cannot be moved: %s", partition, failure)
+        error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return ReassignablePartitionResponse(
+        partition_index=wanted.partition_index,
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+    )

@@ -1,11 +1,12 @@
 """Moving partitions (KIP-455) as traces: who is told what, what stands in the nodes, and what may interrupt it."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from pkafka.coordination.store import CreateOp
+from pkafka.coordination.store import ConnectionLossError, CreateOp, NoNodeError, StoreError
 from pkafka.coordination.znodes import (
     REASSIGN_PARTITIONS,
     PartitionAssignment,
@@ -14,11 +15,19 @@ from pkafka.coordination.znodes import (
 )
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
+from pkafka.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from pkafka.server.controller import nodes
 from pkafka.server.controller.context import Assignment
 from pkafka.server.controller.isr_requests import WantedIsr
 from pkafka.server.controller.reassignment import on_the_way, origin, target
-from tests.unit.server.controller.world import World
+from pkafka.server.controller.state_store import StateStore, Topic
+from pkafka.server.handlers import alter_partition_reassignments
+from tests.unit.server.controller.world import InlineControl, World
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
@@ -327,3 +336,60 @@ def test_a_topic_that_waits_for_its_move_is_deleted_when_a_broker_comes(world: W
     assert world.store.exists(nodes.topic("t")) is None
     # It need not become a replica first.
     assert told(world, "LeaderAndIsr") == []
+
+
+def ask_for(
+    world: World, moves: Mapping[str, Mapping[int, list[int]]]
+) -> AlterPartitionReassignmentsResponse:
+    """As the API does."""
+    topics = [
+        ReassignableTopic(
+            name=name,
+            partitions=[
+                ReassignablePartition(partition_index=number, replicas=replicas)
+                for number, replicas in partitions.items()
+            ],
+        )
+        for name, partitions in moves.items()
+    ]
+    request = AlterPartitionReassignmentsRequest(topics=topics)
+    return asyncio.run(alter_partition_reassignments.handle(InlineControl(world, 1), request, 0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lost", [ConnectionLossError, NoNodeError])
+def test_each_partition_has_its_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch, lost: type[StoreError]
+) -> None:
+    world.create_topic("u", {0: (1, 2)})
+    write_topic = StateStore.write_topic
+
+    def fail_once(states: StateStore, name: str, topic: Topic) -> None:
+        if name == "t":
+            raise lost
+        write_topic(states, name, topic)
+
+    monkeypatch.setattr(StateStore, "write_topic", fail_once)
+    response = ask_for(world, {"no": {0: [1]}, "t": {0: [3, 2]}, "u": {0: [3, 2], 7: [1]}})
+    assert response.error_code == ErrorCode.NONE
+    assert {
+        (topic.name, one.partition_index): ErrorCode(one.error_code)
+        for topic in response.responses
+        for one in topic.partitions
+    } == {
+        ("no", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("t", 0): ErrorCode.UNKNOWN_SERVER_ERROR,
+        ("u", 0): ErrorCode.NONE,
+        ("u", 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    # What was to be written may be written.
+    assert (world.controllers[1]._reload_due_ms is not None) is (lost is ConnectionLossError)
+
+
+@pytest.mark.parametrize("moves", [{}, {"t": {0: [3, 2]}}])
+def test_who_is_not_the_controller_says_so(
+    world: World, moves: Mapping[str, Mapping[int, list[int]]]
+) -> None:
+    world.crash_controller(1)
+    world.start_controller(2)
+    world.start_controller(1)
+    assert ask_for(world, moves).error_code == ErrorCode.NOT_CONTROLLER
