@@ -13,8 +13,6 @@ from pkafka.protocol.messages.stop_replica import StopReplicaResponse
 from pkafka.server.controller import nodes
 from pkafka.server.controller.controller import RELOAD_BACKOFF_MS
 from pkafka.server.controller.events import Shutdown, StopReplicaAnswered
-from pkafka.server.controller.partition_state import PREDECESSORS as PARTITION_PREDECESSORS
-from pkafka.server.controller.replica_state import PREDECESSORS as REPLICA_PREDECESSORS
 from pkafka.server.controller.state_store import ControllerMovedError, StateStore, stand_for_election
 from tests.unit.server.controller.world import World
 
@@ -24,14 +22,6 @@ def world(tmp_path: Path) -> Iterator[World]:
     world = World(tmp_path)
     yield world
     world.close()
-
-
-def test_the_tables_name_every_state() -> None:
-    for table in (PARTITION_PREDECESSORS, REPLICA_PREDECESSORS):
-        states = type(next(iter(table)))
-        assert set(table) == set(states)
-        # Every state can be left again but the one after a deletion, from which a topic of the same name starts.
-        assert set().union(*table.values()) == set(states)
 
 
 def test_one_wins_and_the_epoch_grows(world: World) -> None:
