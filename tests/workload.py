@@ -13,6 +13,7 @@ partition; members of a group share them and commit. At the end:
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import pairwise
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -24,8 +25,8 @@ from pkafka.clients.errors import ClientError
 from pkafka.clients.producer import Producer
 from pkafka.clients.producer.futures import RecordMetadata
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
-from pkafka.model import TopicPartition
-from tests.cluster import Cluster
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from tests.cluster import SETTINGS, Cluster
 from tests.talk import wait_for
 
 PACE_S: Final = 0.005
@@ -298,11 +299,17 @@ class Workload:
             f"the last refusal: {next(reversed(writer.refused.values()), None)!r}"
             for writer, count in zip(self.writers, before, strict=True)
         ]
-        lines += [
-            f"{partition}: {self._cluster.state(self._topic, partition.partition)}"
-            for partition in self._partitions
-        ]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._states()])
+
+    def _states(self) -> list[str]:
+        """What was decided of each partition."""
+        try:
+            return [
+                f"{partition}: {self._cluster.state(self._topic, partition.partition)}"
+                for partition in self._partitions
+            ]
+        except PkafkaError as error:
+            return [f"ZooKeeper: {error}"]
 
     def longest_gap_s(self) -> float:
         return max(writer.longest_gap_s() for writer in self.writers)
@@ -348,11 +355,7 @@ class Workload:
                     lines.append(f"{address}: {admin.describe_topics([self._topic])[self._topic]}")
                 except PkafkaError as error:
                     lines.append(f"{address}: {error}")
-        lines += [
-            f"{partition}: {self._cluster.state(self._topic, partition.partition)}"
-            for partition in self._partitions
-        ]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._states()])
 
     def check(self, *, errors_expected: bool = False, may_repeat: bool = False) -> None:
         """All laws; the load is over, and everybody is in sync again.
@@ -421,3 +424,34 @@ class Workload:
                 for one in consumer.poll(100):
                     log[Place(one.partition, one.offset)] = one.value or b""
         return log
+
+
+def make_offsets_topic(cluster: Cluster, topic: str) -> None:
+    """To be done before ZooKeeper is out of reach: a broker of Apache Kafka 3.9.1 that is told of a new partition while
+    it cannot read its topic's configuration from there answers no LeaderAndIsr request, or refuses every one with that
+    partition until it is started anew."""
+    with Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"}) as consumer:
+        place = TopicPartition(topic, 0)
+        wait_for(lambda: has_answer(lambda: consumer.committed([place])), what="a coordinator")
+    count = int(str(SETTINGS["offsets.topic.num.partitions"]))
+    wait_for(
+        lambda: all(
+            len(cluster.state(CONSUMER_OFFSETS_TOPIC, index).isr) == len(cluster.brokers)
+            and is_hosted_everywhere(cluster, f"{CONSUMER_OFFSETS_TOPIC}-{index}")
+            for index in range(count)
+        ),
+        what="replicas of the offsets",
+    )
+
+
+def has_answer(ask: Callable[[], object]) -> bool:
+    try:
+        ask()
+    except PkafkaError:
+        return False
+    return True
+
+
+def is_hosted_everywhere(cluster: Cluster, partition: str) -> bool:
+    """The ISR says what was decided, not who has heard of it."""
+    return all((broker.log_dir / partition).is_dir() for broker in cluster.brokers)

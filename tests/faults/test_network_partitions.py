@@ -14,13 +14,9 @@ from typing import Final
 
 import pytest
 
-from pkafka.clients.consumer import Consumer
-from pkafka.errors import PkafkaError
-from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from tests.cluster import SETTINGS
 from tests.faults.machines import SIZE, Machines, running_machines
 from tests.talk import wait_for
-from tests.workload import Workload
+from tests.workload import Workload, make_offsets_topic
 
 pytestmark = [pytest.mark.faults, pytest.mark.root, pytest.mark.timeout(300)]
 
@@ -51,38 +47,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machines
         # Each leads one partition.
         order = {index: tuple((index + turn) % SIZE for turn in range(SIZE)) for index in range(SIZE)}
         started.create_topic(TOPIC, assignment=order)
-        make_offsets_topic(started)
+        make_offsets_topic(started, TOPIC)
         yield started
-
-
-def make_offsets_topic(cluster: Machines) -> None:
-    """Before anything is cut: a broker of Apache Kafka 3.9.1 that is told of a new partition while it cannot read its
-    topic's configuration from ZooKeeper refuses every LeaderAndIsr request with it until it is started anew."""
-    with Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"}) as consumer:
-        place = TopicPartition(TOPIC, 0)
-        wait_for(lambda: has_answer(lambda: consumer.committed([place])), what="a coordinator")
-    count = int(str(SETTINGS["offsets.topic.num.partitions"]))
-    wait_for(
-        lambda: all(
-            len(cluster.state(CONSUMER_OFFSETS_TOPIC, index).isr) == SIZE
-            and is_hosted_everywhere(cluster, f"{CONSUMER_OFFSETS_TOPIC}-{index}")
-            for index in range(count)
-        ),
-        what="replicas of the offsets",
-    )
-
-
-def has_answer(ask: Callable[[], object]) -> bool:
-    try:
-        ask()
-    except PkafkaError:
-        return False
-    return True
-
-
-def is_hosted_everywhere(cluster: Machines, partition: str) -> bool:
-    """The ISR says what was decided, not who has heard of it."""
-    return all((broker.log_dir / partition).is_dir() for broker in cluster.brokers)
 
 
 def is_whole(cluster: Machines) -> bool:

@@ -24,7 +24,7 @@ from tests.cluster import Cluster, hanging, kill_all_processes
 from tests.faults.zookeeper_faults import expire_session, mortal_zookeeper
 from tests.interop.kafka import OracleUnavailableError, jars
 from tests.talk import wait_for
-from tests.workload import PATIENT, Workload
+from tests.workload import PATIENT, Workload, make_offsets_topic
 from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
@@ -73,6 +73,7 @@ def create(cluster: Cluster, replicas: int = SIZE, **configs: str) -> None:
         index: tuple((index + turn) % SIZE for turn in range(replicas)) for index in range(PARTITIONS)
     }
     cluster.create_topic(TOPIC, assignment=everywhere, configs=configs)
+    make_offsets_topic(cluster, TOPIC)
     wait_for(lambda: is_whole(cluster, replicas), what="everybody in sync")
 
 
