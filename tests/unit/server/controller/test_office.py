@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -196,41 +197,85 @@ def test_an_unclean_leader_on_demand(world: World) -> None:
     assert world.state("t").startswith("t-0 leader=2 epoch=2 isr=[2]")
 
 
+@contextmanager
+def drifted(directory: Path, settings: Mapping[str, str], partitions: int = 1) -> Iterator[World]:
+    """Broker 2 leads all that 1 is to lead, and 1 has caught up."""
+    world = World(directory, **settings)
+    try:
+        for broker in (1, 2):
+            world.start_broker(broker)
+        world.start_controller(1)
+        world.create_topic("t", dict.fromkeys(range(partitions), (1, 2)))
+        world.stop_broker(1)
+        world.start_broker(1)
+        wanted = {TopicPartition("t", number): WantedIsr((2, 1), 1, 1) for number in range(partitions)}
+        controller(world).office().alter_isrs(2, epoch_of(world, 2), wanted, version=3)
+        assert leaders(world) == [2] * partitions
+        yield world
+    finally:
+        world.close()
+
+
+def leaders(world: World) -> list[int]:
+    known = controller(world).context
+    return [known.leadership[one].leader for one in known.partitions()]
+
+
+def wait(world: World, ms: int) -> None:
+    world.clock.advance(ms=ms)
+    controller(world).drain()
+    world.settle()
+
+
 def test_leaders_drift_back_by_themselves(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    try:
-        for broker in (1, 2):
-            world.start_broker(broker)
-        office = world.start_controller(1)
-        world.create_topic("t", {0: (1, 2)})
-        world.stop_broker(1)
-        world.start_broker(1)
-        alter(world, 2, WantedIsr((2, 1), 1, 1))
-        assert world.state("t").startswith("t-0 leader=2 epoch=1")
-        world.clock.advance(ms=FIRST_BALANCE_MS)
-        office.drain()
+    with drifted(tmp_path, {}) as world:
+        wait(world, FIRST_BALANCE_MS - 1)
+        assert leaders(world) == [2]
+        wait(world, 1)
         assert world.state("t").startswith("t-0 leader=1 epoch=2")
-        assert office._balance_due_ms is not None
-    finally:
-        world.close()
 
 
-def test_nobody_is_elected_while_few_are_away(tmp_path: Path) -> None:
-    world = World(tmp_path, **{"leader.imbalance.per.broker.percentage": "60"})
-    try:
-        for broker in (1, 2):
-            world.start_broker(broker)
-        office = world.start_controller(1)
-        world.create_topic("t", {0: (1, 2), 1: (1, 2)})
+def test_leaders_stay_where_they_are_when_nobody_wants_them_back(tmp_path: Path) -> None:
+    with drifted(tmp_path, {"auto.leader.rebalance.enable": "false"}) as world:
+        wait(world, FIRST_BALANCE_MS)
+        wait(world, 600_000)
+        assert leaders(world) == [2]
+
+
+@pytest.mark.parametrize(("allowed", "after"), [(50, [1, 2]), (49, [1, 1])])
+def test_nobody_is_elected_while_few_are_away(tmp_path: Path, allowed: int, after: list[int]) -> None:
+    with drifted(tmp_path, {"leader.imbalance.per.broker.percentage": str(allowed)}, 2) as world:
+        elect(world, [T0])
+        assert leaders(world) == [1, 2]
+        wait(world, FIRST_BALANCE_MS)
+        assert leaders(world) == after
+
+
+def test_how_often_it_is_looked_where_leaders_are(tmp_path: Path) -> None:
+    with drifted(tmp_path, {"leader.imbalance.check.interval.seconds": "70"}) as world:
+        wait(world, FIRST_BALANCE_MS)
+        assert leaders(world) == [1]
+        shut_down(world, 1)
         world.stop_broker(1)
         world.start_broker(1)
-        alter(world, 2, WantedIsr((2, 1), 1, 1))
-        elect(world, [T0])
-        world.clock.advance(ms=FIRST_BALANCE_MS)
-        office.drain()
-        assert world.state("t", 1).startswith("t-1 leader=2")
-    finally:
-        world.close()
+        now = controller(world).context.leadership[T0]
+        alter(world, 2, WantedIsr((2, 1), now.leader_epoch, now.partition_epoch))
+        wait(world, 69_999)
+        assert leaders(world) == [2]
+        wait(world, 1)
+        assert leaders(world) == [1]
+
+
+def test_leaders_stay_while_anything_moves(tmp_path: Path) -> None:
+    with drifted(tmp_path, {}) as world:
+        world.start_broker(3)
+        world.create_topic("u", {0: (2,)})
+        assert controller(world).office().reassignments.begin(TopicPartition("u", 0), (3,)) is None
+        wait(world, FIRST_BALANCE_MS)
+        assert leaders(world) == [2, 2]
+        assert controller(world).office().reassignments.begin(TopicPartition("u", 0), None) is None
+        wait(world, 300_000)
+        assert leaders(world) == [1, 2]
 
 
 def test_a_broker_that_is_not_there_cannot_be_released(world: World) -> None:
