@@ -292,6 +292,8 @@ class Control:
             started_ms=self._started_ms,
             deletion=deletion.by_name() if deletion is not None else {},
             controller_queue=self.controller.queue_size,
+            controller_times=self.controller.stats.by_name(),
+            unclean_elections=self.controller.stats.unclean_elections,
         )
         return [answer[0] for answer in answers if not isinstance(answer, BaseException)], facts
 

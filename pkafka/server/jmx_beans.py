@@ -72,9 +72,10 @@ _RUNNING: Final = 3
 """BrokerState.RUNNING; nobody can ask before or after."""
 
 
-def meter_counts(workers: Sequence[Snapshot]) -> dict[str, int]:
+def meter_counts(workers: Sequence[Snapshot], facts: BrokerFacts) -> dict[str, int]:
     """Every counter that has rates, by the bean's name, or by name and event of a bean with several."""
-    counts = {name: count for name, _event, count in _counters(workers)}
+    counts = {name: count for name, _event, count in _counters(workers, facts)}
+    counts.update((name, histogram.count) for name, histogram in _timers(facts))
     for event, count in sum_of(worker["group_events"] for worker in workers).items():
         counts[f"{_GROUPS}:{event}"] = count
     for kind, (key, _client) in _FETCHER_MANAGERS.items():
@@ -92,9 +93,11 @@ def beans(workers: Sequence[Snapshot], facts: BrokerFacts, meters: Meters, now_s
         now_s: the clock of the meters.
     """
     made: Beans = {}
-    for name, event, count in _counters(workers):
-        rates = meters.rates(name, count, now_s)
-        made[name] = {"Count": count, "EventType": event, "RateUnit": "SECONDS", **rates}
+    for name, event, count in _counters(workers, facts):
+        made[name] = _meter(meters, name, event, count, now_s)
+    for name, histogram in _timers(facts):
+        meter = _meter(meters, name, "calls", histogram.count, now_s)
+        made[name] = {**_histogram(histogram), **meter, "LatencyUnit": "MILLISECONDS"}
     for name, histogram in _request_times(workers):
         made[name] = _histogram(histogram)
     made.update(_group_beans(workers, meters, now_s))
@@ -106,7 +109,18 @@ def beans(workers: Sequence[Snapshot], facts: BrokerFacts, meters: Meters, now_s
     return made
 
 
-def _counters(workers: Sequence[Snapshot]) -> Iterator[tuple[str, str, int]]:
+def _meter(meters: Meters, name: str, event: str, count: int, now_s: float) -> dict[str, Any]:
+    rates = meters.rates(name, count, now_s)
+    return {"Count": count, "EventType": event, "RateUnit": "SECONDS", **rates}
+
+
+def _timers(facts: BrokerFacts) -> Iterator[tuple[str, Histogram]]:
+    """What is counted together with the time that it takes."""
+    for name, histogram in facts.controller_times.items():
+        yield _bean("kafka.controller", "ControllerStats", name), histogram
+
+
+def _counters(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[str, str, int]]:
     """Name, what is counted and count of what becomes a meter."""
     for key, (name, event) in _TOPIC_METERS.items():
         counts = sum_of(worker[key] for worker in workers)
@@ -118,6 +132,8 @@ def _counters(workers: Sequence[Snapshot]) -> Iterator[tuple[str, str, int]]:
         yield _bean("kafka.server", "BrokerTopicMetrics", f"{name}PerSec"), "bytes", count
     for name, count in sum_of(worker["isr_events"] for worker in workers).items():
         yield _bean("kafka.server", "ReplicaManager", f"{name}PerSec"), _ISR_EVENTS[name], count
+    unclean = _bean("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec")
+    yield unclean, "elections", facts.unclean_elections
     for (request, version), count in request_counts(workers).items():
         name = _bean("kafka.network", "RequestMetrics", "RequestsPerSec", request=request, version=version)
         yield name, "requests", count

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pkafka.protocol.api import ApiKey
-from pkafka.server.latency import PERCENTILES
+from pkafka.server.latency import PERCENTILES, Histogram
 from pkafka.server.metrics import FOLLOWERS_FETCH
 from pkafka.server.request_times import RequestTimeSums
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+    from prometheus_client.core import Metric, SummaryMetricFamily
 
 _TOPIC_COUNTERS: Final = {
     "messages_in": ("messagesin", "Records appended."),
@@ -142,6 +142,8 @@ class BrokerFacts:
         started_ms: when, in milliseconds since the epoch.
         deletion: the controller's gauges of what is left to delete, by Kafka's names; empty when it is too busy to say.
         controller_queue: how many events the controller has before it.
+        controller_times: how long its events took, by the name of Kafka's timer.
+        unclean_elections: how many leaders it elected that lacked records.
     """
 
     def __init__(
@@ -160,6 +162,8 @@ class BrokerFacts:
         started_ms: int,
         deletion: Mapping[str, int],
         controller_queue: int,
+        controller_times: Mapping[str, Histogram],
+        unclean_elections: int,
     ) -> None:
         self.active_controller = active_controller
         self.topics = topics
@@ -174,6 +178,8 @@ class BrokerFacts:
         self.started_ms = started_ms
         self.deletion = deletion
         self.controller_queue = controller_queue
+        self.controller_times = controller_times
+        self.unclean_elections = unclean_elections
 
 
 def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metric]":
@@ -184,6 +190,7 @@ def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metri
     yield from _group_families(workers)
     yield from _cleaner_families(workers, facts)
     yield from _process_families(workers)
+    yield from _controller_families(facts)
     yield from _gauge_families(workers, facts)
 
 
@@ -225,13 +232,31 @@ def _request_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
             f"kafka_network_requestmetrics_{part.lower()}", text, labels=["request"]
         )
         for name, sums in sorted(times.items()):
-            histogram = sums.by_name()[part]
-            summary.add_metric([name], histogram.count, histogram.total / 1e6)
-            for fraction, value in zip(PERCENTILES, histogram.percentiles(), strict=True):
-                summary.add_sample(
-                    summary.name, {"request": name, "quantile": str(fraction)}, round(value / 1e6, 4)
-                )
+            _summarize(summary, sums.by_name()[part], request=name)
         yield summary
+
+
+def _summarize(summary: "SummaryMetricFamily", histogram: Histogram, **labels: str) -> None:
+    """Add nanoseconds in milliseconds."""
+    summary.add_metric([*labels.values()], histogram.count, histogram.total / 1e6)
+    for fraction, value in zip(PERCENTILES, histogram.percentiles(), strict=True):
+        summary.add_sample(summary.name, {**labels, "quantile": str(fraction)}, round(value / 1e6, 4))
+
+
+def _controller_families(facts: BrokerFacts) -> "Iterable[Metric]":
+    from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
+
+    for name, histogram in facts.controller_times.items():
+        summary = SummaryMetricFamily(
+            f"kafka_controller_controllerstats_{name.lower()}", "How long the controller took."
+        )
+        _summarize(summary, histogram)
+        yield summary
+    unclean = CounterMetricFamily(
+        "kafka_controller_controllerstats_uncleanleaderelections", "Leaders elected that lacked records."
+    )
+    unclean.add_metric([], facts.unclean_elections)
+    yield unclean
 
 
 def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":

@@ -104,13 +104,13 @@ class MetricsServer:
     def _meter(self) -> None:
         while not self._closed.wait(TICK_S):
             try:
-                workers, _ = self._collect()
+                workers, facts = self._collect()
             except (TimeoutError, RuntimeError, concurrent.futures.CancelledError) as error:
                 # A worker that begins anew, or a broker that is about to end; the next look has it all.
                 log.debug("no look at the counters: %r", error)
                 continue
             with self._meters_lock:
-                self._meters.tick(meter_counts(workers), time.monotonic())
+                self._meters.tick(meter_counts(workers, facts), time.monotonic())
 
 
 def matching(found: Beans, patterns: Sequence[str]) -> list[dict[str, Any]]:

@@ -30,7 +30,8 @@ SETTINGS: Final = {
 # are not there, and requests and answers lie in no queue. Patterns of "domain:type[,name]".
 MISSING: Final = (
     "kafka:type=kafka.Log4jController",
-    "kafka.controller:type=Controller(ChannelManager|Stats),.*",
+    "kafka.controller:type=ControllerChannelManager,.*",
+    "kafka.controller:type=ControllerStats,UpdateFeaturesRateAndTimeMs",  # features never change with ZooKeeper
     "kafka.controller:type=ControllerEventManager,EventQueueTimeMs",
     "kafka.controller:type=KafkaController,(ControllerState|FencedBrokerCount|ZkMigrationState)",
     "kafka.coordinator.transaction:.*",

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from pkafka.model import NO_LEADER, NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from pkafka.server.controller.stats import ControllerStats
 from pkafka.server.metadata import BrokerInfo
 from pkafka.server.state_change import StateChangeLog, controller_log
 
@@ -96,6 +97,7 @@ class ControllerContext:
 
     Args:
         controller_id: the broker that this controller runs in.
+        stats: what it counts from one term of office to the next.
 
     Attributes:
         epoch: this controller's epoch, 0 before the first election.
@@ -109,8 +111,9 @@ class ControllerContext:
         deletion_begun: those among them whose deletion brokers were told about.
     """
 
-    def __init__(self, controller_id: BrokerId = NO_CONTROLLER) -> None:
+    def __init__(self, controller_id: BrokerId = NO_CONTROLLER, stats: ControllerStats | None = None) -> None:
         self.controller_id = controller_id
+        self.stats = ControllerStats() if stats is None else stats
         self.epoch = 0
         self.epoch_version = 0
         self.live_brokers: dict[BrokerId, BrokerInfo] = {}

@@ -58,6 +58,7 @@ from pkafka.server.controller.state_store import (
     resign,
     stand_for_election,
 )
+from pkafka.server.controller.stats import ControllerStats, Work
 from pkafka.server.lifeline import ChildExit
 
 log = logging.getLogger("kafka.controller.KafkaController")
@@ -69,6 +70,34 @@ T = TypeVar("T")
 FIRST_BALANCE_MS: Final = 5_000
 RELOAD_BACKOFF_MS: Final = 1_000
 """Pause before the state is read anew after a failure, so that a lasting one does not turn into a storm."""
+
+
+_WORK: Final[Mapping[type, Work]] = {
+    events.Startup: Work.CONTROLLER_CHANGE,
+    events.ControllerChange: Work.CONTROLLER_CHANGE,
+    events.SessionExpired: Work.CONTROLLER_CHANGE,
+    events.Reload: Work.CONTROLLER_CHANGE,
+    events.BrokerChange: Work.BROKER_CHANGE,
+    events.TopicChange: Work.TOPIC_CHANGE,
+    events.PartitionChange: Work.TOPIC_CHANGE,
+    events.TopicDeletionWish: Work.TOPIC_DELETION,
+    events.StopReplicaAnswered: Work.TOPIC_DELETION,
+    events.ReassignmentWish: Work.REASSIGNMENT,
+    events.ElectionWish: Work.MANUAL_BALANCE,
+    events.Balance: Work.AUTO_BALANCE,
+    events.IsrChange: Work.ISR_CHANGE,
+    events.LogDirChange: Work.LOG_DIR_CHANGE,
+    events.UncleanElectionAllowed: Work.UNCLEAN_ALLOWED_FOR_TOPIC,
+    events.LeaderAndIsrAnswered: Work.LEADER_AND_ISR_ANSWER,
+    events.Shutdown: Work.SHUTDOWN,
+}
+"""As what an event counts (ControllerEvent.state)."""
+
+
+def _work(event: events.Event) -> Work:
+    if isinstance(event, events.UncleanElectionAllowed) and event.topic is None:
+        return Work.UNCLEAN_ALLOWED
+    return _WORK[type(event)]
 
 
 class Controller:
@@ -84,6 +113,7 @@ class Controller:
 
     Attributes:
         context: what the active controller knows; for the controller thread alone.
+        stats: what it has counted and how long that took.
         is_active: whether this broker is the controller, as far as it knows.
         active_controller_id: the broker that is, -1 when there is none (CTRL-3).
     """
@@ -101,7 +131,8 @@ class Controller:
         self.broker_id = broker_id
         self._previous_session_id = previous_session_id
         self._on_controller = on_controller
-        self.context = ControllerContext(self.broker_id)
+        self.stats = ControllerStats()
+        self.context = ControllerContext(self.broker_id, self.stats)
         self.is_active = False
         self.active_controller_id: BrokerId = -1
         self._config = config
@@ -248,7 +279,8 @@ class Controller:
         if type(event) in self._for_active and not self.is_active:
             return
         try:
-            self._handlers[type(event)](event)
+            with self.stats.timed(_work(event)):
+                self._handlers[type(event)](event)
         except ControllerMovedError as error:
             self._lose_role(str(error))
             self._queue.put(events.ControllerChange())
@@ -374,13 +406,13 @@ class Controller:
             log.info("broker %d is not the controller any more: %s", self.broker_id, why)
             # What is queued for others was said in an office that is over.
             self._channels.brokers_changed({})
-        self.context = ControllerContext(self.broker_id)
+        self.context = ControllerContext(self.broker_id, self.stats)
 
     def _take_office(self, won: Won) -> None:
         """Read everything and begin; in the order of CTRL-7."""
         assert self._store is not None
         before = self.context
-        self.context = ControllerContext(self.broker_id)
+        self.context = ControllerContext(self.broker_id, self.stats)
         self.context.epoch, self.context.epoch_version = won
         # Which broker stops stands nowhere in the store; in which life it does is looked at as soon as that is read.
         self.context.shutting_down, self.context.broker_epochs = before.shutting_down, before.broker_epochs

@@ -17,6 +17,7 @@ from pkafka.server.controller.election import Strategy
 from pkafka.server.controller.isr_requests import WantedIsr, is_so_already, refusal
 from pkafka.server.controller.machines import Machines
 from pkafka.server.controller.reassignment import Reassignments, moves
+from pkafka.server.controller.stats import Work, counted_as
 
 log = logging.getLogger("kafka.controller.KafkaController")
 
@@ -58,6 +59,7 @@ class Office:
 
     # -- what leaders ask --
 
+    @counted_as(Work.ISR_CHANGE)
     def alter_isrs(
         self,
         broker: BrokerId,
@@ -132,6 +134,7 @@ class Office:
 
     # -- what brokers that stop ask --
 
+    @counted_as(Work.CONTROLLED_SHUTDOWN)
     def release_broker(self, broker: BrokerId, broker_epoch: BrokerEpoch) -> list[TopicPartition]:
         """Move leaders off a broker that is about to stop, and it out of ISRs (controlled shutdown).
 
@@ -182,6 +185,7 @@ class Office:
 
     # -- what administrators ask --
 
+    @counted_as(Work.MANUAL_BALANCE)
     def elect_leaders(
         self, partitions: Iterable[TopicPartition], *, unclean: bool
     ) -> dict[TopicPartition, Election]:

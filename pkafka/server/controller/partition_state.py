@@ -140,6 +140,8 @@ class PartitionStates:
             if not open_ones:
                 break
             outcome = self._states.update_leadership(self._decide(open_ones, strategy))
+            # Whoever was elected cleanly has nothing to recover.
+            self._context.stats.unclean_elections += sum(one.recovering for one in outcome.written.values())
             done |= self._take_over(outcome, is_new=False)
             open_ones = outcome.conflicts
         for partition in open_ones:

@@ -18,6 +18,7 @@ from pkafka.server.controller.machines import Machines
 from pkafka.server.controller.nodes import REASSIGN_PARTITIONS
 from pkafka.server.controller.partition_state import CONFLICT_ROUNDS_MAX
 from pkafka.server.controller.state_store import Topic
+from pkafka.server.controller.stats import Work, counted_as
 from pkafka.server.controller.written_moves import WrittenMoves
 
 log = logging.getLogger("kafka.controller.KafkaController")
@@ -79,6 +80,7 @@ class Reassignments:
         self._deletion = deletion
         self._written = WrittenMoves(self._states)
 
+    @counted_as(Work.LIST_REASSIGNMENTS)
     def ongoing(self) -> dict[TopicPartition, Assignment]:
         """All partitions that move."""
         return {
@@ -87,6 +89,7 @@ class Reassignments:
             if moves(self._context.assignment(one))
         }
 
+    @counted_as(Work.REASSIGNMENT)
     def begin(self, partition: TopicPartition, wanted: Sequence[BrokerId] | None) -> ApiError | None:
         """Move a partition, or with None give up a move.
 

@@ -97,7 +97,7 @@ def test_counters_come_and_go() -> None:
 
 def made(*workers: dict[str, Any]) -> dict[str, dict[str, Any]]:
     meters = Meters(0.0)
-    meters.tick(meter_counts(workers), 5.0)
+    meters.tick(meter_counts(workers, FACTS), 5.0)
     return beans(workers, FACTS, meters, 5.0)
 
 
@@ -132,6 +132,21 @@ def test_who_fetches_is_told_apart() -> None:
         "bytes",
         180.0,
     )
+
+
+def test_elections_have_a_count_a_rate_and_a_time() -> None:
+    found = made(worker(), worker())
+    stats = "kafka.controller:type=ControllerStats,name={}"
+    timer = found[stats.format("LeaderElectionRateAndTimeMs")]
+    assert (timer["Count"], timer["EventType"], timer["RateUnit"], timer["LatencyUnit"]) == (
+        1,
+        "calls",
+        "SECONDS",
+        "MILLISECONDS",
+    )
+    assert (timer["Mean"], timer["Max"], timer["OneMinuteRate"]) == (4.0, 4.0, 0.2)
+    unclean = found[stats.format("UncleanLeaderElectionsPerSec")]
+    assert (unclean["Count"], unclean["EventType"], unclean["OneMinuteRate"]) == (2, "elections", 0.4)
 
 
 def test_events_of_groups_have_a_count_and_a_rate() -> None:

@@ -149,6 +149,14 @@ def test_who_fetches_is_told_apart() -> None:
     assert found["kafka_server_brokertopicmetrics_reassignmentbytesout_total", ()] == 180
 
 
+def test_how_long_elections_take() -> None:
+    found = values([worker(), worker()])
+    election = "kafka_controller_controllerstats_leaderelectionrateandtimems"
+    assert (found[f"{election}_count", ()], found[f"{election}_sum", ()]) == (1, 4.0)
+    assert found[election, (("quantile", "0.99"),)] == 4.0
+    assert found["kafka_controller_controllerstats_uncleanleaderelections_total", ()] == 2
+
+
 def test_logs_tell_how_far_consumers_may_read() -> None:
     found = values([worker()])
     partition = (("partition", "0"), ("topic", "t"))
