@@ -23,4 +23,5 @@ complete -c pk-reassign-partitions -l additional -d 'Begin although others move;
 complete -c pk-reassign-partitions -l preserve-throttles -d 'Leave the throttles as they are.'
 complete -c pk-reassign-partitions -l dry-run -d 'Say what --execute or --cancel would do, and do nothing.'
 complete -c pk-reassign-partitions -l wait -x -d 'With --verify: wait until all is where it is to be.'
+complete -c pk-reassign-partitions -l rollback-file -r -F -d 'With --execute: where to write the way back; default: beside the plan, as PLAN.rollback.json.'
 complete -c pk-reassign-partitions -s h -l help -d 'Show this message and exit.'

@@ -12,6 +12,8 @@ class ExitStatus(IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     AUTHENTICATION = 4
+    IN_PROGRESS = 5
+    """What was begun before still goes on."""
     INTERRUPTED = 130
     TERMINATED = 143
 

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from pkafka.cli.actions import Actions
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.exit_status import ExitStatus, compat_39
 from pkafka.cli.java_numbers import LONG
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import BadValueError, CommandError, explain, failure
 from pkafka.cli.options import Common, command, connection_options, parse_duration_ms
-from pkafka.cli.output import OutputFormat, View, choose_format, hint, line
-from pkafka.errors import ApiError
+from pkafka.cli.output import OutputFormat, View, choose_format, hint, line, note
+from pkafka.cli.reassign_partitions_bytes import Forecast, bytes_row, copies_of, wait_for_all
+from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import TopicPartition, TopicPartitionReplica
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
     from pkafka.clients.admin.results import Outcome, Reassignment
+    from pkafka.tools.reassignment.disk import Copies
     from pkafka.tools.reassignment.plan import PartitionState, ReplicaState, Wanted
+    from pkafka.tools.reassignment.run import Prepared
+    from pkafka.tools.reassignment.throttling import Throttling
 
 _EXAMPLES = {
     "generate": "--generate --topics-to-move-json-file topics.json --broker-list 1,2,3",
@@ -47,7 +51,14 @@ _BELONGS = {
     "preserve-throttles": {"verify", "cancel"},
     "dry-run": {"execute", "cancel"},
     "wait": {"verify"},
+    "rollback-file": {"execute"},
 }
+# CSV has its columns without any row, too.
+_GENERATE_COLUMNS = ("topic", "partition", "replicas", "proposed_replicas")
+_EXECUTE_COLUMNS = ("topic", "partition", "replicas", "new_replicas", "error", "bytes")
+_VERIFY_COLUMNS = ("topic", "partition", "replicas", "new_replicas", "state", "bytes_done", "bytes_total")
+_CANCEL_COLUMNS = ("topic", "partition", "error")
+_LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing", "bytes_done", "bytes_total")
 _VERIFY_LATER = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is"
     " removed."
@@ -72,6 +83,7 @@ class Flags(NamedTuple):
     preserve_throttles: bool
     dry_run: bool
     wait: str | None
+    rollback_file: str | None
 
 
 def _kafka_text(error: Exception) -> str | None:
@@ -118,8 +130,17 @@ def _kafka_text(error: Exception) -> str | None:
 @click.option("--preserve-throttles", is_flag=True, help="Leave the throttles as they are.")
 @click.option("--dry-run", is_flag=True, help="Say what --execute or --cancel would do, and do nothing.")
 @click.option("--wait", metavar="DURATION", help="With --verify: wait until all is where it is to be.")
+@click.option(
+    "--rollback-file",
+    metavar="FILE",
+    help="With --execute: where to write the way back; default: beside the plan, as PLAN.rollback.json.",
+)
 def main(common: Common, **flags: object) -> None:
-    """Move partitions to other brokers, or replicas to other directories."""
+    """Move partitions to other brokers, or replicas to other directories.
+
+    --verify ends with 0 where all is where it is to be, with 5 where what is not is on the way, and with 1 where it is
+    elsewhere and nothing moves it.
+    """
     given = Flags(**flags)  # type: ignore[arg-type]
     _check(given)
     with common.admin() as admin:
@@ -132,10 +153,7 @@ def main(common: Common, **flags: object) -> None:
         elif given.cancel:
             _cancel(admin, common, given)
         else:
-            moving = admin.list_partition_reassignments(timeout_ms=common.timeout_ms)
-            common.show(
-                View("partitions", _list_lines(moving), [_list_row(*each) for each in sorted(moving.items())])
-            )
+            _list(admin, common)
 
 
 def _check(flags: Flags) -> None:
@@ -185,9 +203,30 @@ def _generate(admin: "Admin", common: Common, flags: Flags) -> None:
         }
         for each in sorted(found.current)
     ]
-    common.show(View("partitions", lines, rows))
+    common.show(View("partitions", lines, rows, {}, _GENERATE_COLUMNS))
     if choose_format(common.output) is OutputFormat.TABLE:
         hint("--output text prints both as JSON, which --execute takes from a file.")
+
+
+def _list(admin: "Admin", common: Common) -> None:
+    moving = admin.list_partition_reassignments(timeout_ms=common.timeout_ms)
+    copies: Mapping[TopicPartition, Copies] = {}
+    if moving and choose_format(common.output) is not OutputFormat.TEXT:
+        from pkafka.tools.reassignment import run
+
+        copies = run.progress(admin, moving, timeout_ms=common.timeout_ms)
+    rows = [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "replicas": move.replicas,
+            "adding": move.adding,
+            "removing": move.removing,
+            **bytes_row(copies.get(each)),
+        }
+        for each, move in sorted(moving.items())
+    ]
+    common.show(View("partitions", _list_lines(moving), rows, {}, _LIST_COLUMNS))
 
 
 def _list_lines(moving: "Mapping[TopicPartition, Reassignment]") -> list[str]:
@@ -202,49 +241,30 @@ def _list_lines(moving: "Mapping[TopicPartition, Reassignment]") -> list[str]:
     return lines
 
 
-def _list_row(partition: TopicPartition, move: "Reassignment") -> dict[str, object]:
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "replicas": move.replicas,
-        "adding": move.adding,
-        "removing": move.removing,
-    }
-
-
 # -- execute ----------------------------------------------------------------------------------------------
 
 
 def _execute(admin: "Admin", common: Common, flags: Flags) -> None:
     from pkafka.tools.reassignment import plan, run
 
-    rate = -1 if flags.throttle is None else flags.throttle
-    log_dir_rate = (
-        -1 if flags.replica_alter_log_dirs_throttle is None else flags.replica_alter_log_dirs_throttle
-    )
     prepared = run.prepare(admin, _wanted(flags), additional=flags.additional)
     say = line if common.output in _TEXT_FORMS else _nothing
-    say("Current partition replica assignment\n")
-    say(plan.to_json(prepared.current))
-    say("\nSave this to use as the --reassignment-json-file option during rollback")
+    current = plan.to_json(prepared.current)
+    say(f"Current partition replica assignment\n\n{current}\n")
+    say("Save this to use as the --reassignment-json-file option during rollback")
     outcomes: Mapping[TopicPartition, Outcome[None]] = {}
     started: set[TopicPartitionReplica] = set()
+    forecast, back = None, None
     if flags.dry_run:
-        for partition in sorted(prepared.proposed):
-            to = _joined(prepared.proposed[partition])
-            say(f"Would move {partition} from {_joined(prepared.current[partition])} to {to}.")
-        for replica, path in sorted(prepared.log_dirs.items()):
-            say(f"Would move replica {replica} to {path}.")
+        forecast = Forecast(
+            prepared, run.foresee(admin, prepared, timeout_ms=common.timeout_ms), _rate(flags.throttle)
+        )
+        for each in forecast.lines(_rate(flags.replica_alter_log_dirs_throttle)):
+            say(each)
     else:
-        if rate >= 0 or log_dir_rate >= 0:
-            say(_VERIFY_LATER)
-        if rate >= 0:
-            run.throttle_replication(admin, prepared, rate)
-            say(f"The inter-broker throttle limit was set to {rate} B/s")
-        if log_dir_rate >= 0:
-            run.throttle_log_dirs(admin, prepared, log_dir_rate)
-            say(f"The replica-alter-dir throttle limit was set to {log_dir_rate} B/s")
-        outcomes = run.begin(admin, prepared.proposed, timeout_ms=common.timeout_ms)
+        if flags.rollback_file is not None or prepared.current != prepared.proposed:
+            back = _save_way_back(flags, current)
+        outcomes = _begin(admin, common, flags, prepared)
     rows = [
         {
             "topic": each.topic,
@@ -252,14 +272,14 @@ def _execute(admin: "Admin", common: Common, flags: Flags) -> None:
             "replicas": prepared.current[each],
             "new_replicas": prepared.proposed[each],
             "error": failure(_error(outcomes.get(each))),
+            "bytes": None if forecast is None else forecast.bytes_of(each),
         }
         for each in sorted(prepared.proposed)
     ]
 
     def begun(replica: TopicPartitionReplica, path: str) -> None:
         started.add(replica)
-        where = f"{replica.topic}-{replica.partition} with broker {replica.broker}"
-        say(f"Successfully started moving log directory to {path} for replica {where} ")
+        say(_begun_text(replica, path))
 
     failed = {each: outcome for each, outcome in outcomes.items() if isinstance(outcome, ApiError)}
     try:
@@ -272,9 +292,116 @@ def _execute(admin: "Admin", common: Common, flags: Flags) -> None:
             )
     finally:
         if common.output not in _TEXT_FORMS:
-            moves = [_log_dir_row(*each, each[0] in started) for each in sorted(prepared.log_dirs.items())]
-            common.show(View("partitions", [], rows, {"log_dir_moves": moves, "dry_run": flags.dry_run}))
+            moves = [
+                {
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "broker": each.broker,
+                    "log_dir": path,
+                    "started": each in started,
+                    "bytes": None if forecast is None else forecast.foreseen.replicas[each],
+                }
+                for each, path in sorted(prepared.log_dirs.items())
+            ]
+            extra = {
+                "log_dir_moves": moves,
+                "dry_run": flags.dry_run,
+                "brokers": [] if forecast is None else forecast.broker_rows(),
+                "total_bytes": None if forecast is None else forecast.total_bytes,
+                "estimated_seconds": None if forecast is None else forecast.seconds,
+                "rollback_file": back,
+            }
+            common.show(View("partitions", [], rows, extra, _EXECUTE_COLUMNS))
     _refuse(failed, "Error reassigning partition(s):")
+
+
+def _begin(
+    admin: "Admin", common: Common, flags: Flags, prepared: "Prepared"
+) -> "Mapping[TopicPartition, Outcome[None]]":
+    """Throttle what moves and is to move, as far as that is asked for, and begin.
+
+    Where nothing has begun, the throttles are taken back: nobody would look for them.
+    """
+    from pkafka.tools.reassignment import run
+    from pkafka.tools.reassignment.throttling import Throttling
+
+    say = line if common.output in _TEXT_FORMS else _nothing
+    rate, log_dir_rate = _rate(flags.throttle), _rate(flags.replica_alter_log_dirs_throttle)
+    throttling = Throttling(admin, prepared.live)
+    absent: set[int] = set()
+    try:
+        if rate is not None or log_dir_rate is not None:
+            say(_VERIFY_LATER)
+        if rate is not None:
+            absent.update(throttling.replication(prepared.moves, rate))
+            say(f"The inter-broker throttle limit was set to {rate} B/s")
+        if log_dir_rate is not None:
+            absent.update(throttling.log_dirs(prepared.log_dirs, log_dir_rate))
+            say(f"The replica-alter-dir throttle limit was set to {log_dir_rate} B/s")
+    except BaseException:
+        _take_back(throttling)
+        raise
+    for broker in sorted(absent):
+        note(
+            f"broker {broker} is not alive and has no throttle: --execute --additional sets it when it is back"
+        )
+    try:
+        outcomes = run.begin(admin, prepared.proposed, timeout_ms=common.timeout_ms)
+    except ApiError as error:
+        if error.code is not ErrorCode.REQUEST_TIMED_OUT:  # then it may have begun all the same
+            _take_back(throttling)
+        raise
+    if all(isinstance(each, ApiError) for each in outcomes.values()):
+        _take_back(throttling)
+    return outcomes
+
+
+def _take_back(throttling: "Throttling") -> None:
+    try:
+        throttling.undo()
+    except PkafkaError as error:
+        note(
+            f"the throttles that were set are still there ({error}): --cancel with the same file removes them"
+        )
+
+
+def _save_way_back(flags: Flags, current: str) -> str | None:
+    """Write where partitions are, before they move, to a file; beside the plan where no name is given.
+
+    Raises:
+        CommandError: the file that is named is there already, or cannot be written.
+    """
+    from pkafka.tools.reassignment import rollback
+
+    if flags.rollback_file is not None:
+        try:
+            rollback.write_new(Path(flags.rollback_file), current)
+        except FileExistsError:
+            raise CommandError(
+                f"{flags.rollback_file} is there already, and may be the only way back from an earlier move",
+                hint="nothing was begun; give --rollback-file another name",
+            ) from None
+        return flags.rollback_file
+    if compat_39():
+        return None
+    try:
+        path = rollback.write_beside(Path(flags.reassignment_json_file or ""), current)
+    except OSError as error:
+        note(f"no rollback file was written: {error.filename}: {error.strerror}")
+        return None
+    if path is not None:
+        note(f"{path} leads back: it is for --execute --reassignment-json-file")
+    return None if path is None else str(path)
+
+
+def _rate(given: int | None) -> int | None:
+    """A throttle, if there is to be one; Kafka takes -1 for none."""
+    return given if given is not None and given >= 0 else None
+
+
+def _begun_text(replica: TopicPartitionReplica, path: str) -> str:
+    where = f"{replica.topic}-{replica.partition} with broker {replica.broker}"
+    return f"Successfully started moving log directory to {path} for replica {where} "
 
 
 def _refuse(failed: "Mapping[TopicPartition, ApiError]", headline: str) -> None:
@@ -285,34 +412,24 @@ def _refuse(failed: "Mapping[TopicPartition, ApiError]", headline: str) -> None:
         raise ReassignmentError(f"{headline} {'; '.join(texts)}", [headline, *texts])
 
 
-def _log_dir_row(replica: TopicPartitionReplica, path: str, is_started: bool) -> dict[str, object]:
-    return {
-        "topic": replica.topic,
-        "partition": replica.partition,
-        "broker": replica.broker,
-        "log_dir": path,
-        "started": is_started,
-    }
-
-
 # -- verify -----------------------------------------------------------------------------------------------
 
 
 def _verify(admin: "Admin", common: Common, flags: Flags) -> None:
-    from pkafka.tools.reassignment import run
-
     seconds = parse_duration_ms(flags.wait, option="wait") / 1_000 if flags.wait else 0.0
     wanted = _wanted(flags)
-    found = run.wait_until_complete(lambda: run.verify(admin, wanted, timeout_ms=common.timeout_ms), seconds)
+    found = wait_for_all(admin, wanted, seconds, timeout_ms=common.timeout_ms)
     say = line if common.output in _TEXT_FORMS else _nothing
     say("Status of partition reassignment:")
     for each in found.partitions:
         say(_partition_text(each))
-    say("\n".join(_replica_text(each) for each in found.replicas))
+    if found.silent is None:
+        say("\n".join(_replica_text(each) for each in found.replicas))
     is_cleared = not found.is_ongoing and not flags.preserve_throttles
     if is_cleared:
         _clear_throttles(admin, common, wanted)
     if common.output not in _TEXT_FORMS:
+        copies = copies_of(admin, found, timeout_ms=common.timeout_ms)
         rows = [
             {
                 "topic": each.partition.topic,
@@ -320,6 +437,7 @@ def _verify(admin: "Admin", common: Common, flags: Flags) -> None:
                 "replicas": each.replicas,
                 "new_replicas": each.target,
                 "state": each.state.value,
+                **bytes_row(copies.get(each.partition)),
             }
             for each in found.partitions
         ]
@@ -332,15 +450,27 @@ def _verify(admin: "Admin", common: Common, flags: Flags) -> None:
                 "future_log_dir": each.future_log_dir,
                 "new_log_dir": each.target,
                 "state": each.state.value,
+                "bytes_done": each.bytes_done,
+                "bytes_total": each.bytes_total,
             }
             for each in found.replicas
         ]
-        common.show(View("partitions", [], rows, {"log_dir_moves": moves, "throttles_cleared": is_cleared}))
+        extra = {"log_dir_moves": moves, "throttles_cleared": is_cleared}
+        common.show(View("partitions", [], rows, extra, _VERIFY_COLUMNS))
+    if found.silent is not None:
+        raise found.silent
     if found.left:
-        text = f"{found.left} of {len(found.partitions) + len(found.replicas)} are not where they are to be"
+        text = f"{found.left} of {found.asked} are not where they are to be"
         if flags.wait:
-            raise CommandError(f"{text}, after {flags.wait}", status=ExitStatus.UNREACHABLE, kafka_status=0)
-        raise CommandError(text, kafka_status=0)
+            text += f", after {flags.wait}"
+        if found.will_arrive:
+            raise CommandError(
+                f"{text}, but on the way",
+                hint="--wait 10m waits for them",
+                status=ExitStatus.IN_PROGRESS,
+                kafka_status=0,
+            )
+        raise CommandError(text, hint="--execute with the same file moves them", kafka_status=0)
 
 
 def _partition_text(each: "PartitionState") -> str:
@@ -399,54 +529,74 @@ def _cancel(admin: "Admin", common: Common, flags: Flags) -> None:
         for each in moving
     ]
     is_cleared = not failed and not flags.preserve_throttles and not flags.dry_run
-
-    def show_document() -> None:
-        if common.output not in _TEXT_FORMS:
-            extra = {"throttles_cleared": is_cleared, "dry_run": flags.dry_run}
-            common.show(View("partitions", [], rows, extra))
-
-    if failed:
-        show_document()
-    _refuse(failed, f"Error cancelling partition reassignment{_s(failed)} for:")
-    names = ",".join(map(str, moving))
-    if not moving:
-        say("None of the specified partition reassignments are active.")
-    elif flags.dry_run:
-        say(f"Would cancel partition reassignment{_s(moving)} for: {names}")
-    else:
-        say(f"Successfully cancelled partition reassignment{_s(moving)} for: {names}")
-    states = run.log_dir_states(admin, wanted.log_dirs, timeout_ms=common.timeout_ms)
-    busy = (LogDirState.IN_PROGRESS, LogDirState.OTHER_TARGET)
-    back = {each.replica: each.log_dir or "" for each in states if each.state in busy}
-    if flags.dry_run:
-        for replica, path in back.items():
-            say(f"Would leave replica {replica} in {path}.")
-        show_document()
-        return
+    back: list[ReplicaState] = []
+    stopped: set[TopicPartitionReplica] = set()
 
     def begun(replica: TopicPartitionReplica, path: str) -> None:
-        where = f"{replica.topic}-{replica.partition} with broker {replica.broker}"
-        say(f"Successfully started moving log directory to {path} for replica {where} ")
+        stopped.add(replica)
+        say(_begun_text(replica, path))
 
-    run.move_log_dirs(admin, back, timeout_ms=common.timeout_ms, begun=begun)
-    # Kafka's tool forgets the line end.
-    prefix = "" if back else "None of the specified partition moves are active."
-    if is_cleared:
-        _clear_throttles(admin, common, wanted, prefix)
-    elif prefix:
-        say(prefix)
-    show_document()
+    try:
+        _refuse(failed, f"Error cancelling partition reassignment{_s(failed)} for:")
+        names = ",".join(map(str, moving))
+        if not moving:
+            say("None of the specified partition reassignments are active.")
+        elif flags.dry_run:
+            say(f"Would cancel partition reassignment{_s(moving)} for: {names}")
+        else:
+            say(f"Successfully cancelled partition reassignment{_s(moving)} for: {names}")
+        states, silent = run.log_dir_states(admin, wanted.log_dirs, timeout_ms=common.timeout_ms)
+        back += [each for each in states if each.state in (LogDirState.IN_PROGRESS, LogDirState.OTHER_TARGET)]
+        if flags.dry_run:
+            for each in back:
+                say(f"Would leave replica {each.replica} in {each.log_dir}.")
+        else:
+            homes = {each.replica: each.log_dir or "" for each in back}
+            run.move_log_dirs(admin, homes, timeout_ms=common.timeout_ms, begun=begun)
+            # Kafka's tool forgets the line end.
+            prefix = "" if back or silent is not None else "None of the specified partition moves are active."
+            if is_cleared:
+                _clear_throttles(admin, common, wanted, prefix)
+            elif prefix:
+                say(prefix)
+    except PkafkaError:
+        is_cleared = False
+        raise
+    finally:
+        if common.output not in _TEXT_FORMS:
+            moves = [
+                {
+                    "topic": each.replica.topic,
+                    "partition": each.replica.partition,
+                    "broker": each.replica.broker,
+                    "log_dir": each.log_dir,
+                    "future_log_dir": each.future_log_dir,
+                    "stopped": each.replica in stopped,
+                }
+                for each in back
+            ]
+            extra = {"log_dir_moves": moves, "throttles_cleared": is_cleared, "dry_run": flags.dry_run}
+            common.show(View("partitions", [], rows, extra, _CANCEL_COLUMNS))
+    if silent is not None:
+        raise silent
 
 
 def _clear_throttles(admin: "Admin", common: Common, wanted: "Wanted", prefix: str = "") -> None:
-    from pkafka.tools.reassignment import run
+    """Remove throttles of all brokers that are there, and in any case those of the topics."""
+    from pkafka.tools.reassignment import throttling
 
     say = line if common.output in _TEXT_FORMS else _nothing
-    whose = run.throttled_by(admin, wanted)
+    whose = throttling.throttled_by(admin, wanted)
     say(f"{prefix}Clearing broker-level throttles on broker{_s(whose.brokers)} {_joined(whose.brokers)}")
-    run.clear_broker_throttles(admin, whose.brokers)
-    say(f"Clearing topic-level throttles on topic{_s(whose.topics)} {','.join(whose.topics)}")
-    run.clear_topic_throttles(admin, whose.topics)
+    try:
+        for broker, error in throttling.clear_brokers(admin, whose.brokers).items():
+            note(
+                f"broker {broker} keeps its throttle, if it has one ({error}):"
+                " --verify removes it when the broker is back"
+            )
+    finally:
+        say(f"Clearing topic-level throttles on topic{_s(whose.topics)} {','.join(whose.topics)}")
+        throttling.clear_topics(admin, whose.topics)
 
 
 # -- text -------------------------------------------------------------------------------------------------

@@ -553,8 +553,9 @@ def a_reassignment_begins(at: At) -> None:
         assert (found["dry_run"], found["log_dir_moves"]) == ("--dry-run" in more, [])
     found = at.document("--execute", "--dry-run", *moving(at, topic, log_dirs=["/d"]))
     assert found["log_dir_moves"] == [
-        {"topic": topic, "partition": 0, "broker": 0, "log_dir": "/d", "started": False}
+        {"topic": topic, "partition": 0, "broker": 0, "log_dir": "/d", "started": False, "bytes": 0}
     ]
+    assert (found["partitions"][0]["bytes"], found["total_bytes"], found["rollback_file"]) == (0, 0, None)
     at.error("--execute", *moving(at, at.new()))
 
 
@@ -574,7 +575,8 @@ def a_reassignment_is_verified(at: At) -> None:
 @of("pk-reassign-partitions.cancel")
 def a_reassignment_is_given_up(at: At) -> None:
     words = ["--cancel", *moving(at, at.topic())]
-    assert at.document(*words) == {"partitions": [], "throttles_cleared": True, "dry_run": False}
+    nothing = {"partitions": [], "log_dir_moves": [], "throttles_cleared": True, "dry_run": False}
+    assert at.document(*words) == nothing
     assert at.document(*words, "--dry-run")["dry_run"] is True
     at.error("--cancel", "--reassignment-json-file", at.file([]))
 

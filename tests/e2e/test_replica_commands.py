@@ -1,6 +1,7 @@
 """pk-reassign-partitions and pk-leader-election at three brokers."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -216,7 +217,7 @@ def test_moves_that_wait_are_shown_and_given_up(cluster: Cluster, reassign: Run,
         check(listed, "pk-reassign-partitions.list")
         assert [row["adding"] for row in listed["partitions"]] == [[1], [], [1]]
         file = plan_file(tmp_path / "moves.json", wanted)
-        verified = reassign("--verify", "--reassignment-json-file", file, status=ExitStatus.FAILURE)
+        verified = reassign("--verify", "--reassignment-json-file", file, status=ExitStatus.IN_PROGRESS)
         assert verified == (
             "Status of partition reassignment:\n"
             "Reassignment of partition grows-0 is still in progress.\n"
@@ -224,7 +225,7 @@ def test_moves_that_wait_are_shown_and_given_up(cluster: Cluster, reassign: Run,
             "Reassignment of partition turns-0 is still in progress.\n\n"
         )
         waiting = ("--verify", "--reassignment-json-file", file, "--wait", "300ms")
-        assert reassign(*waiting, status=ExitStatus.UNREACHABLE) == verified
+        assert reassign(*waiting, status=ExitStatus.IN_PROGRESS) == verified
         # Beside others nothing begins unasked.
         other = plan_file(tmp_path / "other.json", {"grows": [0, 1]})
         existing = reassign("--execute", "--reassignment-json-file", other, status=ExitStatus.FAILURE)
@@ -254,3 +255,97 @@ def test_moves_that_wait_are_shown_and_given_up(cluster: Cluster, reassign: Run,
     assert "rather than 0,2,1." in reassign(
         "--verify", "--reassignment-json-file", file, status=ExitStatus.FAILURE
     )
+
+
+def test_a_dead_broker_in_the_way(cluster: Cluster, reassign: Run, tmp_path: Path) -> None:
+    """What is on a dead broker moves away, throttled, and the throttles go; only what that broker knows is unknown."""
+    cluster.create_topic("leaves", assignment={0: (2, 0)})
+    with cluster.producer() as producer:
+        for _ in range(100):
+            producer.send("leaves", b"x" * 1_000, partition=0)
+        producer.flush()
+    there = plan_file(tmp_path / "there.json", {"leaves": [0, 1]})
+    cluster.brokers[2].kill()
+    try:
+        with cluster.admin() as admin:
+            wait_for(lambda: len(admin.describe_cluster().brokers) == 2)
+        wait_for(lambda: cluster.leadership("leaves")[0][0] == 0)
+        execute = ("--execute", "--reassignment-json-file", there, "--throttle", "100000000")
+        forecast = json.loads(reassign(*execute, "--dry-run", "--output", "json"))
+        check(forecast, "pk-reassign-partitions.execute")
+        size = forecast["total_bytes"]
+        assert size > 100_000
+        assert forecast["brokers"] == [
+            {"broker": 0, "bytes_in": 0, "bytes_out": size},
+            {"broker": 1, "bytes_in": size, "bytes_out": 0},
+        ]
+        assert throttles(cluster, ResourceType.TOPIC, "leaves") == {}
+        assert "Successfully started partition reassignment for leaves-0" in reassign(*execute)
+        assert throttles(cluster, ResourceType.BROKER, "1")
+        back = tmp_path / "there.rollback.json"
+        assert [row["replicas"] for row in json.loads(back.read_text())["partitions"]] == [[2, 0]]
+        reassign("--verify", "--reassignment-json-file", there, "--preserve-throttles", "--wait", "60s")
+        # The file that leads back names the dead broker: the others lose their throttles, and so does the topic.
+        shown = reassign("--verify", "--reassignment-json-file", str(back), status=ExitStatus.FAILURE)
+        assert shown.splitlines()[-2:] == [
+            "Clearing broker-level throttles on brokers 0,1,2",
+            "Clearing topic-level throttles on topic leaves",
+        ]
+        assert throttles(cluster, ResourceType.TOPIC, "leaves") == {}
+        wait_for(lambda: not throttles(cluster, ResourceType.BROKER, "1"))
+        # A directory of the dead broker: partitions are shown all the same, and nobody gives up before the time.
+        row = {"topic": "leaves", "partition": 0, "replicas": [0, 2], "log_dirs": ["any", "/x"]}
+        asked = tmp_path / "asked.json"
+        asked.write_text(json.dumps({"version": 1, "partitions": [row]}))
+        verify = ("--verify", "--reassignment-json-file", str(asked))
+        gone = (
+            "org.apache.kafka.common.errors.BrokerNotAvailableException: broker 2 is not part of the cluster"
+        )
+        expected = (
+            "Status of partition reassignment:\n"
+            "There is no active reassignment of partition leaves-0, but replica set is 0,1 rather than 0,2.\n"
+            f"Error: {gone}\n"
+        )
+        assert reassign(*verify, status=ExitStatus.FAILURE) == expected
+        begun_s = time.monotonic()
+        assert reassign(*verify, "--wait", "1s", status=ExitStatus.FAILURE) == expected
+        assert time.monotonic() - begun_s >= 1
+        document = json.loads(reassign(*verify, "--output", "json", status=ExitStatus.FAILURE))
+        check(document, "pk-reassign-partitions.verify")
+        assert [each["state"] for each in document["log_dir_moves"]] == ["unknown"]
+        assert document["throttles_cleared"] is False
+    finally:
+        cluster.brokers[2].start()
+
+
+def test_a_move_that_goes_on_tells_how_far_it_is(
+    cluster: Cluster, reassign: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.create_topic("crawls", assignment={0: (0,)})
+    # More than one fetch of a partition takes, as the throttle holds back only what comes after it.
+    with cluster.producer() as producer:
+        for _ in range(4_000):
+            producer.send("crawls", b"x" * 1_000, partition=0)
+        producer.flush()
+    file = ("--reassignment-json-file", plan_file(tmp_path / "move.json", {"crawls": [1]}))
+    reassign("--execute", *file, "--throttle", "1")
+    documents = {
+        "verify": json.loads(reassign("--verify", *file, "--output", "json", status=ExitStatus.IN_PROGRESS)),
+        "list": json.loads(reassign("--list", "--output", "json")),
+    }
+    for action, document in documents.items():
+        check(document, f"pk-reassign-partitions.{action}")
+        (row,) = document["partitions"]
+        assert 0 <= row["bytes_done"] < row["bytes_total"]
+        assert row["bytes_total"] > 4_000_000
+    capsys.readouterr()
+    words = ["--bootstrap-server", cluster.bootstrap, "--verify", *file, "--wait", "300ms"]
+    assert reassign_partitions.run(words) == ExitStatus.IN_PROGRESS
+    printed = capsys.readouterr()
+    assert printed.out == (
+        "Status of partition reassignment:\nReassignment of partition crawls-0 is still in progress.\n\n"
+    )
+    assert printed.err.startswith("1 of 1 are not where they are to be yet; ")
+    assert f" of {row['bytes_total']} bytes copied (" in printed.err
+    reassign("--execute", *file, "--throttle", "100000000", "--additional")
+    reassign("--verify", *file, "--wait", "60s")

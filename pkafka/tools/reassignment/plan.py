@@ -92,16 +92,24 @@ class LogDirState(Enum):
     NOT_MOVING = "not_moving"
     MISSING_LOG_DIR = "missing_log_dir"
     """No live directory of the broker has it."""
+    UNKNOWN = "unknown"
+    """Its broker does not say."""
 
 
 class ReplicaState(NamedTuple):
-    """A replica as it lies in a directory, beside the directory that a file asks for."""
+    """A replica as it lies in a directory, beside the directory that a file asks for.
+
+    Args:
+        bytes_done, bytes_total: of the copy, while it is made.
+    """
 
     replica: TopicPartitionReplica
     log_dir: str | None
     future_log_dir: str | None
     target: str
     state: LogDirState
+    bytes_done: int | None = None
+    bytes_total: int | None = None
 
 
 # -- files ------------------------------------------------------------------------------------------------

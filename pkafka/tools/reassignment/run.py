@@ -1,23 +1,16 @@
-"""What moving partitions asks of a cluster: where they are, begin, look, give up; throttles set and removed."""
+"""What moving partitions asks of a cluster: where they are, how much that is, begin, look, give up."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pkafka.clients.admin import Admin
-from pkafka.clients.admin.results import (
-    AlterOp,
-    ConfigChange,
-    ConfigResource,
-    Outcome,
-    Reassignment,
-    ResourceType,
-    raise_first,
-)
-from pkafka.clients.errors import UnsupportedApiError
-from pkafka.errors import ApiError, ErrorCode
+from pkafka.clients.admin.results import Outcome, PartitionDescription, Reassignment
+from pkafka.clients.errors import ClientError, UnsupportedApiError
+from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import TopicPartition, TopicPartitionReplica
-from pkafka.tools.reassignment import plan
+from pkafka.tools.reassignment import disk, plan
+from pkafka.tools.reassignment.disk import Copies
 from pkafka.tools.reassignment.plan import (
     Assignments,
     PartitionState,
@@ -47,30 +40,55 @@ class Prepared(NamedTuple):
     Args:
         moving: what is under way already.
         log_dirs: as of :class:`plan.Wanted`.
+        leaders: of the partitions, where they have one.
+        live: the brokers that are alive.
     """
 
     current: Assignments
     proposed: Assignments
     moving: Mapping[TopicPartition, Reassignment]
     log_dirs: Mapping[TopicPartitionReplica, str]
+    leaders: Mapping[TopicPartition, int | None]
+    live: frozenset[int]
+
+    @property
+    def moves(self) -> dict[TopicPartition, plan.Move]:
+        """Those that are under way and those to come."""
+        return plan.moves(self.moving, self.proposed, self.current)
 
 
 class Verified(NamedTuple):
     """How far a reassignment has come.
 
     Args:
-        others: whether anything else moves in the cluster.
+        moving: all that moves in the cluster.
+        silent: why it is not known how far some of the replicas are.
     """
 
     partitions: list[PartitionState]
     replicas: list[ReplicaState]
-    others: bool
+    moving: Mapping[TopicPartition, Reassignment]
+    silent: PkafkaError | None = None
 
     @property
     def is_ongoing(self) -> bool:
         """Whether something moves, or may: no throttle may go then."""
         done = (plan.LogDirState.COMPLETED, plan.LogDirState.NOT_MOVING)
-        return self.others or any(each.state not in done for each in self.replicas)
+        return bool(self.moving) or any(each.state not in done for each in self.replicas)
+
+    @property
+    def will_arrive(self) -> bool:
+        """Whether all that is not where it is to be is on the way there."""
+        partitions = (plan.State.COMPLETED, plan.State.IN_PROGRESS)
+        replicas = (plan.LogDirState.COMPLETED, plan.LogDirState.IN_PROGRESS)
+        return all(each.state in partitions for each in self.partitions) and all(
+            each.state in replicas for each in self.replicas
+        )
+
+    @property
+    def asked(self) -> int:
+        """How many partitions and replicas are asked about."""
+        return len(self.partitions) + len(self.replicas)
 
     @property
     def left(self) -> int:
@@ -80,11 +98,16 @@ class Verified(NamedTuple):
         )
 
 
-class Throttled(NamedTuple):
-    """Whose throttles are removed."""
+class Foreseen(NamedTuple):
+    """What a reassignment would copy.
 
-    brokers: list[int]
-    topics: list[str]
+    Args:
+        partitions: from broker to broker.
+        replicas: bytes from directory to directory of a broker; None where it does not say.
+    """
+
+    partitions: Mapping[TopicPartition, Copies]
+    replicas: Mapping[TopicPartitionReplica, int | None]
 
 
 def generate(admin: Admin, topics: Collection[str], brokers: Collection[int], *, use_racks: bool) -> Proposal:
@@ -117,47 +140,40 @@ def prepare(admin: Admin, wanted: Wanted, *, additional: bool) -> Prepared:
     moving = admin.list_partition_reassignments()
     if moving and not additional:
         raise ReassignmentError(EXISTING, [EXISTING])
-    known = {each.id for each in admin.describe_cluster().brokers}
-    unknown = sorted({broker for replicas in proposed.values() for broker in replicas} - known)
+    live = frozenset(each.id for each in admin.describe_cluster().brokers)
+    unknown = sorted({broker for replicas in proposed.values() for broker in replicas} - live)
     if unknown:
         raise ReassignmentError(f"Unknown broker id {unknown[0]}")
-    current = _assignments(admin, {each.topic for each in proposed})
+    current = _described(admin, {each.topic for each in proposed})
     missing = sorted(proposed.keys() - current.keys())
     if missing:
         raise ApiError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"Unable to find partition: {', '.join(map(str, missing))}",
         )
-    return Prepared({each: current[each] for each in proposed}, proposed, moving, wanted.log_dirs)
-
-
-def throttle_replication(admin: Admin, prepared: Prepared, bytes_per_s: int) -> None:
-    """Let the moves that are under way and those to come have no more than so much of a broker, each way.
-
-    Raises:
-        ApiError: a setting was refused.
-    """
-    moved = plan.moves(prepared.moving, prepared.proposed, prepared.current)
-    _alter(
-        admin,
-        {
-            ConfigResource(ResourceType.TOPIC, topic): [
-                ConfigChange(key, AlterOp.SET, value) for key, value in settings.items()
-            ]
-            for topic, settings in plan.topic_throttles(moved).items()
-        },
+    return Prepared(
+        {each: current[each].replicas for each in proposed},
+        proposed,
+        moving,
+        wanted.log_dirs,
+        {each: current[each].leader for each in proposed},
+        live,
     )
-    _set_rates(admin, plan.moving_brokers(moved), (plan.LEADER_RATE, plan.FOLLOWER_RATE), bytes_per_s)
 
 
-def throttle_log_dirs(admin: Admin, prepared: Prepared, bytes_per_s: int) -> None:
-    """Let moves between directories of a broker have no more than so much.
-
-    Raises:
-        ApiError: a setting was refused.
-    """
-    brokers = sorted({each.broker for each in prepared.log_dirs})
-    _set_rates(admin, brokers, (plan.LOG_DIRS_RATE,), bytes_per_s)
+def foresee(admin: Admin, prepared: Prepared, *, timeout_ms: int) -> Foreseen:
+    """What would be copied, by what lies in the directories of the brokers now."""
+    moved = {each: prepared.moves[each] for each in prepared.proposed}
+    brokers = {broker for each in moved.values() for broker in each.sources | each.destinations}
+    brokers.update(each.broker for each in prepared.log_dirs)
+    found = disk.look(admin, brokers, timeout_ms=timeout_ms)
+    copies = {
+        each: _copies(each, move.sources, move.destinations, prepared.leaders[each], found)
+        for each, move in moved.items()
+    }
+    return Foreseen(
+        copies, {each: _log_dir_bytes(each, prepared.log_dirs[each], found) for each in prepared.log_dirs}
+    )
 
 
 def begin(
@@ -221,82 +237,87 @@ def verify(admin: Admin, wanted: Wanted, *, timeout_ms: int) -> Verified:
     partitions = [
         plan.state_of(each, targets[each], current.get(each, ()), moving) for each in sorted(targets)
     ]
-    return Verified(partitions, log_dir_states(admin, wanted.log_dirs, timeout_ms=timeout_ms), bool(moving))
+    replicas, silent = log_dir_states(admin, wanted.log_dirs, timeout_ms=timeout_ms)
+    return Verified(partitions, replicas, moving, silent)
 
 
-def wait_until_complete(look: Callable[[], Verified], seconds: float) -> Verified:
+def progress(
+    admin: Admin, moving: Mapping[TopicPartition, Reassignment], *, timeout_ms: int
+) -> dict[TopicPartition, Copies]:
+    """How much of partitions that move is copied.
+
+    Raises:
+        ApiError: metadata cannot be had.
+    """
+    described = _described(admin, {each.topic for each in moving}, missing_is_empty=True)
+    brokers = {broker for each in moving.values() for broker in each.replicas}
+    found = disk.look(admin, brokers, timeout_ms=timeout_ms)
+    return {
+        each: _copies(
+            each,
+            frozenset(one.replicas).difference(one.adding),
+            one.adding,
+            described[each].leader if each in described else None,
+            found,
+        )
+        for each, one in moving.items()
+    }
+
+
+def wait_until_complete(
+    look: Callable[[], Verified], seconds: float, tell: Callable[[Verified | None, str], None]
+) -> Verified:
     """The last look at a reassignment: when all is where it is to be, or when the time is over.
 
     What the controller knows as done, brokers may not have heard yet: a partition that is elsewhere is waited for too.
+    So is a broker that is away.
 
     Args:
         look: asks the cluster.
+        tell: is told of every look that was not the last; of None, and why, where nobody answered.
+
+    Raises:
+        PkafkaError: nobody answered at the end, or trying again cannot help.
     """
     deadline = time.monotonic() + seconds
-    found = look()
-    while found.left and time.monotonic() < deadline:
+    while True:
+        is_last = time.monotonic() >= deadline
+        try:
+            found = look()
+        except PkafkaError as error:
+            if is_last or not _may_pass(error):
+                raise
+            tell(None, str(error))
+        else:
+            if is_last or not found.left or not (found.silent is None or _may_pass(found.silent)):
+                return found
+            tell(found, "" if found.silent is None else str(found.silent))
         time.sleep(_AGAIN_S)
-        found = look()
-    return found
 
 
 def log_dir_states(
     admin: Admin, targets: Mapping[TopicPartitionReplica, str], *, timeout_ms: int
-) -> list[ReplicaState]:
-    """How far the moves of replicas to directories have come.
-
-    Raises:
-        PkafkaError: a broker did not say.
-    """
-    if not targets:
-        return []
-    described = admin.describe_log_dirs(sorted({each.broker for each in targets}), timeout_ms=timeout_ms)
-    current: dict[TopicPartitionReplica, str] = {}
-    future: dict[TopicPartitionReplica, str] = {}
-    for broker, directories in described.items():
-        if not isinstance(directories, list):
-            raise directories
-        for directory in directories:
-            for row in directory.replicas:
-                where = future if row.is_future else current
-                where[TopicPartitionReplica(*row.partition, broker)] = directory.path
-    return [
-        plan.replica_state(each, targets[each], current.get(each), future.get(each))
-        for each in sorted(targets, key=_by_broker)
-    ]
+) -> tuple[list[ReplicaState], PkafkaError | None]:
+    """How far the moves of replicas to directories have come; and why that is unknown of some, if it is."""
+    found = disk.look(admin, {each.broker for each in targets}, timeout_ms=timeout_ms)
+    states = []
+    for each in sorted(targets, key=_by_broker):
+        if each.broker in found.silent:
+            states.append(ReplicaState(each, None, None, targets[each], plan.LogDirState.UNKNOWN))
+            continue
+        here, there = found.current.get(each), found.future.get(each)
+        state = plan.replica_state(each, targets[each], here and here.log_dir, there and there.log_dir)
+        if here is not None and there is not None:
+            size = here.size_bytes
+            state = state._replace(bytes_done=min(there.size_bytes, size), bytes_total=size)
+        states.append(state)
+    return states, next((found.silent[broker] for broker in sorted(found.silent)), None)
 
 
 def cancellable(admin: Admin, wanted: Wanted) -> list[TopicPartition]:
     """Those partitions of a file that move."""
     partitions = {partition for partition, _ in wanted.partitions}
     return sorted(admin.list_partition_reassignments(partitions)) if partitions else []
-
-
-def throttled_by(admin: Admin, wanted: Wanted) -> Throttled:
-    """Whose throttles have to go after a reassignment: nobody knows which brokers it came from, so of all."""
-    brokers = {each.id for each in admin.describe_cluster().brokers}
-    brokers.update(broker for _, replicas in wanted.partitions for broker in replicas)
-    return Throttled(sorted(brokers), sorted({partition.topic for partition, _ in wanted.partitions}))
-
-
-def clear_broker_throttles(admin: Admin, brokers: Iterable[int]) -> None:
-    """Remove the rates of brokers.
-
-    Raises:
-        ApiError: a broker refuses, or is not there.
-    """
-    changes = [ConfigChange(key, AlterOp.DELETE) for key in plan.BROKER_THROTTLES]
-    _alter(admin, {ConfigResource(ResourceType.BROKER, str(broker)): changes for broker in brokers})
-
-
-def clear_topic_throttles(admin: Admin, topics: Iterable[str]) -> None:
-    """Remove the lists of throttled replicas.
-
-    Raises:
-        ApiError: they cannot be removed.
-    """
-    changes = [ConfigChange(key, AlterOp.DELETE) for key in plan.TOPIC_THROTTLES]
-    _alter(admin, {ConfigResource(ResourceType.TOPIC, topic): changes for topic in topics})
 
 
 # -- inside -----------------------------------------------------------------------------------------------
@@ -311,25 +332,54 @@ def _by_broker(replica: TopicPartitionReplica) -> tuple[int, str, int]:
     return replica.broker, replica.topic, replica.partition
 
 
-def _set_rates(admin: Admin, brokers: Iterable[int], keys: Iterable[str], bytes_per_s: int) -> None:
-    changes = [ConfigChange(key, AlterOp.SET, str(bytes_per_s)) for key in keys]
-    _alter(admin, {ConfigResource(ResourceType.BROKER, str(broker)): changes for broker in brokers})
+def _copies(
+    partition: TopicPartition,
+    sources: Collection[int],
+    destinations: Collection[int],
+    leader: int | None,
+    found: disk.OnDisk,
+) -> Copies:
+    size = found.size(partition, sources, leader)
+    there = {broker: found.there(partition, broker) for broker in sorted(destinations)}
+    return Copies(leader, size, there)
 
 
-def _alter(admin: Admin, changes: Mapping[ConfigResource, Iterable[ConfigChange]]) -> None:
-    raise_first(admin.alter_configs(changes))
+def _log_dir_bytes(replica: TopicPartitionReplica, target: str, found: disk.OnDisk) -> int | None:
+    """What a move to a directory copies; nothing of a replica that its broker has yet to get."""
+    if replica.broker in found.silent:
+        return None
+    lying = found.current.get(replica)
+    return 0 if lying is None or lying.log_dir == target else lying.size_bytes
+
+
+def _may_pass(error: PkafkaError) -> bool:
+    """Whether an error is that of a broker which is away, and may come back."""
+    if isinstance(error, ClientError):
+        return error.retriable
+    return isinstance(error, ApiError) and error.code in _AWAY
+
+
+_AWAY: Final = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _assignments(admin: Admin, topics: Collection[str], *, missing_is_empty: bool = False) -> Assignments:
-    """Where the partitions of topics are.
+    """Where the partitions of topics are; as :func:`_described`."""
+    described = _described(admin, topics, missing_is_empty=missing_is_empty)
+    return {partition: each.replicas for partition, each in described.items()}
+
+
+def _described(
+    admin: Admin, topics: Collection[str], *, missing_is_empty: bool = False
+) -> dict[TopicPartition, PartitionDescription]:
+    """The partitions of topics.
 
     Raises:
         ApiError: in Kafka's words, if there is no such topic and that is not to be the same as no partition.
     """
-    found: Assignments = {}
+    found: dict[TopicPartition, PartitionDescription] = {}
     for name, topic in admin.describe_topics(sorted(topics)).items() if topics else ():
         if not isinstance(topic, ApiError):
-            found.update({TopicPartition(name, each.partition): each.replicas for each in topic.partitions})
+            found.update({TopicPartition(name, each.partition): each for each in topic.partitions})
         elif topic.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise topic
         elif not missing_is_empty:

@@ -173,7 +173,8 @@ def test_how_far_a_partition_is() -> None:
 )
 def test_how_far_a_replica_is(current: str | None, future: str | None, state: LogDirState) -> None:
     replica = TopicPartitionReplica("a", 0, 1)
-    assert plan.replica_state(replica, "/to", current, future) == (replica, current, future, "/to", state)
+    found = plan.replica_state(replica, "/to", current, future)
+    assert found == plan.ReplicaState(replica, current, future, "/to", state)
 
 
 # -- throttles --------------------------------------------------------------------------------------------
