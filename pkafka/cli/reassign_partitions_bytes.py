@@ -86,11 +86,11 @@ class Forecast:
         yield f"Would copy {least}{size_text(self._traffic.total)} between brokers in all."
         if self._rate is not None and self._traffic.total:
             seconds = self._traffic.seconds(self._rate)
-            yield (
-                f"At {self._rate} B/s nothing would ever be copied."
-                if seconds is None
-                else f"At {self._rate} B/s in and out of a broker that takes {duration_text(math.ceil(seconds))} or longer."
-            )
+            if seconds is None:
+                yield f"At {self._rate} B/s nothing would ever be copied."
+            else:
+                least = duration_text(math.ceil(seconds))
+                yield f"At {self._rate} B/s in and out of a broker that takes {least} or longer."
 
 
 def bytes_row(copies: "Copies | None") -> dict[str, object]:
