@@ -11,7 +11,7 @@ from pkafka.server import by_owner
 from pkafka.server.handlers import list_offsets, offset_for_leader_epoch, produce
 from pkafka.server.worker import Worker
 from pkafka.storage.config import LogConfig
-from tests.unit.server.workers import Family, follow, with_family
+from tests.unit.server.workers import Family, follow, lead_replicas, with_family
 
 UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -110,9 +110,18 @@ def test_epochs_are_compared_before_it_counts_who_leads(tmp_path: Path, epoch: i
 # -- what ListOffsets asks --
 
 
-def ask(worker: Worker, timestamp: int, *, version: int = 9, count: int = 1, epoch: int = -1) -> Any:
+def ask(
+    worker: Worker,
+    timestamp: int,
+    *,
+    version: int = 9,
+    count: int = 1,
+    epoch: int = -1,
+    committed: bool = False,
+    replica: int = -1,
+) -> Any:
     """The owner's answer: an error code, or what was found."""
-    row: by_owner.Row = ["t", 0, epoch, timestamp, count, 0, -1, version]
+    row: by_owner.Row = ["t", 0, epoch, timestamp, count, int(committed), replica, version]
     answer = by_owner.answer_here(worker, row, list_offsets.local)
     return ErrorCode(answer[0]) if answer[0] else answer[1]
 
@@ -135,6 +144,35 @@ def test_list_offsets_by_end_and_by_time(tmp_path: Path) -> None:
         assert ask(worker, 103) == (105, 1, 0)
         assert ask(worker, 106) == (300, 2, 0)
         assert ask(worker, 306) == (-1, -1, -1)
+
+    with_family(tmp_path, body, workers=1)
+
+
+def test_a_new_leader_does_not_know_the_end_before_it_has_committed_something(tmp_path: Path) -> None:
+    """KIP-207: its predecessor may have shown consumers more than its own high watermark says."""
+
+    async def body(family: Family) -> None:
+        [worker] = family.workers
+        await family.lead("t", [0])
+        partition = worker.partitions.led["t", 0]
+        lead_replicas(partition, [0, 1], [0, 1])
+        data = build_batch([(100, None, b"a", ()), (200, None, b"b", ())])
+        assert produce.append(worker, "t", 0, data, 9, 1, None, None)[2] == 0
+        assert ask(worker, list_offsets.LATEST) == (-1, 0, 1), "nothing is committed, but the epoch began there"
+
+        lead_replicas(partition, [0, 1], [0, 1])
+        for asked in (list_offsets.LATEST, 150, 300):
+            assert ask(worker, asked, version=5) == ErrorCode.OFFSET_NOT_AVAILABLE
+            assert ask(worker, asked, version=5, committed=True) == ErrorCode.OFFSET_NOT_AVAILABLE
+            assert ask(worker, asked, version=4) == ErrorCode.LEADER_NOT_AVAILABLE
+        # What is there in any case is told, and followers and tools hear of the end of the log.
+        assert ask(worker, list_offsets.EARLIEST) == (-1, 0, 1)
+        assert ask(worker, list_offsets.LATEST, replica=1) == (-1, 2, 2)
+
+        lead_replicas(partition, [0, 1], [0])
+        assert ask(worker, list_offsets.LATEST) == (-1, 2, 3)
+        assert ask(worker, 150) == (200, 1, 1)
+        assert ask(worker, 300) == (-1, -1, -1)
 
     with_family(tmp_path, body, workers=1)
 
