@@ -431,14 +431,10 @@ class Control:
 
     def _broker_died(self, broker: BrokerId) -> None:
         log.warning("Broker %d is dead: it refuses connections at all its listeners", broker)
-
-        def bury() -> None:
-            office = self.controller.office()
-            epoch = self.controller.context.broker_epochs.get(broker)
-            if epoch is not None:
-                office.bury_broker(broker, epoch)
-
-        self._spawn(self._tell_store(bury))
+        # Of the life that ended: until the controller comes to it the broker may have another.
+        epoch = self.controller.broker_epoch(broker)
+        if epoch is not None:
+            self._spawn(self._tell_store(lambda: self.controller.office().bury_broker(broker, epoch)))
 
     def _on_controller(self, broker: BrokerId) -> None:
         self._loop.call_soon_threadsafe(self._watch_controller, broker)

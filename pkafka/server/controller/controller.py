@@ -33,7 +33,7 @@ from pkafka.coordination.store import (
     Watch,
 )
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_EPOCH, NO_TOPIC_ID, BrokerId, TopicPartition, new_topic_id
+from pkafka.model import NO_EPOCH, NO_TOPIC_ID, BrokerEpoch, BrokerId, TopicPartition, new_topic_id
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from pkafka.protocol.messages.stop_replica import StopReplicaResponse
 from pkafka.server.config import BrokerConfig
@@ -205,6 +205,10 @@ class Controller:
         if not self.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         return self._office
+
+    def broker_epoch(self, broker: BrokerId) -> BrokerEpoch | None:
+        """Of the registration by which the active controller knows a broker; None of one that it does not."""
+        return self.context.broker_epochs.get(broker)
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         """Call ``function`` on the controller thread in its turn.
