@@ -283,6 +283,12 @@ class CommandGroup(_Explaining, click.Group):
         return super().parse_args(ctx, args)
 
 
+def asked_action(context: click.Context) -> str | None:
+    """The action of the command line that runs; None of a command that has no such."""
+    action: str | None = context.meta.get(_ACTION)
+    return action
+
+
 def explain(error: Exception) -> tuple[str, str | None, int | None, ExitStatus]:
     """Message, hint, Kafka's code if it has one, and exit status of an error."""
     if isinstance(error, CommandError):

@@ -10,7 +10,7 @@ import pkafka
 from pkafka.cli import output
 from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus, compat_39
-from pkafka.cli.kafka_command import HELP_FLAGS, ErrorText, KafkaCommand
+from pkafka.cli.kafka_command import HELP_FLAGS, ErrorText, KafkaCommand, asked_action
 from pkafka.cli.output import OutputFormat, View, show
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Common(NamedTuple):
 
     def show(self, view: View) -> None:
         """Print a view in the format asked for."""
-        show(view, self.output)
+        show(view, self.output, _promised_columns)
 
 
 def command(
@@ -250,6 +250,18 @@ def settle(properties: "Mapping[str, object]", kind: "Callable[[], type[ClientCo
         form = asked.get(_OUTPUT)
         show_settings(properties, kind(), OutputFormat(form) if form else None)
         raise click.exceptions.Exit(ExitStatus.OK)
+
+
+def _promised_columns() -> Sequence[str]:
+    """The columns of CSV that the schema of the command that runs promises."""
+    from pkafka.cli import schemas
+
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return ()
+    action = asked_action(context)
+    words = [*context.command_path.split(), *([] if action is None else [action])]
+    return schemas.csv_columns(".".join(words))
 
 
 def _asked() -> dict[str, Any]:

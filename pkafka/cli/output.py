@@ -108,8 +108,15 @@ def begin_run() -> None:
     _document = _Document.NONE
 
 
-def show(view: View, asked: OutputFormat | None = None) -> None:
-    """Print a view to standard output."""
+def show(
+    view: View, asked: OutputFormat | None = None, promised: Callable[[], Sequence[str]] = tuple
+) -> None:
+    """Print a view to standard output.
+
+    Args:
+        asked: the format asked for.
+        promised: says the columns of CSV without any row, where the view does not.
+    """
     form = choose_format(asked)
     if form is OutputFormat.TABLE and view.rows:
         for table in view.tables or (Table(view.rows, view.columns),):
@@ -122,7 +129,7 @@ def show(view: View, asked: OutputFormat | None = None) -> None:
             print(to_json(row))
         _set(_Document.WHOLE)
     elif form is OutputFormat.CSV:
-        _print_csv(Table(view.tables[-1].rows) if view.tables else Table(view.rows, view.columns))
+        _print_csv(Table(view.tables[-1].rows) if view.tables else Table(view.rows, view.columns), promised)
     elif form is OutputFormat.PROMETHEUS:
         _print_gauges(view.gauges)
     else:
@@ -274,8 +281,11 @@ def csv_rows(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> No
         writer.writerow([_cell(row.get(column)) for column in columns])
 
 
-def _print_csv(table: Table) -> None:
-    csv_rows(_columns(table), table.rows)
+def _print_csv(table: Table, promised: Callable[[], Sequence[str]]) -> None:
+    """A header, and the rows below it; an empty line would be a row of one empty cell."""
+    columns = _columns(table) or promised()
+    if columns:
+        csv_rows(columns, table.rows)
 
 
 def _print_gauges(gauges: Iterable[Gauge]) -> None:

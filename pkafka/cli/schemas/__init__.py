@@ -9,6 +9,7 @@ These are promises: a key is added, but none is renamed, left out or given anoth
 """
 
 import json
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -22,3 +23,21 @@ def load() -> dict[str, dict[str, Any]]:
         for each in sorted(resources.files(__name__).iterdir(), key=lambda each: each.name)
         if each.name.endswith(SUFFIX)
     }
+
+
+def csv_columns(command: str) -> Sequence[str]:
+    """The columns of a command's CSV, which it may have to say before it knows a row.
+
+    Args:
+        command: with its verb or action behind a full stop.
+
+    Returns:
+        Nothing where the command has no table, or several, of which the rows would say which it is.
+    """
+    known = load()
+    names = [each for each in known if each == command or each.startswith(f"{command}-")]
+    if len(names) != 1:
+        return []
+    definitions = known[names[0]].get("$defs", {})
+    row = definitions.get("csv_row", definitions.get("row", {}))
+    return list(row.get("properties", ()))
