@@ -11,16 +11,21 @@ import pytest
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.metadata import main as metadata
 from pkafka.cli.top import main as top
+from pkafka.clients.admin.results import PartitionDescription
 from pkafka.model import TopicPartition
-from tests.cluster import Cluster
+from tests.cluster import Cluster, hanging
 from tests.e2e.test_replication_throttles import is_moving, limit
-from tests.talk import wait_for
+from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180), pytest.mark.usefixtures("plain_environment")]
 
 RECORD: Final = bytes(10_000)
 RECORDS: Final = 50
+MAX_LAG: Final = "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica"
+REPLICAS: Final = "kafka.server:type=ReplicaManager,name={}"
+CONTROLLER: Final = "kafka.controller:type=KafkaController,name={}"
+STATS: Final = "kafka.controller:type=ControllerStats,name={}"
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +34,11 @@ def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> I
         "auto.leader.rebalance.enable": "false",
         "pkafka.metrics.port": 0,
         "replica.fetch.max.bytes": 30_000,
-        "replica.lag.time.max.ms": 3_000,
-        "controlled.shutdown.enable": "true",
+        # A broker that hangs leaves ISRs before its session ends: else the controller takes it out, and no leader
+        # counts that.
+        "replica.lag.time.max.ms": 1_500,
+        "zookeeper.session.timeout.ms": 10_000,
+        "pkafka.heartbeat.timeout.ms": 60_000,
     }
     with Cluster(tmp_path_factory.mktemp("cluster"), zookeeper.connect, overrides=settings) as started:
         yield started
@@ -59,6 +67,18 @@ def each(cluster: Cluster, name: str, attribute: str = "Value") -> list[Any]:
     return [value(cluster, broker, name, attribute) for broker in range(len(cluster.brokers))]
 
 
+def is_well(cluster: Cluster) -> bool:
+    """Whether no partition lacks anything, by what the brokers measure."""
+    names = (CONTROLLER.format("OfflinePartitionsCount"), REPLICAS.format("UnderReplicatedPartitions"))
+    return all(each(cluster, name) == [0, 0, 0] for name in names)
+
+
+def described(cluster: Cluster) -> list[PartitionDescription]:
+    with cluster.admin() as admin:
+        found = admin.describe_topics([topic.name for topic in admin.list_topics()])
+        return [partition for topic in found.values() for partition in good(topic).partitions]
+
+
 def fill(cluster: Cluster, topic: str) -> None:
     with cluster.producer() as producer:
         for _ in range(RECORDS):
@@ -76,12 +96,15 @@ def test_a_move_that_goes_well_alarms_nobody(cluster: Cluster, capsys: pytest.Ca
         assert set(admin.alter_partition_reassignments({TopicPartition("grows", 0): [0, 1]}).values()) == {
             None
         }
-    replicas = "kafka.server:type=ReplicaManager,name={}"
-    wait_for(lambda: value(cluster, 0, replicas.format("ReassigningPartitions")) == 1)
-    assert value(cluster, 0, replicas.format("UnderReplicatedPartitions")) == 0
+    wait_for(lambda: value(cluster, 0, REPLICAS.format("ReassigningPartitions")) == 1)
+    assert value(cluster, 0, REPLICAS.format("UnderReplicatedPartitions")) == 0
     partition = "kafka.cluster:type=Partition,name={},topic=grows,partition=0"
     assert value(cluster, 0, partition.format("UnderReplicated")) == 0
     assert value(cluster, 0, partition.format("ReplicasCount")) == 1
+    # As much as is missing: something came when the quota was not used up yet.
+    wait_for(lambda: 0 < value(cluster, 1, MAX_LAG) < RECORDS)
+    lag = "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,topic=grows,partition=0,clientId=*-0"
+    assert value(cluster, 1, lag) == value(cluster, 1, MAX_LAG)
     at = ("--bootstrap-server", cluster.bootstrap)
     assert metadata.run(["isr", *at, "--topic", "grows", "--check"]) == ExitStatus.OK
     capsys.readouterr()
@@ -92,7 +115,9 @@ def test_a_move_that_goes_well_alarms_nobody(cluster: Cluster, capsys: pytest.Ca
     added = "kafka.server:type=BrokerTopicMetrics,name=ReassignmentBytes{}PerSec"
     limit(cluster, [0], None, "leader")
     wait_for(lambda: not is_moving(cluster, "grows"))
-    assert value(cluster, 0, partition.format("ReplicasCount")) == 2
+    wait_for(lambda: value(cluster, 0, partition.format("ReplicasCount")) == 2)
+    wait_for(lambda: [one["Value"] for one in beans(cluster, 1, lag).values()] == [0])
+    assert value(cluster, 1, MAX_LAG) == 0
     for broker, way in ((0, "Out"), (1, "In")):
         assert value(cluster, broker, added.format(way), "Count") > RECORDS * len(RECORD)
 
@@ -127,3 +152,82 @@ def test_what_followers_fetch_is_not_consumed(cluster: Cluster) -> None:
     assert value(
         cluster, 1, "kafka.server:type=BrokerTopicMetrics,name=TotalFetchRequestsPerSec,topic=copied", "Count"
     )
+
+
+def test_a_follower_that_hangs_leaves_the_isr_and_comes_back(cluster: Cluster) -> None:
+    wait_for(lambda: is_well(cluster))
+    controller = cluster.controller()
+    leader, follower = (controller + 1) % 3, (controller + 2) % 3
+    cluster.create_topic("watched", assignment={0: (leader, follower), 1: (leader, follower)})
+    names = ("IsrShrinksPerSec", "IsrExpandsPerSec", "FailedIsrUpdatesPerSec")
+
+    def changes() -> list[int]:
+        return [value(cluster, leader, REPLICAS.format(name), "Count") for name in names]
+
+    def sizes() -> list[int]:
+        bean = "kafka.cluster:type=Partition,name=InSyncReplicasCount,topic=watched,partition=*"
+        return [each["Value"] for each in beans(cluster, leader, bean).values()]
+
+    wait_for(lambda: sizes() == [2, 2])
+    shrinks, expands, failed = changes()
+    decided = STATS.format("IsrChangeRateAndTimeMs")
+    before = value(cluster, controller, decided, "Count")
+    with hanging(cluster.brokers[follower]), cluster.producer(acks="1") as producer:
+        # Whoever has all that there is stays in sync, however long it says nothing.
+        for partition in (0, 1):
+            producer.send("watched", b"x", partition=partition).result(30)
+        wait_for(lambda: value(cluster, leader, REPLICAS.format("UnderReplicatedPartitions")) == 2)
+        assert sizes() == [1, 1]
+        assert changes() == [shrinks + 2, expands, failed]
+    wait_for(lambda: sizes() == [2, 2])
+    wait_for(lambda: value(cluster, leader, REPLICAS.format("UnderReplicatedPartitions")) == 0)
+    assert changes() == [shrinks + 2, expands + 2, failed]
+    assert value(cluster, controller, decided, "Count") >= before + 2
+
+
+def test_a_broker_that_dies_and_the_next_controller(cluster: Cluster) -> None:
+    wait_for(lambda: is_well(cluster))
+    controller = cluster.controller()
+    dead = (controller + 1) % 3
+    other = (controller + 2) % 3
+    cluster.create_topic("bereft", assignment={0: (dead,)})
+    cluster.create_topic("elected", assignment={0: (dead, controller, other)})
+    assert sum(each(cluster, CONTROLLER.format("ActiveControllerCount"))) == 1
+    assert value(cluster, controller, CONTROLLER.format("ActiveControllerCount")) == 1
+    elections = STATS.format("LeaderElectionRateAndTimeMs")
+    before = value(cluster, controller, elections, "Count")
+    cluster.brokers[dead].kill()
+    wait_for(
+        lambda: value(cluster, controller, CONTROLLER.format("OfflinePartitionsCount")) > 0, timeout_s=60
+    )
+    wait_for(lambda: dead not in cluster.leadership("elected")[0][1])
+    now = beans(cluster, controller, elections)[elections]
+    assert now["Count"] > before
+    assert 0 < now["Max"] < 60_000
+    assert value(cluster, controller, STATS.format("UncleanLeaderElectionsPerSec"), "Count") == 0
+    partitions = described(cluster)
+    offline = sum(one.leader is None for one in partitions)
+    assert value(cluster, controller, CONTROLLER.format("OfflinePartitionsCount")) == offline
+    assert (
+        value(cluster, other, CONTROLLER.format("OfflinePartitionsCount")) == 0
+    )  # the controller alone tells
+    for broker in (controller, other):
+        lacking = sum(one.leader == broker and len(one.isr) < len(one.replicas) for one in partitions)
+        assert value(cluster, broker, REPLICAS.format("UnderReplicatedPartitions")) == lacking
+    assert any(one.leader in (controller, other) and len(one.isr) < len(one.replicas) for one in partitions)
+    cluster.brokers[dead].start()
+    wait_for(lambda: is_well(cluster), timeout_s=60)
+
+    changes = STATS.format("ControllerChangeRateAndTimeMs")
+    knew = [value(cluster, broker, changes, "Count") for broker in (dead, other)]
+    cluster.brokers[controller].stop()
+    alive = (dead, other)
+
+    def active() -> list[int]:
+        return [value(cluster, broker, CONTROLLER.format("ActiveControllerCount")) for broker in alive]
+
+    wait_for(lambda: sum(active()) == 1, timeout_s=60)
+    now_counts = [value(cluster, broker, changes, "Count") for broker in alive]
+    assert all(now > then for now, then in zip(now_counts, knew, strict=True))
+    cluster.brokers[controller].start()
+    wait_for(lambda: is_well(cluster), timeout_s=60)
