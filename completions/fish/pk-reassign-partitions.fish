@@ -10,7 +10,7 @@ complete -c pk-reassign-partitions -l timeout -x -d 'Give up after this long: mi
 complete -c pk-reassign-partitions -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
 complete -c pk-reassign-partitions -l generate -d 'Propose where topics could be.'
 complete -c pk-reassign-partitions -l execute -d 'Begin to move partitions.'
-complete -c pk-reassign-partitions -l verify -d 'Say how far it is; remove the throttles when it is done.'
+complete -c pk-reassign-partitions -l verify -d 'Say how far it is; remove the throttles when it is done. Ends with 0 then, with 5 while it is on the way, and with 1 where nothing moves what is elsewhere.'
 complete -c pk-reassign-partitions -l cancel -d 'Give a move up, and remove the throttles.'
 complete -c pk-reassign-partitions -l list -d 'Show all partitions that move.'
 complete -c pk-reassign-partitions -l topics-to-move-json-file -r -F -d 'Topics, as JSON, for --generate.'

@@ -110,7 +110,12 @@ def _kafka_text(error: Exception) -> str | None:
 @connection_options
 @click.option("--generate", is_flag=True, help="Propose where topics could be.")
 @click.option("--execute", is_flag=True, help="Begin to move partitions.")
-@click.option("--verify", is_flag=True, help="Say how far it is; remove the throttles when it is done.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Say how far it is; remove the throttles when it is done. Ends with 0 then, with 5 while it is on the way, "
+    "and with 1 where nothing moves what is elsewhere.",
+)
 @click.option("--cancel", is_flag=True, help="Give a move up, and remove the throttles.")
 @click.option("--list", is_flag=True, help="Show all partitions that move.")
 @click.option("--topics-to-move-json-file", metavar="FILE", help="Topics, as JSON, for --generate.")
@@ -136,11 +141,7 @@ def _kafka_text(error: Exception) -> str | None:
     help="With --execute: where to write the way back; default: beside the plan, as PLAN.rollback.json.",
 )
 def main(common: Common, **flags: object) -> None:
-    """Move partitions to other brokers, or replicas to other directories.
-
-    --verify ends with 0 where all is where it is to be, with 5 where what is not is on the way, and with 1 where it is
-    elsewhere and nothing moves it.
-    """
+    """Move partitions to other brokers, or replicas to other directories."""
     given = Flags(**flags)  # type: ignore[arg-type]
     _check(given)
     with common.admin() as admin:

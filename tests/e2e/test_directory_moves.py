@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from pkafka.cli.log_dirs import main as log_dirs
 from pkafka.cli.reassign_partitions import main as reassign_partitions
 from pkafka.model import TopicPartition, TopicPartitionReplica
 from pkafka.testing import Broker, running_broker
+from tests.json_schemas import check
 from tests.talk import Talk, good, wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120), pytest.mark.usefixtures("plain_environment")]
@@ -98,6 +100,43 @@ def test_a_move_from_the_plan_to_its_end(
     with closing(Talk(broker.bootstrap)) as again:
         assert [record.value for record in again.read(topic)] == [b"%d" % number for number in range(30)]
         assert home_of(again, topic) == there
+
+
+def test_a_move_that_is_given_up_is_told_in_json(
+    broker: Broker, talk: Talk, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*words: str, status: int = ExitStatus.OK) -> Any:
+        capsys.readouterr()
+        assert (
+            reassign_partitions.run(["--bootstrap-server", broker.bootstrap, *words, "--output", "json"])
+            == status
+        )
+        document = json.loads(capsys.readouterr().out)
+        check(document, f"pk-reassign-partitions.{words[0].removeprefix('--')}")
+        return document
+
+    talk.create(topic)
+    wait_for(lambda: talk.ends(topic) == (0, 0))
+    for _ in range(30):
+        talk.send(topic, b"x" * 1_000)
+    here = home_of(talk, topic)
+    there = other_home(talk, here)
+    plan = tmp_path / "plan.json"
+    row = {"topic": topic, "partition": 0, "replicas": [0], "log_dirs": [there]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    file = ("--reassignment-json-file", str(plan))
+    (planned,) = run("--execute", *file, "--dry-run")["log_dir_moves"]
+    assert planned["bytes"] > 30_000
+    run("--execute", *file, "--replica-alter-log-dirs-throttle", "1")
+    (moving,) = run("--verify", *file, status=ExitStatus.IN_PROGRESS)["log_dir_moves"]
+    assert (moving["state"], moving["bytes_total"]) == ("in_progress", planned["bytes"])
+    assert 0 <= moving["bytes_done"] < moving["bytes_total"]
+    given_up = {"topic": topic, "partition": 0, "broker": 0, "log_dir": here, "future_log_dir": there}
+    for more, stopped in ((("--dry-run",), False), ((), True)):
+        found = run("--cancel", *file, *more)
+        assert found["log_dir_moves"] == [{**given_up, "stopped": stopped}]
+    assert home_of(talk, topic) == here
+    assert run("--cancel", *file)["log_dir_moves"] == []
 
 
 def test_the_windows_in_which_copying_is_measured(broker: Broker, topic: str) -> None:
