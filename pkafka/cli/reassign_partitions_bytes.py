@@ -127,6 +127,7 @@ def wait_for_all(admin: "Admin", wanted: "Wanted", seconds: float, *, timeout_ms
     if not seconds:
         return look()
     told_s = -math.inf
+    totals: dict[tuple[object, ...], int] = {}
     with live_notes() as show:
 
         def tell(found: "Verified | None", problem: str) -> None:
@@ -138,25 +139,44 @@ def wait_for_all(admin: "Admin", wanted: "Wanted", seconds: float, *, timeout_ms
                 copies = {} if found is None else copies_of(admin, found, timeout_ms=timeout_ms)
             except PkafkaError as error:
                 copies, problem = {}, problem or str(error)
-            row = _progress_row(found, copies, problem)
+            row = _progress_row(found, None if found is None else _measured(found, copies), totals, problem)
             show(row, _progress_text(row))
 
         return run.wait_until_complete(look, seconds, tell)
 
 
+def _measured(
+    found: "Verified", copies: "Mapping[TopicPartition, Copies]"
+) -> dict[tuple[object, ...], tuple[int | None, int | None]]:
+    """Bytes done and in all of every partition and replica that moves."""
+    inside = {each.replica: each for each in found.replicas if each.bytes_total is not None}
+    return {
+        **{each: (one.bytes_done, one.bytes_total) for each, one in copies.items()},
+        **{each: (one.bytes_done, one.bytes_total) for each, one in inside.items()},
+    }
+
+
 def _progress_row(
-    found: "Verified | None", copies: "Mapping[TopicPartition, Copies]", problem: str
+    found: "Verified | None",
+    measured: Mapping[tuple[object, ...], tuple[int | None, int | None]] | None,
+    totals: dict[tuple[object, ...], int],
+    problem: str,
 ) -> dict[str, object]:
+    """How far all is.
+
+    Args:
+        totals: what was measured before; what is not any more has arrived, and still counts.
+    """
     row: dict[str, object] = dict.fromkeys(("left", "of", "bytes_done", "bytes_total", "percent", "problem"))
     row["problem"] = problem or None
-    if found is None:
+    if found is None or measured is None:
         return row
     row.update(left=found.left, of=found.asked)
-    inside = [each for each in found.replicas if each.bytes_total is not None]
-    done = [*(each.bytes_done for each in copies.values()), *(each.bytes_done for each in inside)]
-    total = [*(each.bytes_total for each in copies.values()), *(each.bytes_total for each in inside)]
-    known_done, known_total = (sum(each for each in sizes if each is not None) for sizes in (done, total))
-    if done and None not in done and None not in total:
+    totals.update({each: total for each, (_, total) in measured.items() if total is not None})
+    done = [size for size, total in measured.values() if size is not None and total is not None]
+    if measured and len(done) == len(measured):
+        arrived = sum(total for each, total in totals.items() if each not in measured)
+        known_done, known_total = sum(done) + arrived, sum(totals.values())
         percent = known_done * 100 // known_total if known_total else None
         row.update(bytes_done=known_done, bytes_total=known_total, percent=percent)
     return row

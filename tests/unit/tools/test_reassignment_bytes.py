@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pkafka.cli import reassign_partitions_bytes
 from pkafka.cli.reassign_partitions_bytes import Forecast, duration_text, size_text
 from pkafka.clients.admin.results import LogDir, PartitionDescription, Reassignment, ReplicaOnDisk
 from pkafka.errors import ApiError, ErrorCode
@@ -228,6 +229,35 @@ def test_who_waits_gives_up_where_that_cannot_help_and_at_the_end() -> None:
     with pytest.raises(ApiError) as caught:
         run.wait_until_complete(look_at(AWAY), 0, lambda *_: None)
     assert caught.value is AWAY
+
+
+def test_what_has_arrived_counts_on_while_the_rest_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disks: dict[int, dict[str, dict[Any, int]]] = {
+        0: {"/d": {A0: 100, A1: 300}},
+        1: {"/d": {A0: 50, A1: 100}},
+    }
+    admin: Any = FakeAdmin(disks, {A0: 0, A1: 0})
+    admin.moving = dict.fromkeys((A0, A1), Reassignment((0, 1), (1,), ()))
+    looks = iter(range(9))
+
+    def look(*_: object, **__: object) -> Verified:
+        number = next(looks)
+        for each in [A0, A1][:number]:  # one after another
+            admin.moving.pop(each, None)
+            admin.replicas[each] = (0, 1)
+        return verify(admin, wanted, timeout_ms=1)
+
+    verify, wanted = run.verify, Wanted(((A0, (0, 1)), (A1, (0, 1))), {})
+    monkeypatch.setattr(run, "verify", look)
+    monkeypatch.setattr(reassign_partitions_bytes, "_TOLD_EVERY_S", 0)
+    found = reassign_partitions_bytes.wait_for_all(admin, wanted, 30, timeout_ms=1)
+    assert found.left == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "2 of 2 are not where they are to be yet; 150 of 400 bytes copied (37 %)",
+        "1 of 2 are not where they are to be yet; 200 of 400 bytes copied (50 %)",
+    ]
 
 
 # -- the way back -----------------------------------------------------------------------------------------
