@@ -16,6 +16,7 @@ from pkafka.server.meters import Meters
 from pkafka.server.metrics import FOLLOWERS_FETCH
 from pkafka.server.metrics_page import (
     BrokerFacts,
+    LedPartition,
     Snapshot,
     led_partitions,
     max_lag,
@@ -61,6 +62,11 @@ _PERCENTILE_NAMES: Final = (
     *("50thPercentile", "75thPercentile", "95thPercentile"),
     *("98thPercentile", "99thPercentile", "999thPercentile"),
 )
+_OF_LEADERS: Final = (
+    *("ReplicasCount", "InSyncReplicasCount"),
+    *("UnderReplicated", "UnderMinIsr", "AtMinIsr"),
+)
+"""What the leader of a partition knows of it."""
 _SERVED: Final = sorted({*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS, FOLLOWERS_FETCH})
 _GROUPS: Final = "kafka.server:type=group-coordinator-metrics"
 _FETCHER_MANAGERS: Final = {
@@ -233,6 +239,10 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
             client = f"ReplicaFetcherThread-{fetcher}-{leader}"
             tags = {"clientId": client, "topic": topic, "partition": partition}
             yield _bean("kafka.server", "FetcherLagMetrics", "ConsumerLag", **tags), lag
+    yield from _partition_gauges(workers, led)
+
+
+def _partition_gauges(workers: Sequence[Snapshot], led: Sequence[LedPartition]) -> Iterator[tuple[str, int]]:
     for one in led:
         gauges = {
             "ReplicasCount": one.replication_factor,
@@ -244,6 +254,12 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
         }
         for name, value in gauges.items():
             yield _bean("kafka.cluster", "Partition", name, topic=one.topic, partition=one.partition), value
+    # Kafka's followers have them, too, and know nothing: whoever adds up the brokers counts each partition once.
+    for topic, partition, unstable in (row for worker in workers for row in worker["followed"]):
+        for name in _OF_LEADERS:
+            yield _bean("kafka.cluster", "Partition", name, topic=topic, partition=partition), 0
+        lag = _bean("kafka.cluster", "Partition", "LastStableOffsetLag", topic=topic, partition=partition)
+        yield lag, unstable
 
 
 def _fetcher_managers(workers: Sequence[Snapshot], meters: Meters, now_s: float) -> Iterator[tuple[str, Any]]:

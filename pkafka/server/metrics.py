@@ -173,6 +173,11 @@ class Metrics:
                 ]
                 for partition in worker.partitions.led.values()
             ],
+            "followed": [
+                [*partition.key, partition.log.high_watermark - partition.log.last_stable_offset]
+                for key, partition in worker.partitions.hosted.items()
+                if key not in worker.partitions.led
+            ],
             "producer_ids": sum(len(log.producers) for log in worker.partitions.logs()),
             "logs": [
                 [

@@ -69,6 +69,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "group_events": {"offset_commit": 7, "group_completed_rebalance": 1},
         "group_loads": [0, 0.0, 0.0],
         "led": [["t", 0, 3, 2, 2, 4, 0]],
+        "followed": [["u", 7, 3]],
         "producer_ids": 4,
         "logs": [["t", 0, 5000, 0, 10, 1, 9, False], ["t", 0, 300, 0, 4, 1, 4, True]],
         **changes,

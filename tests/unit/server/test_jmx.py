@@ -184,6 +184,19 @@ def test_partitions_of_which_replicas_lag_are_counted() -> None:
     assert found[partition.format("LastStableOffsetLag")]["Value"] == 4
 
 
+def test_followers_know_only_of_their_own_log() -> None:
+    found = made(worker())
+    partition = "kafka.cluster:type=Partition,name={},topic={},partition={}"
+    names = {
+        name.split("name=")[1].split(",")[0]
+        for name in found
+        if name.startswith("kafka.cluster:type=Partition")
+    }
+    values = {name: found[partition.format(name, "u", 7)]["Value"] for name in names}
+    assert values == {**dict.fromkeys(names, 0), "LastStableOffsetLag": 3}
+    assert found[partition.format("ReplicasCount", "t", 0)]["Value"] == 3
+
+
 def test_replicas_that_are_being_added_are_not_missed() -> None:
     found = made(worker(led=[["t", 0, 2, 1, 2, 0, 1]]))
     assert found["kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions"]["Value"] == 0
