@@ -33,6 +33,7 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaResponse,
 )
+from pkafka.server.metadata import TopicInfo
 from pkafka.server.partition import Partition, PartitionKey
 from pkafka.server.state_change import StateChangeLog, broker_log, partition_state_text
 from pkafka.server.turns import Turns
@@ -444,6 +445,51 @@ class Partitions:
         finally:
             self._changed(key)
         return ErrorCode.NONE
+
+    def moved_away(self, topics: Iterable[TopicInfo]) -> list[tuple[TopicPartition, LeaderEpoch]]:
+        """Of these topics, the replicas that a reassignment took from this broker while nobody could tell it.
+
+        A controller says that once, to a broker that is registered then; in Kafka such a replica stays for ever. One
+        counts as moved only when another broker leads it at a later epoch than this replica has ever heard of, and the
+        topic is the one that it was: in a ZooKeeper that was set back to a backup the epochs are earlier ones.
+
+        Args:
+            topics: as the metadata have them.
+
+        Returns:
+            Each with the epoch at which it is led elsewhere.
+        """
+        return [
+            (TopicPartition(topic.name, index), info.leader_epoch)
+            for topic in topics
+            for index, info in topic.partitions.items()
+            if self.broker_id not in info.replicas
+            and info.leader >= 0
+            and self._is_left_behind((topic.name, index), topic.topic_id, info.leader_epoch)
+        ]
+
+    def _is_left_behind(self, key: PartitionKey, topic_id: TopicId, leader_epoch: LeaderEpoch) -> bool:
+        partition = self.hosted.get(key)
+        if partition is not None:
+            partition_log, known = partition.log, partition.leader_epoch
+        elif key in self._unclaimed:
+            partition_log = self._unclaimed[key]
+            known = partition_log.leader_epochs.latest
+        else:
+            return False
+        return topic_id != NO_TOPIC_ID and partition_log.topic_id == topic_id and known < leader_epoch
+
+    async def drop_moved(
+        self, moved: Iterable[tuple[TopicPartition, LeaderEpoch]], delete: Callable[[Log], None]
+    ) -> None:
+        """Delete what :meth:`moved_away` found, but of what the controller has said something newer since."""
+        async with self._deciding:
+            for partition, leader_epoch in moved:
+                key = (partition.topic, partition.partition)
+                if key not in self.hosted and key not in self._unclaimed:
+                    continue  # the controller has said it itself
+                if self._stop(key, delete, leader_epoch) == ErrorCode.NONE:
+                    log.info("%s moved away: its replica here is deleted", partition)
 
     def set_aside(self, directory: Path) -> None:
         """A log directory failed: its partitions are served no more."""

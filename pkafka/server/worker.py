@@ -534,6 +534,9 @@ class Worker:
         before = set(self.metadata.brokers)
         change = self.metadata.apply(request)
         self._brokers_changed(before ^ self.metadata.brokers.keys())
+        changed = (self.metadata.topics[name] for name in change.changed if name in self.metadata.topics)
+        if moved := self.partitions.moved_away(changed):
+            self.spawn(self.partitions.drop_moved(moved, self.logs.delete))
         if request.type != FULL_UPDATE:
             # Only what the controller says to be deleted: a control process that has just come may not know all topics
             # yet, and offsets that are gone do not come back.

@@ -1,14 +1,16 @@
 """Three brokers while some of them die, hang or stop: what was acknowledged by all in sync is never lost."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pkafka.model import TopicPartition
 from pkafka.server.partitions import owner_of
 from tests.cluster import Cluster, Load, check, hanging
 from tests.faults.family import family, kill, replaced
-from tests.talk import wait_for
+from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(240)]
@@ -99,3 +101,32 @@ def test_a_follower_that_hangs_leaves_and_comes_back(cluster: Cluster) -> None:
         load.goes_on()
     wait_for(lambda: in_sync(cluster, "t") == [0, 1, 2], timeout_s=60)
     check(cluster, load, "t")
+
+
+@pytest.mark.parametrize("away", ["dead", "hangs"])
+def test_a_replica_that_moved_away_from_a_broker_that_nobody_could_tell_is_gone(
+    cluster: Cluster, away: str
+) -> None:
+    """The controller says it once, to those who are there."""
+    victim = (cluster.controller() + 1) % 3
+    keeper, target = sorted({0, 1, 2} - {victim})
+    cluster.create_topic("t", assignment={0: (victim, keeper)})
+    broker = cluster.brokers[victim]
+    directory = broker.log_dir / "t-0"
+    with Load(cluster, "t") as load, contextlib.ExitStack() as back:
+        if away == "dead":
+            back.callback(broker.start)
+            broker.kill()
+        else:
+            back.enter_context(hanging(broker))
+        load.goes_on()
+        move = TopicPartition("t", 0)
+        with cluster.admin() as admin:
+            good(admin.alter_partition_reassignments({move: [keeper, target]})[move])
+        wait_for(lambda: in_sync(cluster, "t") == [keeper, target])
+        assert directory.is_dir()
+        back.close()
+        wait_for(lambda: not directory.exists(), what="its end")
+        load.goes_on()
+    check(cluster, load, "t")
+    assert cluster.same_logs("t")

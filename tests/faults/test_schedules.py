@@ -20,10 +20,11 @@ from pkafka.clients.admin import Admin
 from pkafka.coordination.znodes import BrokerRegistration
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartition
+from pkafka.storage.log import DELETED_DIRECTORY_SUFFIX
 from tests.cluster import Cluster, hanging, kill_all_processes
 from tests.faults.zookeeper_faults import expire_session, mortal_zookeeper
 from tests.interop.kafka import OracleUnavailableError, jars
-from tests.talk import wait_for
+from tests.talk import good, wait_for
 from tests.workload import PATIENT, Workload, make_offsets_topic
 from tests.zookeeper import ZooKeeper
 
@@ -348,6 +349,30 @@ def test_partitions_move_while_brokers_die_hang_and_restart(
             load.goes_on(RECOVERED_S)
         load.check(may_repeat="k" in kinds)
         assert mover.moves > 3
+        if "k" not in kinds:
+            wait_for(lambda: hosted(cluster) == assigned(cluster), what="the end of replicas that moved away")
+
+
+def assigned(cluster: Cluster) -> list[set[str]]:
+    """Of each broker: the topic's partitions of which it is to have a replica."""
+    with cluster.admin() as admin:
+        topic = good(admin.describe_topics([TOPIC])[TOPIC])
+    return [
+        {f"{TOPIC}-{one.partition}" for one in topic.partitions if number in one.replicas}
+        for number in range(SIZE)
+    ]
+
+
+def hosted(cluster: Cluster) -> list[set[str]]:
+    """Of each broker: its directories of the topic, but of what is being deleted."""
+    return [
+        {
+            path.name
+            for path in broker.log_dir.glob(f"{TOPIC}-*")
+            if not path.name.endswith(DELETED_DIRECTORY_SUFFIX)
+        }
+        for broker in cluster.brokers
+    ]
 
 
 def die(cluster: Cluster, number: int) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.errors import ErrorCode
-from pkafka.model import TopicId, TopicPartition
+from pkafka.model import NO_TOPIC_ID, TopicId, TopicPartition
 from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -18,6 +18,7 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from pkafka.server import turns
+from pkafka.server.metadata import PartitionInfo, TopicInfo
 from pkafka.server.partition import PartitionKey
 from pkafka.server.partitions import Partitions
 from pkafka.server.state_change import STATE_CHANGE_LOGGER
@@ -256,5 +257,74 @@ def test_a_stop_that_came_late_stops_and_deletes_nothing(
         assert (("t", 0) in partitions.led) is not is_stopped
         for partition in partitions:
             partition.log.close()
+
+    asyncio.run(run())
+
+
+# -- replicas that moved away while nobody could tell this broker --
+
+
+def led_elsewhere(
+    *, leader: int = 1, epoch: int = 5, replicas: tuple[int, ...] = (1, 2), topic_id: TopicId = TOPIC_ID
+) -> TopicInfo:
+    """The metadata of t-0."""
+    topic = TopicInfo("t", topic_id)
+    topic.partitions[0] = PartitionInfo(leader, epoch, replicas, replicas, (), 0, 1)
+    return topic
+
+
+MOVED = [(TopicPartition("t", 0), 5)]
+
+
+@pytest.mark.parametrize(
+    ("topic", "moved"),
+    [
+        (led_elsewhere(), MOVED),
+        (led_elsewhere(replicas=(1, 0)), []),
+        (led_elsewhere(leader=-1), []),
+        (led_elsewhere(topic_id=b"u" * 16), []),
+        (led_elsewhere(topic_id=NO_TOPIC_ID), []),
+        (led_elsewhere(epoch=4), []),
+        (led_elsewhere(epoch=3), []),
+    ],
+    ids=["moved", "here too", "led by nobody", "another topic", "an unknown topic", "same epoch", "earlier"],
+)
+def test_a_replica_moved_away_only_when_another_broker_leads_it_in_a_later_epoch(
+    tmp_path: Path, topic: TopicInfo, moved: object
+) -> None:
+    async def run() -> None:
+        logs = OpenedLogs(tmp_path)
+        partitions = make_partitions(logs)
+        assert partitions.moved_away([topic]) == [], "nothing is here"
+        await partitions.leader_and_isr(lead(1, epoch=4))
+        assert partitions.moved_away([topic]) == moved
+
+        # The same of a log that was found at start, of which no controller has said anything.
+        found = partitions.led["t", 0].log
+        found.leader_epochs.assign(4, 0)
+        started = make_partitions(logs)
+        started.found_on_disk({TopicPartition("t", 0): found})
+        assert started.moved_away([topic]) == moved
+
+    asyncio.run(run())
+
+
+def test_what_moved_away_is_deleted_unless_the_controller_gave_it_back(tmp_path: Path) -> None:
+    async def run() -> None:
+        logs = OpenedLogs(tmp_path)
+        partitions = make_partitions(logs)
+        await partitions.leader_and_isr(lead(1, epoch=4))
+        again = asyncio.ensure_future(partitions.leader_and_isr(lead(1, epoch=6)))
+        dropped = asyncio.ensure_future(
+            partitions.drop_moved(partitions.moved_away([led_elsewhere()]), logs.delete)
+        )
+        await asyncio.gather(again, dropped)
+        assert (logs.deleted, [*partitions.led]) == ([], [("t", 0)])
+
+        moved = partitions.moved_away([led_elsewhere(epoch=7)])
+        await partitions.drop_moved(moved, logs.delete)
+        assert (logs.deleted, [*partitions.hosted]) == ([("t", 0)], [])
+        await partitions.drop_moved(moved, logs.delete)
+        assert logs.deleted == [("t", 0)], "the controller may have said so meanwhile"
 
     asyncio.run(run())
