@@ -23,6 +23,9 @@ STATUSES: Final = {
     ExitStatus.AUTHENTICATION: "The cluster refused who asked.",
     ExitStatus.INTERRUPTED: "Ended by Ctrl-C.",
 }
+_STATUSES_OF: Final = {
+    "pk-reassign-partitions": {ExitStatus.IN_PROGRESS: "With --verify: what is not done yet is on the way."}
+}
 # What a shell asks for when the value of a flag is typed; keys are followed by their value.
 _LIVE_NAMES: Final = {
     "--topic": "topics",
@@ -128,7 +131,7 @@ def man_page(name: str, command: click.Command) -> str:
     lines += [".SH OPTIONS", *_option_items(command)]
     lines += _examples(name, command)
     lines += [".SH EXIT STATUS"]
-    for status, text in STATUSES.items():
+    for status, text in sorted({**STATUSES, **_STATUSES_OF.get(name, {})}.items()):
         lines += [".TP", f".B {int(status)}", roff(text)]
     lines += [
         ".SH ENVIRONMENT",
