@@ -18,6 +18,7 @@ from pkafka.server.metrics_page import (
     BrokerFacts,
     LedPartition,
     Snapshot,
+    controller_gauges,
     led_partitions,
     max_lag,
     max_lag_of_moves,
@@ -203,16 +204,7 @@ def _gauges(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[s
             yield _bean("kafka.server", kind, gauge, delayedOperation=name), value
     sessions = sum(worker["fetch_sessions"] for worker in workers)
     yield _bean("kafka.server", "FetchSessionCache", "NumIncrementalFetchSessions"), sessions
-    controller = {
-        "ActiveControllerCount": int(facts.active_controller),
-        "ActiveBrokerCount": facts.live_brokers if facts.active_controller else 0,
-        "GlobalTopicCount": facts.topics if facts.active_controller else 0,
-        "GlobalPartitionCount": facts.partitions if facts.active_controller else 0,
-        "OfflinePartitionsCount": facts.offline_partitions if facts.active_controller else 0,
-        "PreferredReplicaImbalanceCount": facts.preferred_imbalance if facts.active_controller else 0,
-    }
-    controller |= facts.deletion if facts.active_controller else dict.fromkeys(facts.deletion, 0)
-    for name, value in controller.items():
+    for name, value in controller_gauges(facts).items():
         yield _bean("kafka.controller", "KafkaController", name), value
     yield _bean("kafka.controller", "ControllerEventManager", "EventQueueSize"), facts.controller_queue
     yield _bean("kafka.server", "KafkaServer", "BrokerState"), _RUNNING

@@ -35,8 +35,8 @@ _TOPIC_COUNTERS: Final = {
 _REPLICATION_BYTES: Final = {
     "ReplicationBytesIn": "Bytes of record batches that replicas here got from their leaders.",
     "ReplicationBytesOut": "Bytes of record batches sent to replicas elsewhere.",
-    "ReassignmentBytesIn": "Those of them for replicas that a reassignment is adding here.",
-    "ReassignmentBytesOut": "Those of them for replicas that a reassignment is adding elsewhere.",
+    "ReassignmentBytesIn": "Bytes of record batches that came for replicas that a reassignment is adding here.",
+    "ReassignmentBytesOut": "Bytes of record batches sent to replicas that a reassignment is adding elsewhere.",
 }
 _LOG_GAUGES: Final = (
     ("kafka_log_log_size", "Bytes of the log's segments."),
@@ -74,7 +74,30 @@ _GROUP_EVENTS: Final = {
     "group_completed_rebalance": "Rebalances that ended with an assignment.",
 }
 
-_DELETION_GAUGES: Final = {
+_CONTROLLER_TIMES: Final = {
+    "ControllerChange": "for another controller, or to read everything anew",
+    "LeaderElection": "for brokers that came or went, with the elections that this caused",
+    "TopicChange": "for topics and partitions that were made",
+    "TopicDeletion": "for topics that are deleted",
+    "PartitionReassignment": "to begin moves of partitions",
+    "ListPartitionReassignment": "to say which partitions move",
+    "AutoLeaderBalance": "to bring leaders back by itself",
+    "ManualLeaderBalance": "for elections that somebody asked for",
+    "ControlledShutdown": "for brokers that stop",
+    "IsrChange": "for ISRs that leaders change",
+    "LeaderAndIsrResponseReceived": "for answers of brokers that lead and follow as they were told",
+    "LogDirChange": "for log directories that failed",
+    "UncleanLeaderElectionEnable": "where all topics may prefer a leader over records",
+    "TopicUncleanLeaderElectionEnable": "where a topic may prefer a leader over records",
+    "ControllerShutdown": "to give its role up",
+}
+_CONTROLLER_GAUGES: Final = {
+    "ActiveControllerCount": "Whether this broker is the controller.",
+    "ActiveBrokerCount": "Brokers that are alive.",
+    "GlobalTopicCount": "Topics of the cluster.",
+    "GlobalPartitionCount": "Partitions of the cluster.",
+    "OfflinePartitionsCount": "Partitions without a leader.",
+    "PreferredReplicaImbalanceCount": "Partitions that another than their preferred replica leads.",
     "TopicsToDeleteCount": "Topics that are to be deleted.",
     "ReplicasToDeleteCount": "Replicas of them that are not deleted yet.",
     "TopicsIneligibleToDeleteCount": "Topics whose deletion waits for a broker or a reassignment.",
@@ -182,6 +205,20 @@ class BrokerFacts:
         self.unclean_elections = unclean_elections
 
 
+def controller_gauges(facts: BrokerFacts) -> dict[str, int]:
+    """What the controller alone knows, under Kafka's names: all others say 0, so that a sum over brokers is right."""
+    gauges = {
+        "ActiveControllerCount": int(facts.active_controller),
+        "ActiveBrokerCount": facts.live_brokers,
+        "GlobalTopicCount": facts.topics,
+        "GlobalPartitionCount": facts.partitions,
+        "OfflinePartitionsCount": facts.offline_partitions,
+        "PreferredReplicaImbalanceCount": facts.preferred_imbalance,
+        **facts.deletion,
+    }
+    return gauges if facts.active_controller else dict.fromkeys(gauges, 0)
+
+
 def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metric]":
     """The page's metric families, from the counters of all workers."""
     yield from _topic_families(workers)
@@ -248,7 +285,8 @@ def _controller_families(facts: BrokerFacts) -> "Iterable[Metric]":
 
     for name, histogram in facts.controller_times.items():
         summary = SummaryMetricFamily(
-            f"kafka_controller_controllerstats_{name.lower()}", "How long the controller took."
+            f"kafka_controller_controllerstats_{name.lower()}",
+            f"What the controller took {_CONTROLLER_TIMES[name.removesuffix('RateAndTimeMs')]}, in ms.",
         )
         _summarize(summary, histogram)
         yield summary
@@ -387,30 +425,13 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
             sum(w["fetch_sessions"] for w in workers),
         ),
         "kafka_log_logmanager_offlinelogdirectorycount": ("Log directories that failed.", len(offline)),
-        "kafka_controller_kafkacontroller_activecontrollercount": (
-            "Whether this broker is the controller.",
-            int(facts.active_controller),
-        ),
-        "kafka_controller_kafkacontroller_globaltopiccount": ("Topics of the cluster.", facts.topics),
-        "kafka_controller_kafkacontroller_globalpartitioncount": (
-            "Partitions of the cluster.",
-            facts.partitions,
-        ),
-        "kafka_controller_kafkacontroller_offlinepartitionscount": (
-            "Partitions without a leader.",
-            facts.offline_partitions,
-        ),
-        "kafka_controller_kafkacontroller_preferredreplicaimbalancecount": (
-            "Partitions that another than their preferred replica leads.",
-            facts.preferred_imbalance,
-        ),
         "kafka_controller_controllereventmanager_eventqueuesize": (
             "Events that the controller has before it.",
             facts.controller_queue,
         ),
         **{
-            f"kafka_controller_kafkacontroller_{name.lower()}": (_DELETION_GAUGES[name], value)
-            for name, value in facts.deletion.items()
+            f"kafka_controller_kafkacontroller_{name.lower()}": (_CONTROLLER_GAUGES[name], value)
+            for name, value in controller_gauges(facts).items()
         },
         "pkafka_server_workers": ("Worker processes that answered this scrape.", len(workers)),
     }

@@ -3,13 +3,13 @@
 from typing import Any
 
 from pkafka.server.controller.context import DeletionCounts
-from pkafka.server.latency import Histogram
+from pkafka.server.controller.stats import ControllerStats
 from pkafka.server.metrics_page import BrokerFacts
 from pkafka.server.request_times import RequestTimes
 
 CLEANER = {"max-dirty-percent": 42, "deadthreadcount": 0, "cleaner-recopy-percent": 7}
-ELECTIONS = Histogram()
-ELECTIONS.record(4_000_000)
+CONTROLLER_TIMES = ControllerStats().by_name()
+CONTROLLER_TIMES["LeaderElectionRateAndTimeMs"].record(4_000_000)
 FACTS = BrokerFacts(
     active_controller=True,
     topics=2,
@@ -24,7 +24,7 @@ FACTS = BrokerFacts(
     started_ms=1_700_000_000_000,
     deletion=DeletionCounts(2, 5, 1, 3).by_name(),
     controller_queue=4,
-    controller_times={"LeaderElectionRateAndTimeMs": ELECTIONS},
+    controller_times=CONTROLLER_TIMES,
     unclean_elections=2,
 )
 

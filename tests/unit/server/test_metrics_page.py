@@ -1,19 +1,22 @@
 """The metrics page: counters of all workers, added up under Kafka's names."""
 
+import copy
 import math
 import urllib.request
 from typing import Any
 
 from pkafka.server.metrics import FOLLOWERS_FETCH
-from pkafka.server.metrics_page import families
+from pkafka.server.metrics_page import BrokerFacts, families
 from pkafka.server.metrics_server import MetricsServer
 from tests.unit.server.metrics_snapshots import FACTS, worker
 
 
-def values(workers: list[dict[str, Any]]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def values(
+    workers: list[dict[str, Any]], facts: BrokerFacts = FACTS
+) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in families(workers, FACTS)
+        for family in families(workers, facts)
         for sample in family.samples
     }
 
@@ -147,6 +150,19 @@ def test_who_fetches_is_told_apart() -> None:
     assert found["kafka_server_brokertopicmetrics_replicationbytesout_total", ()] == 1800
     assert found["kafka_server_brokertopicmetrics_reassignmentbytesin_total", ()] == 140
     assert found["kafka_server_brokertopicmetrics_reassignmentbytesout_total", ()] == 180
+
+
+def test_of_the_cluster_the_controller_alone_tells() -> None:
+    other = copy.copy(FACTS)
+    other.active_controller = False
+    name = "kafka_controller_kafkacontroller_{}"
+    for gauge, known in (
+        ("offlinepartitionscount", 1),
+        ("globalpartitioncount", 5),
+        ("activebrokercount", 3),
+    ):
+        found = [values([worker()], facts)[name.format(gauge), ()] for facts in (FACTS, other)]
+        assert found == [known, 0]
 
 
 def test_how_long_elections_take() -> None:
