@@ -169,16 +169,23 @@ def test_a_follower_that_hangs_leaves_the_isr_and_comes_back(cluster: Cluster) -
         return [each["Value"] for each in beans(cluster, leader, bean).values()]
 
     wait_for(lambda: sizes() == [2, 2])
-    shrinks, expands, failed = changes()
     decided = STATS.format("IsrChangeRateAndTimeMs")
-    before = value(cluster, controller, decided, "Count")
-    with hanging(cluster.brokers[follower]), cluster.producer(acks="1") as producer:
-        # Whoever has all that there is stays in sync, however long it says nothing.
-        for partition in (0, 1):
-            producer.send("watched", b"x", partition=partition).result(30)
-        wait_for(lambda: value(cluster, leader, REPLICAS.format("UnderReplicatedPartitions")) == 2)
-        assert sizes() == [1, 1]
-        assert changes() == [shrinks + 2, expands, failed]
+    with cluster.producer(acks="1") as producer:
+
+        def send() -> None:
+            for partition in (0, 1):
+                producer.send("watched", b"x", partition=partition).result(30)
+
+        # It is to know the leader before: asked by a producer that has just begun, who hangs would not answer.
+        send()
+        wait_for(lambda: cluster.same_logs("watched", 0) and cluster.same_logs("watched", 1))
+        shrinks, expands, failed = changes()
+        before = value(cluster, controller, decided, "Count")
+        with hanging(cluster.brokers[follower]):
+            send()  # whoever has all that there is stays in sync, however long it says nothing
+            wait_for(lambda: sizes() == [1, 1])
+            assert value(cluster, leader, REPLICAS.format("UnderReplicatedPartitions")) == 2
+            assert changes() == [shrinks + 2, expands, failed]
     wait_for(lambda: sizes() == [2, 2])
     wait_for(lambda: value(cluster, leader, REPLICAS.format("UnderReplicatedPartitions")) == 0)
     assert changes() == [shrinks + 2, expands + 2, failed]
