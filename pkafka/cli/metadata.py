@@ -274,7 +274,15 @@ def _partition_row(look: "Look", partition: TopicPartition) -> tuple[Row, bool]:
 def log_dirs(asked: Asked) -> None:
     """Log directories: what is in them, how much room there is, and which have failed."""
     with asked.common.admin() as admin:
-        found = admin.describe_log_dirs(timeout_ms=asked.common.timeout_ms)
+        view = admin.cluster.refresh(None)
+        # Who is dead has replicas too, of which nobody can tell anything.
+        assigned = {
+            broker
+            for topic in view.topics.values()
+            for partition in topic.partitions
+            for broker in partition.replicas
+        }
+        found = admin.describe_log_dirs(view.brokers.keys() | assigned, timeout_ms=asked.common.timeout_ms)
     rows: list[tuple[Row, bool]] = []
     for broker, outcome in sorted(found.items()):
         if not isinstance(outcome, list):

@@ -107,6 +107,9 @@ def test_a_broker_that_is_dead(cluster: Cluster, run: Run, rows: Rows) -> None:
         assert (topic["under_replicated"], topic["offline"]) == (2, 0)
         assert "under_replicated" in run("partitions", "--topic", "t")
         assert "something is amiss" not in run("partitions", "--topic", "t")
+        (row,) = rows("log-dirs", "--check", "--problems", status=ExitStatus.FAILURE)
+        assert (row["broker"], row["log_dir"]) == (2, None)
+        assert "broker 2 is not part of the cluster" in str(row["error"])
     finally:
         cluster.brokers[2].start()
     wait_for(lambda: all(isr == [0, 1, 2] for _, isr in cluster.leadership("t").values()))
