@@ -158,7 +158,9 @@ def test_a_new_leader_does_not_know_the_end_before_it_has_committed_something(tm
         lead_replicas(partition, [0, 1], [0, 1])
         data = build_batch([(100, None, b"a", ()), (200, None, b"b", ())])
         assert produce.append(worker, "t", 0, data, 9, 1, None, None)[2] == 0
-        assert ask(worker, list_offsets.LATEST) == (-1, 0, 1), "nothing is committed, but the epoch began there"
+        assert ask(worker, list_offsets.LATEST) == (-1, 0, 1), (
+            "nothing is committed, but the epoch began there"
+        )
 
         lead_replicas(partition, [0, 1], [0, 1])
         for asked in (list_offsets.LATEST, 150, 300):
