@@ -151,15 +151,17 @@ class Positions:
         """
         found: dict[TopicPartition, ListedOffset] = {}
         left = dict(timestamps)
+        missing = dict.fromkeys(left, "no leader is known")
+        view = self._cluster.view
+        self._refresh({each.topic for each in left if view.leader(each) is None}, deadline_ms)
         while left:
-            self._await_leaders(left, deadline_ms)
-            missing = dict.fromkeys(left, "no leader is known")
             for group, future in self._ask(left):
                 self._net.poll_until(future, deadline_ms)
                 outcomes: Found = future.value if future.succeeded else {}
                 if future.error is not None and not future.retriable:
                     raise future.error
-                missing.update(dict.fromkeys(group, str(future.error or "no answer")))
+                if future.error is not None or not future.done:
+                    missing.update(dict.fromkeys(group, str(future.error or "no answer")))
                 for partition, outcome in outcomes.items():
                     if isinstance(outcome, ListedOffset):
                         found[partition] = outcome
@@ -176,8 +178,9 @@ class Positions:
                 raise ClientTimeoutError(
                     Stage.REQUEST, f"Failed to get offsets by times in {timeout_ms}ms ({why})"
                 )
-            self._cluster.want_refresh()
             self._net.sleep_until(min(deadline_ms, now_ms + self._config.retry_backoff_ms))
+            # Of what is not subscribed nobody else looks where its leader is by now.
+            self._refresh({each.topic for each in left}, deadline_ms)
         return found
 
     # -- positions of new partitions ----------------------------------------------------------------------
@@ -294,10 +297,8 @@ class Positions:
         )
         return self._net.send(leader.address, request, ListOffsetsResponse).compose(_read_offsets)
 
-    def _await_leaders(self, partitions: Iterable[TopicPartition], deadline_ms: int) -> None:
-        """Wait until the leaders of partitions are known, or the deadline passes."""
-        view = self._cluster.view
-        topics = {each.topic for each in partitions if view.leader(each) is None}
+    def _refresh(self, topics: set[str], deadline_ms: int) -> None:
+        """Ask where topics are, unless there are none or it is too late."""
         left_ms = deadline_ms - self._net.now_ms
         if topics and left_ms > 0:
             # Out of time is for the caller to tell, who knows what was asked.

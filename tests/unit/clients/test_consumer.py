@@ -23,6 +23,7 @@ from pkafka.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from pkafka.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from tests.fakes.broker import FakeBroker
@@ -261,3 +262,27 @@ def test_a_session_sends_only_changes_and_forgets_what_is_gone() -> None:
     assert [each.fetch_offset for each in request.topics[0].partitions] == [5]
     assert request.forgotten_topics_data[0].partitions == [1]
     assert session.fill(FetchRequest(topics=[]), {T0: first._replace(topic_id=bytes(16))}) == 12
+
+
+def test_offsets_of_a_topic_that_is_not_subscribed_are_asked_of_the_leader_of_now() -> None:
+    """Nothing else asks for its metadata: without that every try would go to the leader of before."""
+    log = Log(7)
+    with FakeBroker({"t": 1}) as before, broker_with(log) as after:
+
+        def not_any_more(message: Message, version: int) -> Message:
+            before.handlers[ApiKey.METADATA] = moved
+            row = ListOffsetsPartitionResponse(partition_index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[row])])
+
+        def moved(message: Message, version: int) -> Message:
+            answer = before._metadata(message, version)
+            assert isinstance(answer, MetadataResponse)
+            answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=after.port))
+            for topic in answer.topics:
+                topic.partitions[0].leader_id = 2
+            return answer
+
+        before.handlers[ApiKey.LIST_OFFSETS] = not_any_more
+        with Consumer({"bootstrap.servers": before.bootstrap, **KEYS}) as consumer:
+            assert consumer.end_offsets([T0], timeout_ms=5_000) == {T0: 7}
+        assert before.count(ApiKey.LIST_OFFSETS) == 1
