@@ -4,7 +4,7 @@ The checker sees everything: the logs of all brokers, the store, and what client
 watermark moves, a leader begins and the store is written, and changes nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -370,9 +370,14 @@ class Checker:
             ends[broker] = partition.log.log_end_offset, partition.log.high_watermark
         if len(set(ends.values())) > 1 or any(end != high for end, high in ends.values()):
             return f"the replicas of {key} differ (end, high watermark): {ends}"
-        for each in self._brokers.values():
+        return self._unsettled_elsewhere(key, assignment.replicas, state.leader)
+
+    def _unsettled_elsewhere(self, key: Key, replicas: Sequence[int], leader: int) -> str:
+        for number, each in self._brokers.items():
             for worker in each.workers():
-                if worker.metadata.leader_of(*key) != state.leader:
+                if number not in replicas and key in map(_key_of, worker.partitions.logs()):
+                    return f"{each.host} still has a replica of {key}, which moved to {list(replicas)}"
+                if worker.metadata.leader_of(*key) != leader:
                     return f"{each.host} tells clients that {worker.metadata.leader_of(*key)} leads {key}"
         return ""
 
@@ -419,6 +424,10 @@ class Checker:
             if batches != found[0][1]:
                 self.world.violated(f"the logs of {key} at {host} and {found[0][0]} differ")
         return contents
+
+
+def _key_of(log: Log) -> Key:
+    return log.topic_partition.topic, log.topic_partition.partition
 
 
 def batches_of(log: Log, begin: int, end: int) -> Iterator[Batch]:
