@@ -322,7 +322,10 @@ def _is_wanted(
 ) -> bool:
     isr = len(partition.isr)
     if flags.under_replicated_partitions:
-        return isr < _replication_factor(topic, partition, moving)
+        from pkafka.tools.metadata_view import is_under_replicated
+
+        move = moving.get(TopicPartition(topic, partition.partition))
+        return is_under_replicated(partition.replicas, partition.isr, move.adding if move else ())
     if flags.unavailable_partitions:
         return partition.leader is None or partition.leader not in live
     if flags.under_min_isr_partitions or flags.at_min_isr_partitions:

@@ -18,6 +18,7 @@ from pkafka.tools.reassignment.plan import (
     ReplicaState,
     Wanted,
 )
+from pkafka.tools.reassignment.throttling import BROKER_IS_AWAY
 
 _AGAIN_S: Final = 0.1
 EXISTING: Final = (
@@ -356,10 +357,7 @@ def _may_pass(error: PkafkaError) -> bool:
     """Whether an error is that of a broker which is away, and may come back."""
     if isinstance(error, ClientError):
         return error.retriable
-    return isinstance(error, ApiError) and error.code in _AWAY
-
-
-_AWAY: Final = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+    return isinstance(error, ApiError) and error.code in BROKER_IS_AWAY
 
 
 def _assignments(admin: Admin, topics: Collection[str], *, missing_is_empty: bool = False) -> Assignments:

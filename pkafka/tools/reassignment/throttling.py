@@ -17,7 +17,11 @@ from pkafka.model import TopicPartition, TopicPartitionReplica
 from pkafka.tools.reassignment import plan
 from pkafka.tools.reassignment.plan import Move, Wanted
 
-_AWAY: Final = (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+BROKER_IS_AWAY: Final = (
+    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
 _DYNAMIC: Final = (ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG)
 
 
@@ -132,7 +136,7 @@ def clear_brokers(admin: Admin, brokers: Iterable[int]) -> dict[int, PkafkaError
     refused: list[ApiError] = []
     for resource, outcome in admin.alter_configs(dict.fromkeys(resources, changes)).items():
         if isinstance(outcome, ApiError):
-            if outcome.code in _AWAY:
+            if outcome.code in BROKER_IS_AWAY:
                 away[resources[resource]] = outcome
             else:
                 refused.append(outcome)
