@@ -2,7 +2,7 @@
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from benchmarks.systems import KAFKA_HEAP, KAFKA_JVM_FLAGS, Process, Systems, cp
 from pkafka.clients.admin import Admin
 from pkafka.clients.admin.results import NewTopic
 from pkafka.errors import ApiError
+from pkafka.server.cores import cores_for_each
 from pkafka.testing import Broker
 from pkafka.tools.zookeeper_server import running_server
 from tests.interop import kafka as oracle
@@ -110,12 +111,20 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running_cluster(system: str, directory: Path) -> Iterator[Cluster]:
-    """Three brokers of one of :data:`benchmarks.systems.Systems.NAMES`."""
+def running_cluster(system: str, directory: Path, *, shares_cores: bool = False) -> Iterator[Cluster]:
+    """Three brokers of one of :data:`benchmarks.systems.Systems.NAMES`.
+
+    Args:
+        system: its name.
+        directory: for all their data; does not exist yet.
+        shares_cores: have brokers of pkafka know that they share the machine, as ``pk-dev up --brokers 3`` does, where
+            the system does not say how many workers each has.
+    """
     directory.mkdir(parents=True)
     jars = Path(oracle.jars("kafka")).parent
     with running_server(directory, jars=jars, tick_time_ms=_TICK_MS) as (_, port):
-        made = [_broker(system, directory / str(number), number, port) for number in range(SIZE)]
+        shared: dict[str, object] = {"pkafka.workers": cores_for_each(SIZE)} if shares_cores else {}
+        made = [_broker(system, directory / str(number), number, port, shared) for number in range(SIZE)]
         try:
             with ThreadPoolExecutor(SIZE) as threads:
                 list(threads.map(lambda broker: broker.start(), made))
@@ -127,7 +136,9 @@ def running_cluster(system: str, directory: Path) -> Iterator[Cluster]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _broker(system: str, directory: Path, number: int, zookeeper_port: int) -> Process:
+def _broker(
+    system: str, directory: Path, number: int, zookeeper_port: int, shared: Mapping[str, object]
+) -> Process:
     settings = {
         "broker.id": number,
         "offsets.topic.replication.factor": SIZE,
@@ -145,5 +156,7 @@ def _broker(system: str, directory: Path, number: int, zookeeper_port: int) -> P
         )
     overrides, environment = Systems.VARIANTS[system]
     return Broker(
-        directory, {**settings, **overrides, "zookeeper.connect": zookeeper}, environment=environment
+        directory,
+        {**settings, **shared, **overrides, "zookeeper.connect": zookeeper},
+        environment=environment,
     )

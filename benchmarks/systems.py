@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import psutil
 
+from pkafka.server.cores import usable_cores
 from pkafka.testing import Broker
 from pkafka.tools.zookeeper_server import running_server
 from tests.interop import kafka as oracle
@@ -125,6 +126,10 @@ class Systems:
     VARIANTS: Final[dict[str, tuple[dict[str, object], dict[str, str]]]] = {
         "pkafka": ({}, {}),
         "pkafka-n1": ({"pkafka.workers": 1}, {}),
+        "pkafka-all": (
+            {"pkafka.workers": usable_cores()},
+            {},
+        ),  # what "pkafka" is, but in clusters that share the cores
         "pkafka-pure": ({}, {"PKAFKA_PURE": "1"}),
     }
     NAMES: Final = ("kafka", *VARIANTS)

@@ -138,9 +138,13 @@ def _fail_over(target: Target, settings: Settings) -> dict[str, float]:
         return figures
 
 
-def _cluster(target: Target) -> AbstractContextManager[Cluster]:
+def _cluster(target: Target, *, shares_cores: bool = False) -> AbstractContextManager[Cluster]:
     directory = target.broker.log_dir.parent / f"cluster-{time.monotonic_ns():x}"
-    return running_cluster(target.name, directory)
+    return running_cluster(target.name, directory, shares_cores=shares_cores)
+
+
+def _sharing(target: Target) -> AbstractContextManager[Cluster]:
+    return _cluster(target, shares_cores=True)
 
 
 def _produce(record_bytes: int) -> Scenario:
@@ -161,7 +165,7 @@ def _produce(record_bytes: int) -> Scenario:
         started=False,
         warm_up=False,
         prepare=lambda target, settings: _warm_up(target, settings, load),
-        beside=_cluster,
+        beside=_sharing,
     )
 
 
@@ -183,7 +187,7 @@ SCENARIOS = (
         started=False,
         warm_up=False,
         prepare=_learn_rate,
-        beside=_cluster,
+        beside=_sharing,
     ),
     Scenario(
         name="cluster_kill",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pkafka.errors import PkafkaError
-from pkafka.server.cores import usable_cores
+from pkafka.server.cores import cores_for_each
 from pkafka.tools.local_broker import STOP_TIMEOUT_S, Broker, BrokerStartError
 from pkafka.tools.processes import is_running
 from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, start_throw_away
@@ -212,8 +212,7 @@ def _starting(
                 "default.replication.factor": replicas,
                 "offsets.topic.replication.factor": replicas,
                 "min.insync.replicas": max(replicas - 1, 1),
-                # Each would take the machine for its own, and workers without a core forward more than they do.
-                "pkafka.workers": max(usable_cores() // count, 1),
+                "pkafka.workers": cores_for_each(count),
                 # At the end all stop at once, and nobody is there to take over.
                 "controlled.shutdown.retry.backoff.ms": 100,
             }

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pkafka.server.cores import usable_cores
+from pkafka.server.cores import cores_for_each
 from pkafka.tools.processes import find_brokers
 from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, find_jars, find_java
 from tests.sockets import free_port
@@ -135,7 +135,7 @@ def test_dev_up_gives_a_cluster_that_copies_what_it_stores(pk: Shell) -> None:
     workers = [
         child for one in supervisors for child in one.children() if child.name().startswith("pkafka-worker")
     ]
-    assert len(workers) == 3 * max(usable_cores() // 3, 1)
+    assert len(workers) == 3 * cores_for_each(3)
     first = psutil.Process(cluster["pid"])
     first.kill()
     first.wait()
