@@ -127,7 +127,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "pkafka.heartbeat.timeout.ms": "A process of the broker that is silent for this long is killed and replaced.",
     "pkafka.metrics.host": "The address on which the metrics page is served.",
     "pkafka.metrics.port": "The port of the metrics, for Prometheus and for pk-metrics; -1: none, 0: any free port.",
-    "pkafka.workers": "Number of worker processes; 0: one for each core.",
+    "pkafka.workers": "Number of worker processes; 0: one for each core that the broker may use.",
     "process.roles": "Belongs to KRaft mode, which pkafka does not have; a value is refused.",
     "producer.id.expiration.check.interval.ms": "How often to look for producer ids that have expired.",
     "producer.id.expiration.ms": "How long the sequence numbers of a silent idempotent producer are remembered.",

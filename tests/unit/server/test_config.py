@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkafka.errors import ConfigError
-from pkafka.server import cores
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_keys import broker_keys
 from pkafka.server.listeners import Listener
@@ -271,11 +270,6 @@ def test_replace_makes_a_new_value_and_checks_it() -> None:
 def test_workers_follow_the_cores_unless_set() -> None:
     assert BrokerConfig({}).workers >= 1
     assert BrokerConfig({"pkafka.workers": "7"}).workers == 7
-
-
-def test_brokers_of_one_machine_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cores, "usable_cores", lambda: 8)
-    assert [cores.cores_for_each(brokers) for brokers in (1, 3, 8, 9)] == [8, 2, 1, 1]
 
 
 def test_import_does_not_pull_in_the_storage_room() -> None:
