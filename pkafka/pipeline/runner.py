@@ -1,11 +1,13 @@
 """Runs what a pipeline was built to: a batch once, a stream until it ends or is to stop."""
 
 import json
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Final
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, DataFrameWriter, Observation, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
@@ -17,6 +19,12 @@ from pkafka.pipeline.stream_files import make_ready, only_run
 _ROWS: Final = "rows"
 _OBSERVATION: Final = "written"
 _LOOK_INTERVAL_S: Final = 0.2
+_STARTS_MAX: Final = 6
+_STARTED_LATE: Final = "Python worker failed to connect back"
+"""Spark waits ten seconds for the process that reads a stream's source in Python, whatever its settings say; where the
+machine is busy that one takes longer."""
+
+_log = logging.getLogger(__name__)
 
 
 def run_batch(frame: DataFrame, pipeline: Pipeline, *, is_stopped: Callable[[], bool]) -> Batch | None:
@@ -81,7 +89,14 @@ def run_stream(
     with only_run(pipeline.checkpoint):
         if pipeline.sink.path is not None:
             make_ready(pipeline.sink.path, pipeline.checkpoint)
-        _run_until(_writer(frame, pipeline).start(), on_batch, is_stopped)
+        for starts_left in reversed(range(_STARTS_MAX)):
+            try:
+                _run_until(_writer(frame, pipeline).start(), on_batch, is_stopped)
+                return
+            except StreamingQueryException as error:
+                if not starts_left or is_stopped() or _STARTED_LATE not in str(error):
+                    raise
+                _log.warning("What reads the stream took longer to start than Spark waits; starting it again")
 
 
 def _run_until(

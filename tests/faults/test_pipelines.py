@@ -1,4 +1,5 @@
-"""pk-pipeline killed in the middle of streams: Parquet files hold each record once, a topic at least once."""
+"""pk-pipeline killed in the middle of streams: Parquet files hold each record once, a topic at least once. And on a
+machine that is too busy to start what reads in the time that Spark gives it."""
 
 import json
 import random
@@ -37,7 +38,18 @@ sink: {sink}
 """
 
 
-def started(file: Path, *words: str) -> subprocess.Popen[bytes]:
+SLOW_PYTHON = """\
+#!/bin/sh
+case "$*" in *python_streaming_source_runner*)
+    echo "$$" >> "{starts}"
+    [ "$(wc -l < "{starts}")" -gt 1 ] || exec sleep 12
+esac
+exec {python} "$@"
+"""
+"""Spark waits ten seconds for what reads a stream, and no setting makes that more."""
+
+
+def started(file: Path, *words: str, **environment: str) -> subprocess.Popen[bytes]:
     """A pipeline that runs in processes of its own: this program, a JVM, workers."""
     program = [sys.executable, "-c", "from pkafka.cli.pipeline import main; main()"]
     command = [*program, "run", str(file), "--master", "local[1]", *words]
@@ -46,7 +58,7 @@ def started(file: Path, *words: str) -> subprocess.Popen[bytes]:
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=of_program(file.with_suffix(".tmp")),
+        env=of_program(file.with_suffix(".tmp")) | environment,
     )
 
 
@@ -100,3 +112,28 @@ def test_killed_streams_lose_nothing(kills: int, pkafka_broker: Broker, tmp_path
             written.update(pq.ParquetFile(part).read().column("value").to_pylist())
         assert [each for each, times in written.items() if times > 1] == []
         assert {each.encode() for each in written} == expected
+
+
+@pytest.mark.timeout(END_S)
+def test_a_stream_whose_reader_starts_late_is_started_again(pkafka_broker: Broker, tmp_path: Path) -> None:
+    late, starts = tmp_path / "python", tmp_path / "starts"
+    late.write_text(SLOW_PYTHON.format(starts=starts, python=sys.executable))
+    late.chmod(0o755)
+    with talking(pkafka_broker.bootstrap) as talk:
+        topic = new_topic(talk)
+        talk.send(topic, b"1", b"2")
+    out = tmp_path / "out"
+    place = {"directory": tmp_path, "servers": pkafka_broker.bootstrap, "topic": topic}
+    file = tmp_path / "late.yaml"
+    file.write_text(STREAM.format(**place, sink=f"{{format: parquet, path: {out}}}"))
+    process = started(file, "--set", "trigger=available-now", PYSPARK_DRIVER_PYTHON=str(late))
+    said = process.communicate(timeout=END_S)[1]
+    assert process.returncode == 0, said
+    assert b"starting it again" in said
+    assert len(starts.read_text().splitlines()) > 1
+    values = [
+        value
+        for part in out.glob("*.parquet")
+        for value in pq.ParquetFile(part).read().column("value").to_pylist()
+    ]
+    assert sorted(values) == ["1", "2"]
