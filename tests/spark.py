@@ -3,6 +3,7 @@
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _SMALL: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SMALL_JVMS: Final = {
@@ -99,3 +102,23 @@ def of_program(files: Path) -> dict[str, str]:
     files.mkdir(exist_ok=True)
     own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_SESSION)}
     return {**own, "TMPDIR": str(files)}
+
+
+def run_to_end(writer: "DataStreamWriter") -> "list[StreamingQueryProgress]":
+    """Run a stream that is not started until it has read what is there; its progress.
+
+    Spark gives what reads it in Python ten seconds to start, which no setting changes and a machine that runs other
+    tests may not have; nothing has happened then, and the stream is started again.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    ends_s = time.monotonic() + END_S
+    while True:
+        query = writer.trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(END_S)
+        except StreamingQueryException as error:
+            if "failed to connect back" not in str(error) or time.monotonic() > ends_s:
+                raise
+        else:
+            return list(query.recentProgress)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from pkafka.pipeline.session import spark_session
-from tests.spark import END_S
+from tests.spark import run_to_end
 
 
 def main(bootstrap: str, source: str, sink: str, directory: Path, how_long: str) -> None:
@@ -37,7 +37,7 @@ def main(bootstrap: str, source: str, sink: str, directory: Path, how_long: str)
         )
         if is_last:
             for each in writers:
-                assert each.trigger(availableNow=True).start().awaitTermination(END_S)
+                run_to_end(each)
             frame = spark.read.parquet(str(directory / "files"))
             frame.selectExpr("value").coalesce(1).write.mode("overwrite").text(str(directory / "result"))
         else:

@@ -18,7 +18,7 @@ from pkafka.clients.producer import Producer
 from pkafka.model import TopicPartition
 from pkafka.testing import Broker
 from tests.interop import kafka as oracle
-from tests.spark import END_S, Sessions
+from tests.spark import Sessions, run_to_end
 from tests.talk import Talk, good, talking
 
 pytestmark = pytest.mark.timeout(900)
@@ -267,9 +267,7 @@ class Copy:
         """Copy what is there and end; the progress of the batches that had rows."""
         read = self._spark.readStream.format(source).options(**self._from, **options).load()
         rows = read.select("key", "value", "headers").writeStream.format(sink).options(**self._to)
-        query = rows.trigger(availableNow=True).start()
-        assert query.awaitTermination(END_S)
-        return [each for each in query.recentProgress if each["numInputRows"]]
+        return [each for each in run_to_end(rows) if each["numInputRows"]]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pkafka.pipeline.topics_options import OptionError
 from pkafka.pipeline.topics_reading import row_schema
 from pkafka.pipeline.topics_streaming_unlimited import UnlimitedStreamReader
 from pkafka.testing import Broker
-from tests.spark import END_S
+from tests.spark import END_S, run_to_end
 from tests.talk import Talk, good, wait_for
 
 pytestmark = pytest.mark.timeout(900)
@@ -312,13 +312,6 @@ def stream(spark: SparkSession, servers: dict[str, str], topic: str, directory: 
     )
 
 
-def run_once(query: Any) -> list[dict[str, Any]]:
-    """Run a query until it has read what is there; its progress."""
-    running = query.trigger(availableNow=True).start()
-    assert running.awaitTermination(END_S)
-    return list(running.recentProgress)
-
-
 def written(spark: SparkSession, directory: Path) -> list[tuple[int, int]]:
     frame = spark.read.schema("partition int, offset bigint, value string").parquet(str(directory / "rows"))
     return sorted((row.partition, row.offset) for row in frame.collect())
@@ -330,14 +323,14 @@ def test_a_stream_goes_on_where_its_checkpoint_ends(
     topic = new_topic(talk, 2)
     fill(servers, topic, {0: 6, 1: 3})
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "3"}
-    progress = run_once(stream(spark, servers, topic, tmp_path, **options))
+    progress = run_to_end(stream(spark, servers, topic, tmp_path, **options))
     batches = [each["numInputRows"] for each in progress if each["numInputRows"]]
     assert sum(batches) == 9
     assert max(batches) <= 3
     assert json.loads(progress[-1]["sources"][0]["endOffset"]) == {topic: {"0": 6, "1": 3}}
     talk_more = {0: 2}
     fill(servers, topic, talk_more, first=6)
-    run_once(stream(spark, servers, topic, tmp_path, **options))
+    run_to_end(stream(spark, servers, topic, tmp_path, **options))
     assert written(spark, tmp_path) == [(0, n) for n in range(8)] + [(1, n) for n in range(3)]
     log = sorted((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     assert json.loads(log[-1].read_text().splitlines()[2]) == {topic: {"0": 8, "1": 3}}
@@ -378,7 +371,7 @@ def test_a_stream_into_a_topic(
     query = rows.writeStream.format("pkafka").options(
         **servers, topic=copy, checkpointLocation=str(tmp_path / "checkpoint")
     )
-    run_once(query)
+    run_to_end(query)
     for partition in range(2):
         before, after = (
             sorted(record.value or b"" for record in talk.read(name, partition)) for name in (topic, copy)
@@ -394,13 +387,13 @@ def test_a_stream_whose_topic_goes_fails_unless_that_may_be(
         fill(servers, topic, {0: 2})
     both = f"{stays},{goes}"
     options = {"startingOffsets": "earliest", "fetchOffset.retryIntervalMs": "1"}
-    run_once(stream(spark, servers, both, tmp_path, **options))
+    run_to_end(stream(spark, servers, both, tmp_path, **options))
     talk.delete(goes)
     wait_for(lambda: goes not in {each.name for each in talk.admin.list_topics()}, what="the deletion")
     fill(servers, stays, {0: 1}, first=2)
     with pytest.raises(PySparkException, match=f"{goes}-0 are gone"):
-        run_once(stream(spark, servers, both, tmp_path, **options))
-    run_once(stream(spark, servers, both, tmp_path, **options, failOnDataLoss="false"))
+        run_to_end(stream(spark, servers, both, tmp_path, **options))
+    run_to_end(stream(spark, servers, both, tmp_path, **options, failOnDataLoss="false"))
     assert written(spark, tmp_path) == [(0, 0), (0, 0), (0, 1), (0, 1), (0, 2)]
 
 
@@ -409,10 +402,10 @@ def test_a_stream_has_no_custom_schema_and_no_end(
 ) -> None:
     query = stream(spark, servers, "t", tmp_path, endingOffsets="latest")
     with pytest.raises(PySparkException, match="ending offset not valid in streaming queries"):
-        run_once(query)
+        run_to_end(query)
     schema = StructType([StructField("payload", BinaryType())])
     with pytest.raises(PySparkException, match="fixed schema"):
-        run_once(
+        run_to_end(
             spark.readStream.format("pkafka")
             .schema(schema)
             .options(**servers, subscribe="t")
