@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from pkafka.errors import ErrorCode
-from pkafka.protocol.messages import api_versions, delete_records, delete_topics
+from pkafka.protocol.messages import api_versions, delete_records, delete_topics, fetch
 from pkafka.records.batch import read_header
 from pkafka.records.compression import Codec
 from pkafka.server.partitions import owner_of
@@ -340,6 +340,40 @@ def test_leader_epochs_are_compared(address: str, client: RawClient) -> None:
     assert fetch_from(client, topic, 1, last_fetched_epoch=3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     parted = fetch_from(client, topic, 2, last_fetched_epoch=0)
     assert (parted.error_code, parted.diverging_epoch.epoch, parted.diverging_epoch.end_offset) == (0, 0, 1)
+
+
+def test_a_session_is_told_where_logs_part_until_that_is_over_and_then_what_is_committed(
+    address: str, client: RawClient
+) -> None:
+    """A follower that cuts its log takes nothing else of an answer: told once, it would wait for the high watermark
+    until the next record."""
+    topic = create_topic(address)
+    write(client, topic, b"x")
+
+    def ask(session_id: int, epoch: int, *offsets: int) -> fetch.FetchResponse:
+        partitions = [
+            fetch.FetchPartition(
+                partition=0, fetch_offset=each, last_fetched_epoch=0, partition_max_bytes=1000
+            )
+            for each in offsets
+        ]
+        request = fetch.FetchRequest(
+            replica_id=-1,
+            max_bytes=1000,
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=[fetch.FetchTopic(topic=topic, partitions=partitions)] if partitions else [],
+        )
+        response: fetch.FetchResponse = client.call(request, 12)
+        return response
+
+    first = ask(0, 0, 2)
+    for answer in (first, ask(first.session_id, 1)):
+        [told] = answer.responses
+        assert told.partitions[0].diverging_epoch == fetch.EpochEndOffset(epoch=0, end_offset=1)
+    [over] = ask(first.session_id, 2, 1).responses
+    assert (over.partitions[0].diverging_epoch.epoch, over.partitions[0].high_watermark) == (-1, 1)
+    assert ask(first.session_id, 3).responses == []
 
 
 def test_read_committed_names_aborted_transactions_and_read_uncommitted_does_not(

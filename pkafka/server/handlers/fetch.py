@@ -387,7 +387,8 @@ class _Fetch(DelayedOperation):
                 # Names that clients make up would fill the memory.
                 metrics.failed_fetch(target.topic)
             news = target.has_news(
-                error=found.error != 0,
+                # A follower cuts its log then, and takes nothing else of the answer: it has to be told that again.
+                error=found.error != 0 or found.diverging is not None,
                 high_watermark=found.high_watermark,
                 log_start_offset=found.log_start_offset,
                 records_length=length,
