@@ -358,6 +358,7 @@ class _Fetcher:
                 wish = wishes.get(key)
                 # What has been taken over by another leader, or another epoch, since the request is not touched.
                 if followed is None or wish is None or wish.leader_epoch != followed.leader_epoch:
+                    self._session.begin_anew()
                     continue
                 if self._take(followed, wish, data):
                     lost.append(followed)
@@ -427,6 +428,7 @@ class _Fetcher:
             offset = truncation_offset(own, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             log.info("Truncating %s-%d to %d, where its leader's log and it part", *partition.key, offset)
             own.truncate_to(offset)
+            self._session.begin_anew()
             return
         if data.records and own.log_end_offset == wish.fetch_offset:
             own.append_as_follower(data.records)

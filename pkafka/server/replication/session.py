@@ -74,6 +74,14 @@ class FollowerSession:
             self._epoch = 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
         return False
 
+    def begin_anew(self) -> None:
+        """Say everything anew, and have everything told: not all of an answer was taken, which the leader cannot know.
+
+        The leader ends the session that was, and begins another.
+        """
+        self._epoch = _INITIAL_EPOCH
+        self._told = {}
+
     def reset(self) -> None:
         """Say everything anew: the connection was lost, or the leader knows no such session."""
         self._id, self._epoch = _NO_SESSION, _INITIAL_EPOCH

@@ -54,6 +54,16 @@ def test_what_was_said_in_a_request_without_an_answer_is_said_again() -> None:
     assert said(session, {(ONE, 0): wish(6)}) == (0, 0, {(ONE, 0): 6}, set())
 
 
+def test_when_not_all_of_an_answer_was_taken_the_leader_ends_the_session_and_tells_everything() -> None:
+    session = FollowerSession()
+    said(session, {(ONE, 0): wish(5)})
+    session.answered(0, 99)
+    session.begin_anew()
+    assert said(session, {(ONE, 0): wish(5)}) == (99, 0, {(ONE, 0): 5}, set())
+    assert not session.answered(0, 100)
+    assert said(session, {(ONE, 0): wish(5)}) == (100, 1, {}, set())
+
+
 def test_a_leader_that_knows_no_such_session_is_told_everything() -> None:
     session = FollowerSession()
     said(session, {(ONE, 0): wish(5)})
