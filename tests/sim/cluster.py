@@ -205,8 +205,8 @@ class Simulation:
         for client in self.clients:
             if isinstance(client, Consumer):
                 # Of the others some had replicas that have moved away since.
-                in_sync = self.checker.isrs().get(client.key, ())
-                end = max((self.checker.end_of(broker, client.key) or 0 for broker in in_sync), default=0)
+                in_sync = self.checker.isrs()[client.key]
+                end = max(self.checker.end_of(broker, client.key) or 0 for broker in in_sync)
                 if client.position < end:
                     return f"{client.name} has read up to {client.position} of {end}"
         return ""
