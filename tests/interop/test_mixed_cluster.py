@@ -26,9 +26,11 @@ from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
+from pkafka.protocol.messages.fetch import FetchResponse
 from pkafka.server.groups.records import partition_of
 from tests.cluster import SETTINGS, Cluster, Load, check, hanging, read_all
 from tests.interop.conftest import JavaTool
+from tests.raw_client import RawClient, fetch_request
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -46,6 +48,8 @@ COMMON: Mapping[str, object] = {
     "zookeeper.session.timeout.ms": 6000,
     "replica.lag.time.max.ms": LAG_MS,
     "replica.fetch.backoff.ms": 200,
+    # Who was killed begins with the high watermark of its start, so that each test shows how it gets the true one.
+    "replica.high.watermark.checkpoint.interval.ms": 600_000,
     "log.initial.task.delay.ms": 0,
     "log.segment.delete.delay.ms": 500,
 }
@@ -131,6 +135,7 @@ def leader(request: pytest.FixtureRequest) -> int:
     return found
 
 
+_FETCH_BY_NAMES: Final = 12
 TOPICS: Final = "org.apache.kafka.tools.TopicCommand"
 CONFIGS: Final = "kafka.admin.ConfigCommand"
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -248,6 +253,34 @@ def test_what_only_a_dead_leader_had_is_cut_off(fresh: Mixed, leader: int) -> No
     fresh.assert_same_logs("t")
 
 
+def test_a_follower_that_only_cuts_its_log_knows_what_is_committed(fresh: Mixed, leader: int) -> None:
+    """Without a new record: a leader thinks that the answer that said where the logs part told the high watermark, too,
+    of which a follower takes nothing."""
+    follower = 1 - leader
+    fresh.create_topic("t", assignment={0: (follower, leader)})
+    send(fresh, range(10))
+    only_leader = {
+        "bootstrap.servers": fresh.brokers[follower].bootstrap,
+        "acks": "1",
+        "enable.idempotence": "false",
+    }
+    with fresh.producer(**only_leader) as producer:
+        producer.send("t", b"99", partition=0).result(20)
+        with hanging(fresh.brokers[leader]):
+            for number in range(100, 120):
+                producer.send("t", b"%d" % number, partition=0).result(20)
+            fresh.brokers[follower].kill()
+    fresh.wait_for_leader("t", leader)
+    fresh.brokers[follower].start()
+    fresh.wait_for_isr("t", KAFKA, PKAFKA)
+    end = len(read_all(fresh, "t"))
+    assert 10 < end < 31
+    wait_for(
+        lambda: high_watermark(fresh.brokers[follower].bootstrap, "t") == end,
+        what="the follower's high watermark",
+    )
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("asked", [True, False], ids=["asked-for", "allowed"])
 def test_an_unclean_election_costs_what_only_the_dead_had(fresh: Mixed, leader: int, asked: bool) -> None:
@@ -303,6 +336,16 @@ def send(cluster: Mixed, values: range) -> None:
     with cluster.producer() as producer:
         for value in values:
             producer.send("t", b"%d" % value, partition=0).result(20)
+
+
+def high_watermark(address: str, topic: str) -> int:
+    """What a broker that need not lead the topic tells consumers."""
+    with RawClient(address) as client:
+        response = client.call(fetch_request({(topic, 0): 0}, max_wait_ms=0), _FETCH_BY_NAMES)
+    assert isinstance(response, FetchResponse)
+    [partition] = response.responses[0].partitions
+    assert partition.error_code == ErrorCode.NONE
+    return partition.high_watermark
 
 
 class Tools(Protocol):
