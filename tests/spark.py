@@ -112,13 +112,15 @@ def run_to_end(writer: "DataStreamWriter") -> "list[StreamingQueryProgress]":
     """
     from pyspark.errors import StreamingQueryException
 
+    from pkafka.pipeline.runner import STARTED_LATE
+
     ends_s = time.monotonic() + END_S
     while True:
         query = writer.trigger(availableNow=True).start()
         try:
             assert query.awaitTermination(END_S)
         except StreamingQueryException as error:
-            if "failed to connect back" not in str(error) or time.monotonic() > ends_s:
+            if STARTED_LATE not in str(error) or time.monotonic() > ends_s:
                 raise
         else:
             return list(query.recentProgress)

@@ -20,9 +20,10 @@ _ROWS: Final = "rows"
 _OBSERVATION: Final = "written"
 _LOOK_INTERVAL_S: Final = 0.2
 _STARTS_MAX: Final = 6
-_STARTED_LATE: Final = "Python worker failed to connect back"
+
+STARTED_LATE: Final = "Python worker failed to connect back"
 """Spark waits ten seconds for the process that reads a stream's source in Python, whatever its settings say; where the
-machine is busy that one takes longer."""
+machine is busy that one takes longer, and this is a part of what Spark says then."""
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ def run_stream(
                 _run_until(_writer(frame, pipeline).start(), on_batch, is_stopped)
                 return
             except StreamingQueryException as error:
-                if not starts_left or is_stopped() or _STARTED_LATE not in str(error):
+                if not starts_left or is_stopped() or STARTED_LATE not in str(error):
                     raise
                 _log.warning("What reads the stream took longer to start than Spark waits; starting it again")
 
