@@ -209,51 +209,40 @@ class GroupCoordinator:
             meanwhile.update(deleted)
 
     async def _load(self, partition: int, deleted: set[PartitionKey], wanted_s: float) -> None:
+        try:
+            is_loaded = await self._load_now(partition, deleted)
+        except AssertionError:
+            raise
+        except Exception:
+            # Whoever asks is told to come again, so nothing is lost yet; ending here, they would for ever.
+            log.exception(
+                "The groups of %s-%d cannot be loaded; trying again in %d seconds",
+                CONSUMER_OFFSETS_TOPIC,
+                partition,
+                LOAD_AGAIN_MS // 1000,
+            )
+            again = partial(self._load, partition, deleted, wanted_s)
+            self.timer.after(LOAD_AGAIN_MS, lambda: self._spawn(again()))
+        else:
+            if is_loaded:
+                self.load_times.record((perf_counter() - wanted_s) * 1000, self.timer.now_ms())
+
+    async def _load_now(self, partition: int, deleted: set[PartitionKey]) -> bool:
+        """Read a partition and coordinate its groups; False when that is not wanted any more."""
+        source = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)
         # One after the other: all at once would give the loop's time to each of them in turn, and clients none.
         async with self._turn_to_load:
-            if self._loading.get(partition) is deleted:
-                try:
-                    await self._load_now(partition, deleted)
-                except AssertionError:
-                    raise
-                except Exception:
-                    # Whoever asks is told to come again, so nothing is lost yet; ending here, they would for ever.
-                    log.exception(
-                        "The groups of %s-%d cannot be loaded; trying again in %d seconds",
-                        CONSUMER_OFFSETS_TOPIC,
-                        partition,
-                        LOAD_AGAIN_MS // 1000,
-                    )
-                    again = partial(self._load, partition, deleted, wanted_s)
-                    self.timer.after(LOAD_AGAIN_MS, lambda: self._spawn(again()))
-                    return
-                if partition in self._owned:
-                    self.load_times.record((perf_counter() - wanted_s) * 1000, self.timer.now_ms())
-
-    async def _load_now(self, partition: int, deleted: set[PartitionKey]) -> None:
-        source = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)
-        began_s = perf_counter()
-        replay = Replay(source)
-        async for header, records in self.log.read(partition):
-            try:
-                replay.play(header, records)
-            except RecordError as error:
-                log.error(
-                    "Ignoring a control batch at offset %d of %s: %s", header.base_offset, source, error
-                )
-            if self._loading.get(partition) is not deleted:
-                return
-        entries: dict[str, Entry] = {}
-        turns = Turns()
-        for group_id, loaded in replay.groups():
-            try:
-                entries[group_id] = self._restored(group_id, partition, loaded)
-            except Exception:
-                # One group that cannot be restored must not keep the others of its partition from their members.
-                log.exception("Group %s of %s cannot be restored", group_id, source)
-            await turns.step()
-        if self._loading.get(partition) is not deleted:
-            return
+            began_s = perf_counter()
+            replay = await self._replay(source, deleted)
+        # What only this broker has may be gone with it: a member that was told of it would be in a generation, or go
+        # on from an offset, that the next coordinator knows nothing of. The others are loaded meanwhile.
+        await self.log.all_committed(partition)
+        if not self._is_wanted(partition, deleted):
+            return False
+        async with self._turn_to_load:
+            entries = await self._restore_all(replay, source)
+        if not self._is_wanted(partition, deleted):
+            return False
         del self._loading[partition]
         self._owned[partition] = entries
         for entry in list(entries.values()):
@@ -267,6 +256,38 @@ class GroupCoordinator:
             (perf_counter() - began_s) * 1000,
             len(entries),
         )
+        return True
+
+    def _is_wanted(self, partition: int, deleted: set[PartitionKey]) -> bool:
+        """Whether a loading, told by what was deleted since it began, has not been given up."""
+        return self._loading.get(partition) is deleted
+
+    async def _replay(self, source: TopicPartition, deleted: set[PartitionKey]) -> Replay:
+        replay = Replay(source)
+        if not self._is_wanted(source.partition, deleted):
+            return replay
+        async for header, records in self.log.read(source.partition):
+            try:
+                replay.play(header, records)
+            except RecordError as error:
+                log.error(
+                    "Ignoring a control batch at offset %d of %s: %s", header.base_offset, source, error
+                )
+            if not self._is_wanted(source.partition, deleted):
+                break
+        return replay
+
+    async def _restore_all(self, replay: Replay, source: TopicPartition) -> dict[str, Entry]:
+        entries: dict[str, Entry] = {}
+        turns = Turns()
+        for group_id, loaded in replay.groups():
+            try:
+                entries[group_id] = self._restored(group_id, source.partition, loaded)
+            except Exception:
+                # One group that cannot be restored must not keep the others of its partition from their members.
+                log.exception("Group %s of %s cannot be restored", group_id, source)
+            await turns.step()
+        return entries
 
     def _restored(self, group_id: str, partition: int, loaded: LoadedGroup) -> Entry:
         settings, wall_clock_ms = self.settings.group, self.clock.now_ms

@@ -32,6 +32,10 @@ class GroupLog(Protocol):
         """All that there is."""
         ...
 
+    async def all_committed(self, partition: int) -> None:
+        """Wait until nothing can take away again what is there; not longer than this broker leads the partition."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSettings:

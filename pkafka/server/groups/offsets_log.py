@@ -1,5 +1,6 @@
 """The partitions of __consumer_offsets that this worker leads, as the group coordinator writes and reads them."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -27,6 +28,7 @@ Committed: TypeAlias = Callable[[ErrorCode, int], None]
 once, or later."""
 
 _ACKS_ALL: Final = -1
+_LOOK_AGAIN_S: Final = 0.01
 _PRODUCE_VERSION: Final = 11
 _MAGIC_V2: Final = 2
 
@@ -149,6 +151,27 @@ class OffsetsLog:
             if following == position:
                 return
             position = following
+
+    async def all_committed(self, partition: int) -> None:
+        """Wait until nothing can take away again what is in a partition now; not longer than it is led here."""
+        worker = self._worker
+        key = (CONSUMER_OFFSETS_TOPIC, partition)
+        found = worker.partitions.led.get(key)
+        end = 0 if found is None else found.log.log_end_offset
+        while (
+            found is not None and found is worker.partitions.led.get(key) and found.log.high_watermark < end
+        ):
+            await self._answered(found, end)
+            if found.log.high_watermark < end:
+                # It is led in a new epoch, or its disk refuses: what comes of that, this worker hears in a moment.
+                await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _answered(self, partition: "Partition", end: int) -> None:
+        """Wait until a producer would hear whether all in sync have what is before ``end``."""
+        over = asyncio.Event()
+        when = DelayedProduce([(partition, end)], lambda _codes: over.set())
+        when.begin(self._worker, timeout_ms=self._worker.config.offsets_commit_timeout_ms)
+        await over.wait()
 
 
 def _batches(source: Log, offset: int, bytes_max: int) -> Iterator[memoryview]:

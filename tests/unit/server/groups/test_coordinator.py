@@ -39,7 +39,7 @@ from pkafka.server.groups.states import GroupState
 from pkafka.server.ipc import Peer
 from pkafka.server.metadata import FULL_UPDATE, LEADER_DURING_DELETE
 from pkafka.server.worker import Worker
-from tests.unit.server.workers import Family, until, with_family
+from tests.unit.server.workers import Family, lead_replicas, until, with_family
 
 PARTITIONS = 4
 A, B = ("a", 0), ("b", 1)
@@ -205,6 +205,51 @@ def test_while_a_partition_loads_its_members_go_on(tmp_path: Path) -> None:
         assert groups.overview()[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await until(lambda: groups.look_up("g")[0] is ErrorCode.NONE)
         assert groups.heartbeat("g", "m", None, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+    on_bench(tmp_path, body)
+
+
+def test_what_is_not_committed_yet_is_not_coordinated(tmp_path: Path) -> None:
+    """Whoever coordinates next may not have it: no member is told of such a generation, or of such an offset."""
+
+    async def body(bench: Bench) -> None:
+        worker, number = bench.worker, bench.groups.partition_of("g")
+        partition = worker.partitions.led[CONSUMER_OFFSETS_TOPIC, number]
+        lead_replicas(partition, [0, 1], [0, 1])
+        bench.commit("g")
+        after = Bench(worker)
+        for each in range(PARTITIONS):
+            after.groups.begin(each)
+        elsewhere = next(f"{one}" for one in range(99) if after.groups.partition_of(f"{one}") != number)
+        await until(lambda: after.refusal(elsewhere) is ErrorCode.NONE)
+        # Not by another epoch of this leader either.
+        lead_replicas(partition, [0, 1], [0, 1])
+        worker.produces.check(partition.key)
+        await asyncio.sleep(0.05)
+        assert after.refusal("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        worker.follower_fetched(partition, 1, 1, 0)
+        await until(lambda: after.refusal("g") is ErrorCode.NONE)
+        assert after.offsets("g") == {A: 1}
+
+    on_bench(tmp_path, body)
+
+
+def test_a_loading_that_waits_ends_with_the_leadership(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        worker, number = bench.worker, bench.groups.partition_of("g")
+        partition = worker.partitions.led[CONSUMER_OFFSETS_TOPIC, number]
+        lead_replicas(partition, [0, 1], [0, 1])
+        bench.commit("g")
+        after = Bench(worker)
+        after.groups.begin(number)
+        waits = asyncio.create_task(OffsetsLog(worker).all_committed(number))
+        await asyncio.sleep(0.01)
+        after.groups.end(number)
+        del worker.partitions.led[partition.key]
+        partition.stop()
+        worker.produces.check(partition.key)
+        await waits
+        assert after.refusal("g") is ErrorCode.NOT_COORDINATOR
 
     on_bench(tmp_path, body)
 
