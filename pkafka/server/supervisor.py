@@ -276,7 +276,7 @@ class Supervisor:
 
     def _bury(self, child: Child, code: int) -> None:
         self._waiting_for.discard(child.name)
-        if self._stop_queue is not None:
+        if self._stop_queue is not None and (child.name == CONTROL or not self._gives_leaders_away):
             if code != ChildExit.CLEAN:
                 log.warning("%s (pid %d) did not end cleanly: %s", child.name, child.pid, _describe(code))
                 self._outcome.clean = False
@@ -328,6 +328,12 @@ class Supervisor:
         self._stop_queue = [[CONTROL], workers, [CLEANER], [CONTROL]]
         self._next_stop()
 
+    @property
+    def _gives_leaders_away(self) -> bool:
+        """Whether the stop is at its first step. A controller that is hard to reach may make it long, and until its end
+        clients are served: everybody has to be there."""
+        return bool(self._stop_queue) and CONTROL in self._waiting_for
+
     def _next_stop(self) -> None:
         queue = self._stop_queue
         assert queue is not None
@@ -363,6 +369,8 @@ class Supervisor:
 
     def _kill_all(self) -> None:
         self._outcome.clean = False
+        if self._stop_queue is not None:
+            self._stop_queue.clear()
         for child in self._children.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child.pid, signal.SIGKILL)

@@ -457,7 +457,7 @@ class Broker:
         self.world.note(f"{child.loop.name}: ends with {code}")
         del self.children[child.name]
         child.loop.kill()
-        if self._stop_queue is not None:
+        if self._stop_queue is not None and (child.name == CONTROL or not self._gives_leaders_away):
             self._clean = self._clean and code == ChildExit.CLEAN
             self._waiting_for.discard(child.name)
             self._next_stop()
@@ -469,7 +469,13 @@ class Broker:
             self.world.after(_RESPAWN_S, lambda: self._start(child.name) if self._lives(life) else None)
 
     def _lives(self, life: int) -> bool:
-        return self.is_up and self._life == life and self._stop_queue is None
+        is_whole = self._stop_queue is None or self._gives_leaders_away
+        return self.is_up and self._life == life and is_whole
+
+    @property
+    def _gives_leaders_away(self) -> bool:
+        """Whether the broker is at the first step of its stop (:class:`pkafka.server.supervisor.Supervisor`)."""
+        return bool(self._stop_queue) and CONTROL in self._waiting_for
 
     def _next_stop(self) -> None:
         queue = self._stop_queue

@@ -213,12 +213,40 @@ def test_other_signals_mean_nothing(world: World) -> None:
     assert [world.heard(name) for name in NAMES] == [[], [], [], []]
 
 
+@pytest.mark.parametrize("dead", [*WORKERS, CLEANER])
+def test_who_dies_while_leaders_are_given_away_is_replaced_and_stops_in_turn(world: World, dead: str) -> None:
+    """Others would give up when nobody comes, and clients of what it leads would be served by nobody."""
+    before = world.pid(dead)
+    world.supervisor.stop()
+    world.end(dead, ChildExit.CRASHED)
+    assert world.pid(dead) != before
+    world.say(CONTROL, lifeline.RELEASED)
+    world.turn()
+    for name in WORKERS:
+        assert world.heard(name) == [lifeline.STOP]
+        world.end(name)
+    assert world.heard(CLEANER) == [lifeline.STOP]
+    world.end(CLEANER)
+    world.end(CONTROL)
+    assert world.alive == []
+    assert world.clean
+
+
+def test_nobody_is_replaced_after_a_second_signal(world: World) -> None:
+    world.supervisor.stop()
+    world.supervisor._obey(signal.SIGINT)
+    world.end("worker-0", ChildExit.CRASHED)
+    world.turn()
+    assert world.alive == []
+
+
 @pytest.mark.parametrize("dead", NAMES)
 def test_a_death_during_the_stop_ends_in_an_unclean_end_but_ends(world: World, dead: str) -> None:
     world.supervisor.stop()
-    world.end(dead, ChildExit.CRASHED)
-    if CONTROL in world.alive:
+    if dead != CONTROL:
         world.say(CONTROL, lifeline.RELEASED)
+        world.turn()
+    world.end(dead, ChildExit.CRASHED)
     world.turn()
     for name in (*WORKERS, CLEANER, CONTROL):
         if name in world.alive:
