@@ -49,12 +49,12 @@ def replaced(
         time.sleep(0.005)
 
 
-def begun_to_stop(broker: Broker) -> None:
+def begun_to_stop(broker: Broker | ClusterBroker) -> None:
     """Wait until the supervisor has taken notice of a signal: another one of the same kind would be lost before."""
-    eventually(lambda: "Stopping (signal" in broker.log_tail())
+    eventually(lambda: "Stopping (signal" in broker.log_file.read_text(errors="replace"))
 
 
-def exit_code(broker: Broker, *, timeout_s: float = 15.0) -> int:
+def exit_code(broker: Broker | ClusterBroker, *, timeout_s: float = 15.0) -> int:
     """How a broker ended that nobody told to."""
     code = psutil.Process(broker.pid).wait(timeout_s)
     broker.kill()  # it is over; this waits for its children

@@ -1,6 +1,8 @@
 """Three brokers while some of them die, hang or stop: what was acknowledged by all in sync is never lost."""
 
 import contextlib
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from pkafka.model import TopicPartition
 from pkafka.server.partitions import owner_of
 from tests.cluster import Cluster, Load, check, hanging
-from tests.faults.family import family, kill, replaced
+from tests.faults.family import begun_to_stop, exit_code, family, kill, replaced
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -89,6 +91,28 @@ def test_a_worker_dies_while_nobody_knows_what_it_had(cluster: Cluster) -> None:
         load.goes_on()
         wait_for(lambda: all(isr == [0, 1, 2] for _, isr in cluster.leadership("t").values()), timeout_s=60)
         load.goes_on()
+    check(cluster, load, "t")
+
+
+@pytest.mark.parametrize("overrides", [{"zookeeper.session.timeout.ms": 18_000}])
+def test_a_broker_whose_controller_hangs_serves_its_clients_while_it_stops(cluster: Cluster) -> None:
+    controller = cluster.controller()
+    victim, other = sorted({0, 1, 2} - {controller})
+    cluster.create_topic("t", assignment={0: (victim, other)})
+    broker = cluster.brokers[victim]
+    with Load(cluster, "t") as load:
+        load.goes_on()
+        with hanging(cluster.brokers[controller]):
+            os.kill(broker.pid, signal.SIGTERM)
+            begun_to_stop(broker)
+            for name in ("cleaner", f"worker-{owner_of('t', 0, workers=2)}"):
+                replaced(broker, kill(broker, name), name)
+                load.goes_on()
+            assert cluster.state("t").leader == victim
+        assert exit_code(broker) == 0
+        load.goes_on()
+    broker.start()
+    wait_for(lambda: in_sync(cluster, "t") == sorted((victim, other)), timeout_s=60)
     check(cluster, load, "t")
 
 
