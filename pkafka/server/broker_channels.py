@@ -10,7 +10,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
@@ -33,7 +33,7 @@ from pkafka.server.ipc import Peer, PeerGone
 from pkafka.server.metadata import BrokerInfo
 from pkafka.server.partition import PartitionKey
 from pkafka.server.partitions import by_topic, owner_of
-from pkafka.server.replication.leadership import is_final
+from pkafka.server.replication.leadership import IsrProposal, is_final
 from pkafka.server.state_change import broker_log
 from pkafka.server.worker import CONTROL_REQUEST_VERSIONS
 
@@ -47,13 +47,6 @@ _RESPONSES: Final[dict[type[ControlRequest], type[ControlResponse]]] = {
     StopReplicaRequest: StopReplicaResponse,
     UpdateMetadataRequest: UpdateMetadataResponse,
 }
-
-
-class _Proposal(NamedTuple):
-    """An ISR that a leader of this broker asks for."""
-
-    leader_epoch: int
-    isr: tuple[BrokerId, ...]
 
 
 OnResponse: TypeAlias = "Callable[[ControlResponse], None] | None"
@@ -77,7 +70,7 @@ class LocalChannels:
         self._topics: set[str] = set()
         """Those whose settings are known."""
         self._assigned: dict[PartitionKey, tuple[bytes, LeaderAndIsrPartitionState]] = {}
-        self._proposals: dict[PartitionKey, _Proposal] = {}
+        self._proposals: dict[PartitionKey, IsrProposal] = {}
         """Those that may be carried out yet."""
 
     # -- the controller's side: any thread --
@@ -94,18 +87,18 @@ class LocalChannels:
 
     def isrs_proposed(self, rows: Sequence[Sequence[Any]]) -> None:
         """Leaders of this broker propose other ISRs; rows as in :meth:`.to_controller.ToController.alter_partition`."""
-        for topic, partition, _topic_id, leader_epoch, isr, _partition_epoch in rows:
-            self._proposals[topic, partition] = _Proposal(leader_epoch, tuple(isr))
+        for topic, partition, _topic_id, leader_epoch, isr, partition_epoch in rows:
+            self._proposals[topic, partition] = IsrProposal(tuple(isr), leader_epoch, partition_epoch)
 
     def isrs_answered(self, rows: Sequence[Sequence[Any]], answers: Sequence[Sequence[Any]]) -> None:
         """The controller's answer to each of these rows."""
-        for (topic, partition, _topic_id, leader_epoch, isr, _), (code, *now) in zip(
+        for (topic, partition, _topic_id, leader_epoch, isr, partition_epoch), (code, *now) in zip(
             rows, answers, strict=True
         ):
             key = (topic, partition)
             if not is_final(ErrorCode(code)):
                 continue
-            if self._proposals.get(key) == (leader_epoch, tuple(isr)):
+            if self._proposals.get(key) == (tuple(isr), leader_epoch, partition_epoch):
                 del self._proposals[key]
             if now and key in self._assigned:
                 topic_id, state = self._assigned[key]
@@ -197,27 +190,32 @@ class LocalChannels:
             await peer.call("update_metadata", None, encode(self._metadata_on_their_way, version))
         if self._last is not None:
             mine = [
-                (key[0], topic_id, self._with_proposed(key, state))
+                (key[0], topic_id, state)
                 for key, (topic_id, state) in self._assigned.items()
                 if owner_of(*key, self._workers) == peer.index
             ]
             if mine:
                 part = _leader_and_isr_part(self._last, mine)
                 await peer.call(
-                    "leader_and_isr", None, encode(part, CONTROL_REQUEST_VERSIONS["leader_and_isr"])
+                    "leader_and_isr",
+                    self._open_proposals(mine),
+                    encode(part, CONTROL_REQUEST_VERSIONS["leader_and_isr"]),
                 )
 
-    def _with_proposed(
-        self, key: PartitionKey, state: LeaderAndIsrPartitionState
-    ) -> LeaderAndIsrPartitionState:
-        """What a worker is told whose predecessor proposed an ISR and may not have lived to hear the answer: that those
-        who were to join have joined. They are waited for, and should they be none, leave in their time."""
-        proposal = self._proposals.get(key)
-        if proposal is None or proposal.leader_epoch != state.leader_epoch:
-            return state
-        told = copy.copy(state)
-        told.isr = list(dict.fromkeys((*state.isr, *proposal.isr)))
-        return told
+    def _open_proposals(
+        self, share: "Sequence[tuple[str, bytes, LeaderAndIsrPartitionState]]"
+    ) -> list[list[Any]]:
+        """What leaders among these partitions proposed and may not have lived to hear the answer of, rows as in
+        :meth:`isrs_proposed`. It may be carried out yet, or never be: who comes after them has to ask again."""
+        rows = []
+        for topic, topic_id, state in share:
+            proposal = self._proposals.get((topic, state.partition_index))
+            if proposal is not None and proposal[1:] == _epochs(state):
+                isr, leader_epoch, partition_epoch = proposal
+                rows.append(
+                    [topic, state.partition_index, topic_id, leader_epoch, list(isr), partition_epoch]
+                )
+        return rows
 
     async def _ask(self, worker: int, operation: str, body: bytes) -> bytes:
         """Call a worker; when it dies, its successor."""

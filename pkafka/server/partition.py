@@ -145,8 +145,12 @@ class Partition:
 
     # -- leading --
 
-    def lead(self, state: LeaderAndIsrPartitionState) -> None:
-        """The controller says that this broker leads."""
+    def lead(self, state: LeaderAndIsrPartitionState, proposed: IsrProposal | None = None) -> None:
+        """The controller says that this broker leads.
+
+        Args:
+            proposed: what the process before this one has proposed, and nobody answered yet.
+        """
         is_new_leader = self.leadership is None
         if self.leadership is None:
             self.leadership = Leadership(self._home.broker_id, self._home.lag_max_ms())
@@ -162,6 +166,8 @@ class Partition:
             now_ms=self._home.now_ms(),
             is_new_leader=is_new_leader,
         )
+        if proposed is not None:
+            self.leadership.resume(proposed)
         self.advance_high_watermark()
 
     def follow(self, state: LeaderAndIsrPartitionState) -> None:

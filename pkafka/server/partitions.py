@@ -8,7 +8,8 @@ import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.model import (
@@ -35,12 +36,15 @@ from pkafka.protocol.messages.stop_replica import (
 )
 from pkafka.server.metadata import TopicInfo
 from pkafka.server.partition import Partition, PartitionKey
+from pkafka.server.replication.leadership import IsrProposal
 from pkafka.server.state_change import StateChangeLog, broker_log, partition_state_text
 from pkafka.server.turns import Turns
 from pkafka.storage.config import LogConfig
 from pkafka.storage.log import Log
 
 log = logging.getLogger(__name__)
+
+_NO_PROPOSALS: Final[Mapping[PartitionKey, IsrProposal]] = MappingProxyType({})
 
 
 def owner_of(topic: str, partition: int, workers: int) -> int:
@@ -180,16 +184,24 @@ class Partitions:
 
     # -- what the controller decides --
 
-    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+    async def leader_and_isr(
+        self, request: LeaderAndIsrRequest, proposed: Mapping[PartitionKey, IsrProposal] = _NO_PROPOSALS
+    ) -> LeaderAndIsrResponse:
         """Take over leadership for the partitions named; answers an error code for each.
 
         Requests of an older controller are refused, older leader epochs are ignored (reliability: reordering).
         Thousands of partitions take seconds: the work gives way to others, and one decision waits for the other.
+
+        Args:
+            request: what the controller says.
+            proposed: what leaders of the process before this one have proposed, and nobody answered yet.
         """
         async with self._deciding:
-            return await self._leader_and_isr(request)
+            return await self._leader_and_isr(request, proposed)
 
-    async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+    async def _leader_and_isr(
+        self, request: LeaderAndIsrRequest, proposed: Mapping[PartitionKey, IsrProposal]
+    ) -> LeaderAndIsrResponse:
         changes = broker_log(self.broker_id)
         if request.controller_epoch < self._controller_epoch:
             self._ignore(changes, "LeaderAndIsr", request)
@@ -209,7 +221,8 @@ class Partitions:
                         request.controller_id,
                         request.controller_epoch,
                     )
-                code = self._become(topic.topic_name, topic.topic_id, state)
+                proposal = proposed.get((topic.topic_name, state.partition_index))
+                code = self._become(topic.topic_name, topic.topic_id, state, proposal)
                 errors.append(
                     LeaderAndIsrPartitionError(partition_index=state.partition_index, error_code=code)
                 )
@@ -217,7 +230,9 @@ class Partitions:
             topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
         return LeaderAndIsrResponse(topics=topics)
 
-    def _become(self, topic: str, topic_id: TopicId, state: LeaderAndIsrPartitionState) -> ErrorCode:
+    def _become(
+        self, topic: str, topic_id: TopicId, state: LeaderAndIsrPartitionState, proposed: IsrProposal | None
+    ) -> ErrorCode:
         key = (topic, state.partition_index)
         partition = self.hosted.get(key)
         if self._resigned:
@@ -255,7 +270,7 @@ class Partitions:
                     partition.partition_epoch,
                 )
                 return ErrorCode.NONE
-            self._follow_decision(partition, state)
+            self._follow_decision(partition, state, proposed)
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
                 self.offline.add(key)
@@ -268,11 +283,13 @@ class Partitions:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
-    def _follow_decision(self, partition: Partition, state: LeaderAndIsrPartitionState) -> None:
+    def _follow_decision(
+        self, partition: Partition, state: LeaderAndIsrPartitionState, proposed: IsrProposal | None
+    ) -> None:
         leads = state.leader == self.broker_id
         before = (partition.leader, partition.leader_epoch)
         if leads:
-            partition.lead(state)
+            partition.lead(state, proposed)
             self.led[partition.key] = partition
         else:
             self.led.pop(partition.key, None)

@@ -27,7 +27,7 @@ from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
 from pkafka.protocol.codec import decode, encode
 from pkafka.protocol.hot import CurrentLeader
-from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from pkafka.protocol.messages.stop_replica import StopReplicaRequest
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
 from pkafka.protocol.schema import Message
@@ -64,6 +64,7 @@ from pkafka.server.partitions import Partitions
 from pkafka.server.rates import SharedRate
 from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
 from pkafka.server.replication.fetcher import ReplicaFetchers
+from pkafka.server.replication.leadership import IsrProposal
 from pkafka.server.replication.quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.replication.selection import replica_views, selector_of
 from pkafka.server.supervisor import CLEANER, CONTROL, Birth
@@ -522,11 +523,26 @@ class Worker:
         return proposals, encode(request, CONTROL_REQUEST_VERSIONS["leader_and_isr"]), ()
 
     def _leader_and_isr(
-        self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]
+        self, _peer: Peer, proposed: Payload, blob: memoryview, _fds: list[int]
     ) -> Awaitable[Reply]:
         version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
         request = decode(LeaderAndIsrRequest, version, bytes(blob))
-        return self._decide(self.partitions.leader_and_isr(request), version)
+        proposals = {
+            (topic, index): IsrProposal(tuple(isr), leader_epoch, partition_epoch)
+            for topic, index, _, leader_epoch, isr, partition_epoch in proposed or ()
+        }
+        return self._decide(self._lead_and_follow(request, proposals), version)
+
+    async def _lead_and_follow(
+        self, request: LeaderAndIsrRequest, proposals: Mapping[PartitionKey, IsrProposal]
+    ) -> LeaderAndIsrResponse:
+        response = await self.partitions.leader_and_isr(request, proposals)
+        for key, proposal in proposals.items():
+            partition = self.partitions.led.get(key)
+            # One that another leader of this process has made since is on its way.
+            if partition is not None and partition.leadership and partition.leadership.proposed is proposal:
+                self.isr_changes.propose(partition, proposal)
+        return response
 
     def _update_metadata(self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> None:
         version = CONTROL_REQUEST_VERSIONS["update_metadata"]

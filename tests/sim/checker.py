@@ -14,7 +14,6 @@ from pkafka.coordination import znodes
 from pkafka.coordination.store import WatchKind
 from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
-from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from pkafka.records.batch import iter_headers
 from pkafka.records.reading import read_records
 from pkafka.server.partition import Partition
@@ -195,7 +194,7 @@ class Checker:
                 f" committed up to {committed.end}"
             )
 
-    def _leads(self, _result: object, partition: Partition, _state: LeaderAndIsrPartitionState) -> None:
+    def _leads(self, _result: object, partition: Partition, *_: object) -> None:
         log = partition.log
         assert log.topic_id is not None
         broker = self._broker_of(log)

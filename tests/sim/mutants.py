@@ -21,6 +21,7 @@ from pkafka.server.controller.isr_requests import WantedIsr
 from pkafka.server.controller.office import Office
 from pkafka.server.controller.state_store import StateStore
 from pkafka.server.groups.group import Group
+from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.partition import Partition
 from pkafka.server.partitions import Partitions
@@ -75,12 +76,16 @@ _follow = Partition.follow
 
 
 def _obey_old_epochs(
-    self: Partitions, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState
+    self: Partitions,
+    topic: str,
+    topic_id: bytes,
+    state: LeaderAndIsrPartitionState,
+    proposed: IsrProposal | None,
 ) -> ErrorCode:
     partition = self.hosted.get((topic, state.partition_index))
     if partition is not None:
         partition.leader_epoch = min(partition.leader_epoch, state.leader_epoch)
-    return _become(self, topic, topic_id, state)
+    return _become(self, topic, topic_id, state, proposed)
 
 
 _become = Partitions._become
@@ -94,9 +99,9 @@ def _forget_producers(self: Log, end_offset: int) -> None:
     self.producers.clear()
 
 
-async def _obey_any_controller(self: Partitions, request: Any) -> Any:
+async def _obey_any_controller(self: Partitions, request: Any, proposed: Any) -> Any:
     self._controller_epoch = min(self._controller_epoch, request.controller_epoch)
-    return await _leader_and_isr(self, request)
+    return await _leader_and_isr(self, request, proposed)
 
 
 _leader_and_isr = Partitions._leader_and_isr
@@ -107,6 +112,10 @@ def _hear_former_lives(self: Office, broker: int, _broker_epoch: int, wanted: An
 
 
 _alter_isrs = Office.alter_isrs
+
+
+async def _wait_for_nothing(self: OffsetsLog, _partition: int) -> None:
+    return
 
 
 def _session_of_any_boot(path: Path) -> int | None:
@@ -156,6 +165,11 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
         lambda _: False,
     ),
     "a machine that was started anew is back before anybody has seen it away": (control, "_ABSENCE_S", 0.0),
+    "groups are coordinated before what was read of them is committed": (
+        OffsetsLog,
+        "all_committed",
+        _wait_for_nothing,
+    ),
     "groups take commits of any generation": (Group, "check_commit", lambda *_, **__: ErrorCode.NONE),
 }
 """What is wrong."""

@@ -152,6 +152,13 @@ class Leadership:
 
     # -- the ISR --
 
+    def resume(self, proposal: IsrProposal) -> None:
+        """Take over what the process before this one proposed and did not live to hear the answer of: it may be carried
+        out yet, and is to be sent again. Nothing happens when something else was decided since."""
+        if self._proposed is None and proposal[1:] == (self.leader_epoch, self.partition_epoch):
+            self._proposed = proposal
+            self._is_refused = False
+
     def expansion(
         self, broker_id: BrokerId, *, high_watermark: Offset, is_eligible: Eligible
     ) -> IsrProposal | None:

@@ -59,6 +59,8 @@ class FakeWorker:
         self.told: list[LeaderAndIsrPartitionState] = []
         """Of the partitions that it hosts, in the order in which it heard of them."""
         self.proposals: list[list[Any]] = []
+        self.told_proposals: list[list[Any]] = []
+        """What the process before it proposed, nobody having answered."""
         self.holds: set[str] = set()
         """Operations that it does not answer."""
         self.fails: set[str] = set()
@@ -80,7 +82,7 @@ class FakeWorker:
         world.lines += [self.peer, self.seen_by_control]
 
     def _serving(self, name: str) -> Callable[..., Any]:
-        def serve(_peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> Any:
+        def serve(_peer: Peer, payload: Payload, blob: memoryview, _fds: list[int]) -> Any:
             self.asked.append(name)
             if name in self.holds:
                 return asyncio.get_running_loop().create_future()
@@ -100,6 +102,7 @@ class FakeWorker:
                 version = CONTROL_REQUEST_VERSIONS[name]
                 request = decode(LeaderAndIsrRequest, version, bytes(blob))
                 self.told += [state for topic in request.topic_states for state in topic.partition_states]
+                self.told_proposals += payload or []
                 return None, encode(_done(request), version), ()
             return None
 
@@ -350,13 +353,18 @@ def leads_with(isr: list[int], *, partition_epoch: int, epoch: int = 3) -> Leade
     return request
 
 
-async def successor(world: World, worker: FakeWorker) -> tuple[list[int], int]:
-    """The ISR and partition epoch that a worker is told which takes the place of this one."""
+async def successor(world: World, worker: FakeWorker) -> FakeWorker:
+    """Another takes the place of this worker, and has been told all that it missed."""
     worker.peer.close()
     await until(lambda: not world.control._workers)
     another = FakeWorker(world, 0)
     await world.hello(another)
-    [state] = another.told
+    return another
+
+
+def told(worker: FakeWorker) -> tuple[list[int], int]:
+    """The ISR and partition epoch that a worker was told, once."""
+    [state] = worker.told
     return state.isr, state.partition_epoch
 
 
@@ -374,14 +382,18 @@ def test_the_successor_of_a_leader_knows_the_isr_that_was_agreed_since_its_elect
         assert await asked.propose([0, 1], partition_epoch=7) == [0, 3, [0, 1], 8]
         # What was sent before and comes again says nothing new.
         await world.channels.carry_out(leads_with([0], partition_epoch=7))
-        assert await successor(world, worker) == ([0, 1], 8)
+        another = await successor(world, worker)
+        assert told(another) == ([0, 1], 8)
+        assert another.told_proposals == []
 
     in_world(scene, workers=1)
 
 
-def test_the_successor_of_a_leader_waits_for_those_who_may_have_joined(
+def test_the_successor_of_a_leader_hears_what_was_proposed_and_not_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Who was to join may have joined; or not, and would be left out for ever if nobody asked again."""
+
     async def scene(world: World) -> None:
         worker = FakeWorker(world, 0)
         await world.hello(worker)
@@ -389,7 +401,14 @@ def test_the_successor_of_a_leader_waits_for_those_who_may_have_joined(
         asked = Asked(world, monkeypatch)
         proposing = asyncio.ensure_future(asked.propose([0, 1], partition_epoch=7))
         await asyncio.sleep(0)
-        assert await successor(world, worker) == ([0, 1], 7)
+        another = await successor(world, worker)
+        assert told(another) == ([0], 7)
+        assert another.told_proposals == [["t", 0, TOPIC_ID, 3, [0, 1], 7]]
+        # What is of an older state cannot be carried out any more.
+        await world.channels.carry_out(leads_with([0], partition_epoch=8))
+        third = await successor(world, another)
+        assert told(third) == ([0], 8)
+        assert third.told_proposals == []
         asked.answers([], 7, ErrorCode.INELIGIBLE_REPLICA)
         assert await proposing == [ErrorCode.INELIGIBLE_REPLICA]
         assert not world.channels._proposals
@@ -409,7 +428,9 @@ def test_who_comes_after_a_control_process_learns_from_workers_what_it_said() ->
         # It is asked last, and told nothing that is older than what it knows.
         assert worker.asked[-2:] == ["known_metadata", "known_leaders"]
         assert world.control._informed == {0}
-        assert await successor(world, worker) == ([0, 1], 7)
+        after = await successor(world, worker)
+        assert told(after) == ([0], 7)
+        assert after.told_proposals == [["t", 0, TOPIC_ID, 3, [0, 1], 7]]
         # What its controller has said since is newer than what a worker knew.
         await world.channels.carry_out(leads_with([0, 2], partition_epoch=8))
         another = FakeWorker(world, 0)

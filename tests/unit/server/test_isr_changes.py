@@ -3,13 +3,22 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pkafka.errors import ErrorCode
+from pkafka.protocol.codec import encode
+from pkafka.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
+from pkafka.records.builder import build_batch
+from pkafka.server.handlers import produce
+from pkafka.server.ipc import Peer
 from pkafka.server.partition import Partition
-from pkafka.server.worker import Worker
+from pkafka.server.worker import CONTROL_REQUEST_VERSIONS, Worker
 from tests.unit.server.workers import Family, lead_replicas, until, with_family
 
 
@@ -92,6 +101,35 @@ def test_what_the_controller_has_decided_otherwise_is_not_proposed_again(
         worker.follower_fetched(partition, 2, 0, 0)
         await until(lambda: len(proposals.asked) == 2)
         assert proposals.isr(1) == [0, 2]
+
+    with_leader(tmp_path, monkeypatch, body)
+
+
+@pytest.mark.parametrize("answer", [[0, 1], [0]], ids=["carried out", "not attempted"])
+def test_what_the_worker_before_proposed_is_proposed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: list[int]
+) -> None:
+    """Whether it was carried out or never will be, that one did not live to hear. Until then both may be true."""
+
+    async def body(worker: Worker, partition: Partition, proposals: Proposals) -> None:
+        state = LeaderAndIsrPartitionState(
+            partition_index=0, leader=0, leader_epoch=3, isr=[0], replicas=[0, 1, 2], partition_epoch=7
+        )
+        topic = LeaderAndIsrTopicState(topic_name="t", topic_id=b"i" * 16, partition_states=[state])
+        request = LeaderAndIsrRequest(controller_id=0, controller_epoch=1, topic_states=[topic])
+        version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
+        rows = [["t", 0, b"i" * 16, 3, [0, 1], 7], ["t", 5, b"i" * 16, 3, [0, 1], 7]]
+        peer = cast("Peer", None)
+        await cast("Any", worker._leader_and_isr(peer, rows, memoryview(encode(request, version)), []))
+        await until(lambda: len(proposals.asked) == 1)
+        row, answered = proposals.asked[0]
+        assert row == rows[0]
+        produce.append(worker, "t", 0, build_batch([(1, None, b"x", [])]), 9, 1, None, None)
+        worker.appended(partition)
+        assert (partition.isr, partition.log.high_watermark) == ([0], 0)
+        answered.set_result([0, 3, answer, 8] if 1 in answer else [int(ErrorCode.OPERATION_NOT_ATTEMPTED)])
+        await until(lambda: partition.leadership is not None and partition.leadership.proposed is None)
+        assert partition.isr == answer
 
     with_leader(tmp_path, monkeypatch, body)
 

@@ -291,6 +291,22 @@ def test_a_proposal_that_may_still_be_carried_out_counts_until_it_is_answered() 
     assert leader.state.proposed is None
 
 
+def test_what_the_process_before_proposed_counts_until_it_is_answered() -> None:
+    leader = Leader((1,))
+    leader.state.resume(IsrProposal((1, 2), 5, 1))
+    assert leader.state.proposed is None, "something else was decided since"
+    proposal = IsrProposal((1, 2), 5, 0)
+    leader.state.resume(proposal)
+    leader.append(10)
+    leader.advance()
+    assert leader.high_watermark == 0
+    assert leader.fetch(3, 0) is None
+    leader.state.resume(IsrProposal((1, 3), 5, 0))
+    assert leader.state.proposed is proposal
+    assert leader.state.decided((1, 2), leader_epoch=5, partition_epoch=1) is Verdict.DONE
+    assert leader.state.maximal_isr == (1, 2)
+
+
 def test_a_proposal_that_was_refused_is_over_when_the_controller_says_how_it_is() -> None:
     leader = Leader((1, 2))
     proposal = leader.fetch(3, 0)
