@@ -21,6 +21,7 @@ from tests.sim.world import Loop, World
 
 TOPIC: Final = "t"
 _FAULTS_S: Final = 40.0
+_FEW_FAULTS: Final = 5
 _BOOT_MAX_S: Final = 60.0
 _HEAL_MAX_S: Final = 90.0
 _LAST_LOOK_MAX_S: Final = 20.0
@@ -36,7 +37,7 @@ class Plan:
     faults_s: float = _FAULTS_S
     """How long the cluster is disturbed."""
     faults: Sequence[str] = ()
-    """Those that may happen; all when empty."""
+    """Those that may happen; when empty the seed chooses, all or a few."""
 
     def options(self) -> str:
         """What asks for this plan on the command line."""
@@ -242,10 +243,19 @@ class Faults:
             "move": (4, self._move),
             "scratch": (2, self._scratch_topic),
         }
-        chosen = simulation.plan.faults or [*all_faults]
+        chosen = simulation.plan.faults or self._choose([*all_faults])
         self._names = [name for name in all_faults if name in chosen]
         self._weights = [all_faults[name][0] for name in self._names]
         self._calls = {name: call for name, (_, call) in all_faults.items()}
+
+    def _choose(self, names: list[str]) -> list[str]:
+        """All faults, or in every other simulation a few: some things come only of the same one again and again."""
+        random = self._world.random
+        if random.random() < 0.5:
+            return names
+        chosen = random.sample(names, random.randint(2, _FEW_FAULTS))
+        self._world.note(f"-- only faults: {', '.join(sorted(chosen))}")
+        return chosen
 
     def happen(self) -> None:
         """One more."""
