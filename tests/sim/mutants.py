@@ -165,6 +165,11 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
         lambda _: False,
     ),
     "a machine that was started anew is back before anybody has seen it away": (control, "_ABSENCE_S", 0.0),
+    "a worker does not ask again for the ISRs that the one before it proposed": (
+        LocalChannels,
+        "_open_proposals",
+        lambda *_: [],
+    ),
     "groups are coordinated before what was read of them is committed": (
         OffsetsLog,
         "all_committed",
@@ -177,6 +182,8 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
 FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "the controller writes although its epoch is over": ("unseat", "elect", "move", "kill"),
     "who was away when a replica moved keeps it": ("move", "kill", "freeze"),
+    "a worker does not ask again for the ISRs that the one before it proposed": ("kill worker", "isolate"),
+    "groups are coordinated before what was read of them is committed": ("kill worker", "isolate"),
     "a machine that was started anew takes its place back at once": ("power",),
     "a machine that was started anew waits for nothing when its session is over": ("power",),
     "a machine that was started anew is back before anybody has seen it away": ("power",),
