@@ -147,7 +147,6 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
     "followers join the ISR before they have caught up": (Leadership, "expansion", _let_anybody_join),
     "leaders do not say where logs part": (fetch_handler, "divergence", lambda *_: None),
     "followers cut at their high watermark": (Partition, "follow", _cut_at_high_watermark),
-    "fetches of any leader epoch are served": (Partition, "check_epoch", lambda *_: None),
     "who was away when a replica moved keeps it": (Partitions, "moved_away", lambda *_: []),
     "a truncated log forgets what producers wrote": (Log, "_rebuild_producers", _forget_producers),
     "nobody asks for min.insync.replicas": (Leadership, "in_sync_min", lambda *_: 1),
@@ -191,6 +190,7 @@ FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
 """The only faults, where those that show it come rarely among all."""
 
 UNSEEN: Final[Mapping[str, Change | list[Change]]] = {
+    "fetches of any leader epoch are served": (Partition, "check_epoch", lambda *_: None),
     "LeaderAndIsr of older epochs are obeyed": (Partitions, "_become", _obey_old_epochs),
     "the controller takes proposals of brokers' former lives": (Office, "alter_isrs", _hear_former_lives),
     "brokers obey what was meant for their former lives": (
