@@ -47,7 +47,8 @@ _PLAUSIBLE_PRODUCER_IDS: Final = 2**62
 
 
 class _Flush:
-    """A flush that runs in a thread: up to where, by now, and the sign that it has been done, or has failed."""
+    """Flushes that run in a thread, one after the other: up to where, by now, and the sign that the present one has
+    been done, or has failed."""
 
     __slots__ = ("done", "up_to")
 
@@ -473,13 +474,22 @@ class WorkerLogs:
         busy = self._flushing.get(one)
         if busy is not None:
             busy.up_to = max(busy.up_to, up_to)
-            await busy.done.wait()
+        elif one.recovery_point >= up_to:
             return
-        busy = self._flushing[one] = _Flush(up_to)
+        else:
+            busy = self._flushing[one] = _Flush(up_to)
+            self._worker.spawn(self._flush_in_turns(one, busy))
+        # Not until all is done: while others go on to append, that never is.
+        while self._flushing.get(one) is busy and one.recovery_point < up_to:
+            await busy.done.wait()
+
+    async def _flush_in_turns(self, one: Log, busy: _Flush) -> None:
         try:
             while await self._flush_once(one, target := busy.up_to):
                 if busy.up_to == target:
                     return
+                busy.done.set()
+                busy.done = asyncio.Event()
         finally:
             del self._flushing[one]
             busy.done.set()

@@ -332,6 +332,29 @@ def test_who_wants_every_record_flushed_waits_alone(make_broker: MakeBroker) -> 
     assert disk.broker.stop() == 0
 
 
+def test_who_wants_a_record_flushed_does_not_wait_for_those_of_others(make_broker: MakeBroker) -> None:
+    disk = SlowDisk(make_broker)
+    flushed = disk.topics[0]
+    with talking(disk.broker.bootstrap) as talk:
+        talk.set_topic(flushed, flush_messages=1)
+    logs = [disk.broker.log_dir / f"{flushed}-0" / f"{0:020}.log"]
+    with (
+        connect_to(disk.broker, "worker-0") as one,
+        connect_to(disk.broker, "worker-0") as two,
+        injected(disk.worker, "fsync,fdatasync", f"delay_enter={SLOW_S * 1_000_000}", logs),
+    ):
+        one.produce_to_each(flushed, [0], b"one")
+        with Wire(disk.broker.bootstrap) as reader:
+            assert reader.offset(flushed, 0) == (ErrorCode.NONE, 0)
+        time.sleep(SLOW_S / 2)  # its flush is under way
+        two.produce_to_each(flushed, [0], b"two")
+        assert one.produced() == {0: (ErrorCode.NONE, 0)}
+        began = time.monotonic()
+        assert two.produced() == {0: (ErrorCode.NONE, 1)}
+        assert time.monotonic() - began > SLOW_S / 2, "both were answered at once"
+    assert disk.broker.stop() == 0
+
+
 def test_slow_writes_of_one_worker_hold_no_client_of_another_up(make_broker: MakeBroker) -> None:
     broker = make_broker()
     broker.start()
