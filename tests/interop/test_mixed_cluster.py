@@ -226,19 +226,7 @@ def test_what_only_a_dead_leader_had_is_cut_off(fresh: Mixed, leader: int) -> No
     follower = 1 - leader
     fresh.create_topic("t", assignment={0: (leader, follower)})
     send(fresh, range(10))
-    only_leader = {
-        "bootstrap.servers": fresh.brokers[leader].bootstrap,
-        "acks": "1",
-        "enable.idempotence": "false",
-    }
-    with fresh.producer(**only_leader) as producer:
-        producer.send("t", b"99", partition=0).result(
-            20
-        )  # which finds the leader, while the other one answers
-        with hanging(fresh.brokers[follower]):
-            for number in range(100, 120):
-                producer.send("t", b"%d" % number, partition=0).result(20)
-            fresh.brokers[leader].kill()
+    write_what_dies(fresh, leader, follower)
     fresh.wait_for_leader("t", follower)
     send(fresh, range(10, 20))
     fresh.brokers[leader].start()
@@ -259,17 +247,7 @@ def test_a_follower_that_only_cuts_its_log_knows_what_is_committed(fresh: Mixed,
     follower = 1 - leader
     fresh.create_topic("t", assignment={0: (follower, leader)})
     send(fresh, range(10))
-    only_leader = {
-        "bootstrap.servers": fresh.brokers[follower].bootstrap,
-        "acks": "1",
-        "enable.idempotence": "false",
-    }
-    with fresh.producer(**only_leader) as producer:
-        producer.send("t", b"99", partition=0).result(20)
-        with hanging(fresh.brokers[leader]):
-            for number in range(100, 120):
-                producer.send("t", b"%d" % number, partition=0).result(20)
-            fresh.brokers[follower].kill()
+    write_what_dies(fresh, follower, leader)
     fresh.wait_for_leader("t", leader)
     fresh.brokers[follower].start()
     fresh.wait_for_isr("t", KAFKA, PKAFKA)
@@ -336,6 +314,22 @@ def send(cluster: Mixed, values: range) -> None:
     with cluster.producer() as producer:
         for value in values:
             producer.send("t", b"%d" % value, partition=0).result(20)
+
+
+def write_what_dies(cluster: Mixed, leader: int, follower: int) -> None:
+    """The leader takes 99 and 100 to 119, the last twenty while the follower hangs, and is killed."""
+    only_leader = {
+        "bootstrap.servers": cluster.brokers[leader].bootstrap,
+        "acks": "1",
+        "enable.idempotence": "false",
+    }
+    with cluster.producer(**only_leader) as producer:
+        # It finds the leader with the first one, while the other broker answers.
+        producer.send("t", b"99", partition=0).result(20)
+        with hanging(cluster.brokers[follower]):
+            for number in range(100, 120):
+                producer.send("t", b"%d" % number, partition=0).result(20)
+            cluster.brokers[leader].kill()
 
 
 def high_watermark(address: str, topic: str) -> int:

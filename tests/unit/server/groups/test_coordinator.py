@@ -38,6 +38,7 @@ from pkafka.server.groups.records import (
 from pkafka.server.groups.states import GroupState
 from pkafka.server.ipc import Peer
 from pkafka.server.metadata import FULL_UPDATE, LEADER_DURING_DELETE
+from pkafka.server.partition import Partition
 from pkafka.server.worker import Worker
 from tests.unit.server.workers import Family, lead_replicas, until, with_family
 
@@ -209,14 +210,20 @@ def test_while_a_partition_loads_its_members_go_on(tmp_path: Path) -> None:
     on_bench(tmp_path, body)
 
 
+def uncommitted(bench: Bench) -> Partition:
+    """The partition of group g, with an offset of it that a follower in sync has not fetched yet."""
+    partition = bench.worker.partitions.led[CONSUMER_OFFSETS_TOPIC, bench.groups.partition_of("g")]
+    lead_replicas(partition, [0, 1], [0, 1])
+    bench.commit("g")
+    return partition
+
+
 def test_what_is_not_committed_yet_is_not_coordinated(tmp_path: Path) -> None:
     """Whoever coordinates next may not have it: no member is told of such a generation, or of such an offset."""
 
     async def body(bench: Bench) -> None:
-        worker, number = bench.worker, bench.groups.partition_of("g")
-        partition = worker.partitions.led[CONSUMER_OFFSETS_TOPIC, number]
-        lead_replicas(partition, [0, 1], [0, 1])
-        bench.commit("g")
+        worker, partition = bench.worker, uncommitted(bench)
+        number = partition.index
         after = Bench(worker)
         for each in range(PARTITIONS):
             after.groups.begin(each)
@@ -236,10 +243,8 @@ def test_what_is_not_committed_yet_is_not_coordinated(tmp_path: Path) -> None:
 
 def test_a_loading_that_waits_ends_with_the_leadership(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
-        worker, number = bench.worker, bench.groups.partition_of("g")
-        partition = worker.partitions.led[CONSUMER_OFFSETS_TOPIC, number]
-        lead_replicas(partition, [0, 1], [0, 1])
-        bench.commit("g")
+        worker, partition = bench.worker, uncommitted(bench)
+        number = partition.index
         after = Bench(worker)
         after.groups.begin(number)
         waits = asyncio.create_task(OffsetsLog(worker).all_committed(number))
