@@ -241,10 +241,14 @@ class Cluster:
 
     def log_bytes(self, broker: int, partition: str) -> bytes:
         """All records of a replica as they lie on disk."""
-        folders = [self.brokers[broker].log_dir, *self.more_directories.get(broker, ())]
         return b"".join(
-            path.read_bytes() for folder in folders for path in sorted((folder / partition).glob("*.log"))
+            path.read_bytes()
+            for folder in self.log_dirs(broker)
+            for path in sorted((folder / partition).glob("*.log"))
         )
+
+    def log_dirs(self, broker: int) -> list[Path]:
+        return [self.brokers[broker].log_dir, *self.more_directories.get(broker, ())]
 
 
 def processes(broker: ClusterBroker) -> list[psutil.Process]:

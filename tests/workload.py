@@ -454,4 +454,7 @@ def has_answer(ask: Callable[[], object]) -> bool:
 
 def is_hosted_everywhere(cluster: Cluster, partition: str) -> bool:
     """The ISR says what was decided, not who has heard of it."""
-    return all((broker.log_dir / partition).is_dir() for broker in cluster.brokers)
+    return all(
+        any((directory / partition).is_dir() for directory in cluster.log_dirs(number))
+        for number in range(len(cluster.brokers))
+    )
