@@ -39,6 +39,7 @@ from pkafka.server.connection_state import ConnectionState
 from pkafka.server.delayed import Purgatory, Timer
 from pkafka.server.dispatch import Dispatcher, frame
 from pkafka.server.fetch_sessions import FetchSessionCache
+from pkafka.server.garbage import spare_what_lasts
 from pkafka.server.groups import routing
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.hosted import CoordinatorSettings
@@ -889,6 +890,7 @@ def main(setup: WorkerSetup) -> Callable[[Birth], int]:
         async def live() -> int:
             return await Worker(setup, birth).run()
 
+        spare_what_lasts()
         return asyncio.run(live())
 
     return run
