@@ -1,9 +1,11 @@
 """Idempotent writers that remember what was acknowledged, and the check that all of it is there: once, in order."""
 
+import logging
+import re
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -15,6 +17,10 @@ RECORDS_PER_BATCH = 20
 VALUE_BYTES = 200
 PACE_S = 0.002
 """Between two sends: the load shall not take the processors from the broker that starts again."""
+NO_OFFSET: Final = -1
+UNDER_WAY_MAX = 1_000
+"""Records that librdkafka may have to send. It gives up those that are old, and on a busy machine a broker that is
+killed again and again is away most of the time: without a bound the last of them would wait for minutes."""
 
 Pair: TypeAlias = tuple[bytes | None, bytes | None]
 """A record's key and value."""
@@ -118,6 +124,26 @@ class Writer:
         assert not first_difference(found, [self._pair(number) for number in range(len(found))])
 
 
+class ImpliedAcknowledgements(logging.Handler):
+    """Counts the records that librdkafka takes for acknowledged since later ones of the same producer are.
+
+    The broker had written them and died before it answered. Sent again, they came to a worker that had not been told
+    yet what it leads, and were refused; those behind them came after that, and follow on what is in the log. Of the
+    others librdkafka knows that they are there, and not where.
+    """
+
+    _IMPLIED: Final = re.compile(r"(\d+) message\(s\) implicitly acked")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = self._IMPLIED.search(record.getMessage())
+        if found is not None:
+            self.count += int(found[1])
+
+
 class LibrdkafkaWriter:
     """The same with librdkafka, several batches on their way at a time; over all partitions of a topic."""
 
@@ -127,6 +153,9 @@ class LibrdkafkaWriter:
         self.acknowledged: list[list[tuple[int, bytes]]] = [[] for _ in range(partitions)]
         self.failures: list[KafkaError] = []
         self._stop = threading.Event()
+        self._implied = ImpliedAcknowledgements()
+        said = logging.Logger(topic)
+        said.addHandler(self._implied)
         self._producer = Producer(
             {
                 "bootstrap.servers": address,
@@ -138,9 +167,11 @@ class LibrdkafkaWriter:
                 "retry.backoff.max.ms": 100,
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
-                "log_level": 0,
+                "log_level": 7,
+                "debug": "msg",
                 "error_cb": self._on_error,
-            }
+            },
+            logger=said,
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -148,11 +179,12 @@ class LibrdkafkaWriter:
     def _run(self) -> None:
         number = 0
         while not self._stop.is_set():
-            for partition in range(len(self.acknowledged)):
-                self._producer.produce(
-                    self._topic, value(number), partition=partition, on_delivery=self._delivered
-                )
-            number += 1
+            if len(self._producer) < UNDER_WAY_MAX:
+                for partition in range(len(self.acknowledged)):
+                    self._producer.produce(
+                        self._topic, value(number), partition=partition, on_delivery=self._delivered
+                    )
+                number += 1
             self._producer.poll(PACE_S)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -161,9 +193,8 @@ class LibrdkafkaWriter:
             return
         partition, offset, data = message.partition(), message.offset(), message.value()
         assert partition is not None
-        assert offset is not None
         assert isinstance(data, bytes)
-        self.acknowledged[partition].append((offset, data))
+        self.acknowledged[partition].append((NO_OFFSET if offset is None else offset, data))
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
@@ -184,6 +215,7 @@ class LibrdkafkaWriter:
             assert not first_difference(
                 found, [(number, value(number)) for number in range(len(acknowledged))]
             )
-            # A duplicate that the broker has forgotten the offset of is acknowledged without one.
             there = set(found)
-            assert [one for one in acknowledged if one[0] >= 0 and one not in there] == []
+            assert [one for one in acknowledged if one[0] != NO_OFFSET and one not in there] == []
+        without = sum(offset == NO_OFFSET for each in self.acknowledged for offset, _ in each)
+        assert without == self._implied.count
