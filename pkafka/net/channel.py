@@ -93,15 +93,14 @@ async def open_channel(
     *,
     timeout_s: float,
     frame_bytes_max: int,
-    receive_buffer_bytes: int = -1,
-    send_buffer_bytes: int = -1,
+    receive_buffer_bytes: int | None = None,
 ) -> Channel:
     """Connect to a broker.
 
     Args:
         timeout_s: for the connection.
         frame_bytes_max: an answer that claims to be longer is not read.
-        receive_buffer_bytes, send_buffer_bytes: of the socket; -1 for what the system chooses.
+        receive_buffer_bytes: of the socket; None leaves it to the kernel, which adapts it.
 
     Raises:
         ChannelError: nobody listens there, or nobody answers in time.
@@ -122,9 +121,8 @@ async def open_channel(
         raise ChannelError(f"{peer} cannot be reached: {error}") from error
     sock: socket.socket = transport.get_extra_info("socket")
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for option, size in ((socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)):
-        if size > 0:
-            sock.setsockopt(socket.SOL_SOCKET, option, size)
+    if receive_buffer_bytes is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
     return Channel(protocol, transport, peer)
 
 

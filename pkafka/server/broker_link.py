@@ -24,7 +24,7 @@ class BrokerLink:
         client_id: what the requests say they come from.
         config: of this broker: how long a connection may take that nobody accepts, and the largest answer.
         connect_timeout_ms: the longest wait for a connection, whatever ``config`` allows.
-        receive_buffer_bytes: of the socket; -1 for what the system chooses.
+        receive_buffer_bytes: of the socket; None leaves it to the kernel, which adapts it.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class BrokerLink:
         config: BrokerConfig,
         *,
         connect_timeout_ms: int,
-        receive_buffer_bytes: int = -1,
+        receive_buffer_bytes: int | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._client_id = client_id

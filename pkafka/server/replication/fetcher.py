@@ -24,6 +24,7 @@ from pkafka.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from pkafka.server.broker_link import BrokerLink
+from pkafka.server.config import socket_buffer_bytes
 from pkafka.server.partition import Partition, PartitionKey
 from pkafka.server.replication.session import FollowerSession, Key, Wish
 from pkafka.server.replication.truncation import truncation_offset
@@ -201,7 +202,7 @@ class _Fetcher:
             f"broker-{worker.partitions.broker_id}-fetcher-{self.fetcher_id}",
             config,
             connect_timeout_ms=config.replica_socket_timeout_ms,
-            receive_buffer_bytes=config.replica_socket_receive_buffer_bytes,
+            receive_buffer_bytes=socket_buffer_bytes(config, "replica.socket.receive.buffer.bytes"),
         )
         self._session = FollowerSession()
         self._followed: dict[Key, _Followed] = {}

@@ -11,10 +11,12 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pkafka.errors import ErrorCode
+from pkafka.net.channel import Channel, open_channel
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -35,6 +37,7 @@ from pkafka.protocol.messages.update_metadata import (
 from pkafka.protocol.schema import Message
 from pkafka.records.batch import stamp
 from pkafka.records.builder import build_batch
+from pkafka.server import broker_link
 from pkafka.server.ipc import Peer
 from pkafka.server.replication.fetcher import _Ends, _Fetcher, _Followed
 from pkafka.server.worker import Worker
@@ -269,6 +272,25 @@ def test_the_receive_buffer_of_a_follower(tmp_path: Path, leader: FakeBroker) ->
 
     settings = {"replica.socket.receive.buffer.bytes": "40000"}
     with_worker(tmp_path, body, port=leader.port, settings=settings)
+
+
+def test_the_kernel_adapts_the_receive_buffer_unless_it_is_set(
+    tmp_path: Path, leader: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its size would say nothing: what the key has by default is also what the kernel begins with.
+    asked: list[object] = []
+
+    async def open_noted(*arguments: Any, **options: Any) -> Channel:
+        asked.append(options["receive_buffer_bytes"])
+        return await open_channel(*arguments, **options)
+
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        await until(lambda: bool(fetches(leader)))
+
+    monkeypatch.setattr(broker_link, "open_channel", open_noted)
+    with_worker(tmp_path, body, port=leader.port)
+    assert set(asked) == {None}
 
 
 def test_several_fetchers_share_the_partitions_of_a_leader(tmp_path: Path, leader: FakeBroker) -> None:
