@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Final, NoReturn, TypeAlias
 
 import click
@@ -217,7 +218,7 @@ class KafkaCommand(_Explaining):
             ctx.meta[_ACTION] = self.actions.asked(args)
         self._refuse_repeated(args)
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, [*args])  # a copy, which click empties
         except click.NoSuchOption as error:
             if error.option_name == "--zookeeper" and "--bootstrap-server" in self._long_names():
                 text = "zookeeper is not a recognized option: since Kafka 3 it is --bootstrap-server"
@@ -225,6 +226,21 @@ class KafkaCommand(_Explaining):
             raise
         except click.BadParameter as error:
             raise _in_kafkas_words(error) from error
+        except click.UsageError as error:
+            taken = self._flag_taken_for_a_value(args)
+            if type(error) is not click.UsageError or taken is None:
+                raise
+            # What is wrong is not the word behind it, which the parser found to be one too many.
+            raise click.UsageError(f"{taken[0]} needs a value, before {taken[1]}", error.ctx) from error
+
+    def _flag_taken_for_a_value(self, args: list[str]) -> tuple[str, str] | None:
+        """A flag without its value, and the flag behind it that was taken for that."""
+        known = self._long_names()
+        for flag, following in pairwise(args):
+            option = known.get(flag)
+            if option is not None and not option.is_flag and following in known:
+                return flag, following
+        return None
 
     def _long_names(self) -> dict[str, click.Option]:
         return {

@@ -126,6 +126,15 @@ def test_an_unknown_flag_is_one_line_and_usage(
         (["--list", "--partitions", "1"], "can't be used with"),
         (["--list", "--topic", "a", "--topic=b"], "Found multiple arguments for option topic"),
         (["--list", "stray"], "unexpected extra argument"),
+        (["--list", "--topic", "t", "stray"], "unexpected extra argument"),
+        (
+            ["--list", "--topic", "--exclude-internal", "stray"],
+            "--topic needs a value, before --exclude-internal",
+        ),
+        (
+            ["--describe", "--wait", "--topic", "t"],
+            "--wait needs a value, before --topic",
+        ),
         (["--describe", "--topic", "a("], "invalid regex"),
     ],
 )
