@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 PAUSE_MAX_S: Final = 0.02
-"""Of processor time, in one collection: about as much as a worker takes for a large request."""
+"""Of processor time, in one collection."""
 _FULL: Final = 2
 
 
