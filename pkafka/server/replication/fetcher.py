@@ -253,6 +253,7 @@ class _Fetcher:
         self._followed.clear()
         self._places.clear()
         self._task.cancel()
+        del self._task  # how it ended leads to its frames, and from them back to this fetcher
         self._link.close()
 
     # -- fetching --
@@ -296,7 +297,10 @@ class _Fetcher:
             Those whose leader's log has nothing where this one ends, as :meth:`_take_all`.
         """
         over: asyncio.Future[list[_Followed]] = self._worker.loop.create_future()
-        return await over if self._fetch_again(over) else []
+        try:
+            return await over if self._fetch_again(over) else []
+        finally:
+            del over  # an error would lead to this frame, and from it back to itself
 
     def _fetch_again(self, over: "asyncio.Future[list[_Followed]]") -> bool:
         wishes = self._wishes()

@@ -5,10 +5,13 @@ What a leader answers late touches nothing.
 
 import asyncio
 import errno
+import gc
 import itertools
+import logging
 import os
 import socket
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -291,6 +294,28 @@ def test_the_kernel_adapts_the_receive_buffer_unless_it_is_set(
     monkeypatch.setattr(broker_link, "open_channel", open_noted)
     with_worker(tmp_path, body, port=leader.port)
     assert set(asked) == {None}
+
+
+def test_a_closed_fetcher_leaves_no_garbage_in_cycles(
+    tmp_path: Path, leader: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    # What pytest notes of a warning keeps the error in it.
+    caplog.set_level(logging.CRITICAL, logger="pkafka.server.replication.fetcher")
+
+    async def body(worker: Worker) -> None:
+        await follow(worker, 0, epoch=1)
+        await until(lambda: len(fetches(leader)) > 2)
+        fetcher = weakref.ref(following(worker, 0)[0])
+        gc.disable()
+        try:
+            leader.handlers[ApiKey.FETCH] = lambda _request, _version: None  # it closes the connection
+            await until(lambda: following(worker, 0)[0]._told != "")
+            worker.fetchers.close()
+            await until(lambda: fetcher() is None)
+        finally:
+            gc.enable()
+
+    with_worker(tmp_path, body, port=leader.port)
 
 
 def test_several_fetchers_share_the_partitions_of_a_leader(tmp_path: Path, leader: FakeBroker) -> None:
