@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from pkafka.errors import ErrorCode
-from pkafka.model import LeaderEpoch, Millis, Offset
+from pkafka.model import Millis, Offset
 from pkafka.server.delayed import DelayedOperation
 from pkafka.server.partition import Partition, PartitionKey
+from pkafka.server.replication.leadership import Leadership
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -19,8 +20,9 @@ Done: TypeAlias = Callable[[Mapping[PartitionKey, ErrorCode]], None]
 class DelayedProduce(DelayedOperation):
     """Records that were appended just now, and whoever waits until all in sync have them.
 
-    To be made before anything else is waited for: records of a leader epoch that is over may have been cut off, and
-    others committed in their place.
+    To be made before anything else is waited for: once this broker has followed another one, its records may have been
+    cut off, and others committed in their place. An epoch that rises while it leads on changes nothing for them: the
+    controller raises it whenever a replica leaves the ISR with its broker.
 
     Args:
         appended: what.
@@ -31,8 +33,8 @@ class DelayedProduce(DelayedOperation):
 
     def __init__(self, appended: Sequence[Appended], done: Done) -> None:
         super().__init__()
-        self._open: dict[PartitionKey, tuple[Partition, Offset, LeaderEpoch]] = {
-            partition.key: (partition, end, partition.leader_epoch) for partition, end in appended
+        self._open: dict[PartitionKey, tuple[Partition, Offset, Leadership | None]] = {
+            partition.key: (partition, end, partition.leadership) for partition, end in appended
         }
         self._codes: dict[PartitionKey, ErrorCode] = {}
         self._done = done
@@ -51,8 +53,8 @@ class DelayedProduce(DelayedOperation):
             worker.produces.watch(self, keys, timeout_ms=timeout_ms)
 
     def try_complete(self) -> bool:
-        for key, (partition, end, leader_epoch) in list(self._open.items()):
-            code = partition.acknowledges(end, leader_epoch)
+        for key, (partition, end, leadership) in list(self._open.items()):
+            code = partition.acknowledges(end, leadership)
             if code is not None:
                 self._codes[key] = code
                 del self._open[key]

@@ -105,7 +105,7 @@ class Partition:
         self.is_reassigning = False
         """Whether the controller is adding replicas to it or taking some away."""
         self.leadership: Leadership | None = None
-        """While this broker leads the partition."""
+        """While this broker leads the partition: the same one until it follows or stops, over all epochs between."""
         self._rules: dict[int, ProduceRules] = {}
 
     def rules(self, produce_version: int) -> ProduceRules:
@@ -290,15 +290,16 @@ class Partition:
         """Whether what is appended here has to reach other brokers."""
         return self.leadership is not None and self.leadership.has_followers
 
-    def acknowledges(self, required: Offset, leader_epoch: int) -> ErrorCode | None:
+    def acknowledges(self, required: Offset, appended_under: Leadership | None) -> ErrorCode | None:
         """What a producer with acks=all is told whose records end at ``required``; None while it has to wait.
 
         Args:
-            leader_epoch: under which they were appended: another leader may have cut them off.
+            appended_under: the leadership when they were appended. A later one comes after another leader, who may have
+                cut them off; while it lasts nobody cuts this log, however often its epoch rises.
         """
         if self.log.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        if self.leadership is None or self.leader_epoch != leader_epoch:
+        if self.leadership is None or self.leadership is not appended_under:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return self.leadership.acknowledges(
             required,

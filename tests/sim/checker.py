@@ -217,7 +217,7 @@ class Checker:
             )
 
     def _acknowledges(
-        self, code: ErrorCode | None, partition: Partition, required: int, _leader_epoch: int
+        self, code: ErrorCode | None, partition: Partition, required: int, _appended_under: object
     ) -> None:
         """A producer that waits for all is told that its records are safe."""
         if code is not ErrorCode.NONE:

@@ -163,7 +163,7 @@ class OffsetsLog:
         ):
             await self._answered(found, end)
             if found.log.high_watermark < end:
-                # It is led in a new epoch, or its disk refuses: what comes of that, this worker hears in a moment.
+                # Another broker led meanwhile, or its disk refuses: what comes of that, this worker hears in a moment.
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _answered(self, partition: "Partition", end: int) -> None:

@@ -140,13 +140,16 @@ class Leadership:
         for follower in self._followers.values():
             follower.is_refused = False
         if leader_epoch > self.leader_epoch or is_new_leader:
+            # Followers may have cut their logs for a leader that this broker never heard of: what it knows of them
+            # counts only when it has led in every epoch between.
+            others_may_have_led = leader_epoch > self.leader_epoch + 1
             self.leader_epoch = leader_epoch
             self.epoch_start_offset = log_end
             for follower in self._followers.values():
                 follower.begin_epoch(
                     now_ms=now_ms,
                     leader_end=log_end,
-                    is_new_leader=is_new_leader,
+                    is_new_leader=is_new_leader or others_may_have_led,
                     in_sync=follower.broker_id in self.isr,
                 )
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import NO_TOPIC_ID
 from pkafka.protocol.codec import encode
+from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -17,12 +19,19 @@ from pkafka.server.handlers import produce
 from pkafka.server.handlers.produce import _NO_ROW, Row, _when_safe
 from pkafka.server.ipc import Peer
 from pkafka.server.isr_changes import _counts
+from pkafka.server.partitions import by_topic
 from pkafka.server.worker import Worker
-from tests.unit.server.workers import Family, lead_replicas, with_family
+from tests.unit.server.workers import Family, follow, lead_replicas, with_family
 
 
-def test_records_of_an_epoch_that_ended_while_they_were_flushed_are_not_acknowledged(tmp_path: Path) -> None:
-    """They may have been cut off, and others committed in their place."""
+@pytest.mark.parametrize(
+    ("follows_between", "code"), [(False, ErrorCode.NONE), (True, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+)
+def test_an_epoch_that_rises_fails_producers_only_when_another_broker_led(
+    tmp_path: Path, follows_between: bool, code: ErrorCode
+) -> None:
+    """Whoever follows may have had records cut off, and others committed in their place. A follower that dies raises
+    the epoch too: its leader has the records still, and they are committed without it."""
 
     async def body(family: Family) -> list[Row]:
         [worker] = family.workers
@@ -34,12 +43,41 @@ def test_records_of_an_epoch_that_ended_while_they_were_flushed_are_not_acknowle
         rows: list[Row] = [("t", 0, 0, *_NO_ROW[3:])]
         answered = asyncio.Event()
         _when_safe(worker, rows, 10_000, answered.set)
+        if follows_between:
+            await follow(family, "t", [0], leader=1, epoch=partition.leader_epoch + 1)
         lead_replicas(partition, [0, 1, 2], [0])  # the next epoch, in which all up to there is committed
         await asyncio.wait_for(answered.wait(), 10)
         return rows
 
     [row] = with_family(tmp_path, body, workers=1)
-    assert row[2] is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert row[2] == code
+
+
+def test_records_are_acknowledged_once_the_isr_has_shrunk_though_the_epoch_rose(tmp_path: Path) -> None:
+    """All that a producer hears of the death of a follower is that its answer comes late."""
+
+    async def body(family: Family) -> None:
+        [worker] = family.workers
+        _metadata(worker, [0, 1, 2])
+        await family.lead("t", [0])
+        partition = worker.partitions.led["t", 0]
+        lead_replicas(partition, [0, 1, 2], [0, 1, 2])
+        rows = [produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)]
+        answered = asyncio.Event()
+        _when_safe(worker, rows, 60_000, answered.set)
+        worker.follower_fetched(partition, 1, 1, 0)
+        assert not answered.is_set()
+        epoch = partition.leader_epoch
+        state = partition.as_decided()
+        assert state is not None
+        state.isr, state.leader_epoch, state.partition_epoch = [0, 1], epoch + 1, state.partition_epoch + 1
+        topics = by_topic([("t", partition.log.topic_id or NO_TOPIC_ID, state)])
+        await worker.partitions.leader_and_isr(LeaderAndIsrRequest(controller_epoch=1, topic_states=topics))
+        assert partition.leader_epoch == epoch + 1
+        assert answered.is_set()
+        assert rows[0][2] == ErrorCode.NONE
+
+    with_family(tmp_path, body, workers=1)
 
 
 def test_records_on_a_disk_that_fails_are_answered_at_once_and_their_partition_asks_for_no_other_isr(

@@ -136,9 +136,10 @@ def test_producers_that_wait_hear_that_a_deleted_partition_is_not_led_here(tmp_p
         partitions = make_partitions(logs)
         await partitions.leader_and_isr(lead(1))
         partition = partitions.led["t", 0]
-        assert partition.acknowledges(1, 0) is None
+        leadership = partition.leadership
+        assert partition.acknowledges(1, leadership) is None
         await partitions.stop_replica(delete(1), logs.delete)
-        assert partition.acknowledges(1, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert partition.acknowledges(1, leadership) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     asyncio.run(run())
 

@@ -314,3 +314,23 @@ def test_a_proposal_that_was_refused_is_over_when_the_controller_says_how_it_is(
     assert leader.state.answered(proposal, ErrorCode.INVALID_UPDATE_VERSION) is Verdict.WAIT
     leader.lead((1, 2), is_new=False)
     assert leader.state.proposed is None
+
+
+def test_what_a_leader_knows_of_followers_counts_only_while_no_other_may_have_led() -> None:
+    """A leader of the epoch between, of which this broker never heard, may have had them cut their logs."""
+    leader = Leader((1, 2, 3))
+    leader.append(10)
+    leader.fetch(2, 10)
+    leader.lead((1, 2), epoch=6, is_new=False)
+    leader.advance()
+    assert leader.high_watermark == 10, "the next epoch: 3 is gone"
+    leader.append(10)
+    leader.fetch(2, 20)
+    leader.append(10)
+    leader.lead((1, 2), epoch=8, partition_epoch=1, is_new=False)
+    assert leader.state.followers[2].log_end_offset < 20
+    leader.advance()
+    assert leader.high_watermark == 20
+    leader.fetch(2, 15)
+    leader.advance()
+    assert leader.acknowledges(25) is None
