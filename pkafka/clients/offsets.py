@@ -1,6 +1,9 @@
 """Offsets as clients ask for them and store them."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from pkafka.model import TopicPartition
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -15,6 +18,24 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
+
+
+def offsets_to_store(
+    given: Mapping[TopicPartition, int | OffsetAndMetadata],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets as a caller may write them, a plain number among them, as those that are stored.
+
+    Raises:
+        ValueError: an offset is negative.
+    """
+    wanted = {
+        TopicPartition(*partition): at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
+        for partition, at in given.items()
+    }
+    for at in wanted.values():
+        if at.offset < 0:
+            raise ValueError("Invalid negative offset")
+    return wanted
 
 
 class ListedOffset(NamedTuple):

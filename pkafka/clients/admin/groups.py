@@ -19,7 +19,7 @@ from pkafka.clients.admin.results import (
 )
 from pkafka.clients.cluster import Cluster
 from pkafka.clients.errors import ClientError, UnsupportedApiError
-from pkafka.clients.offsets import OffsetAndMetadata
+from pkafka.clients.offsets import OffsetAndMetadata, offsets_to_store
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol import Buffer
@@ -234,20 +234,29 @@ class GroupsAdmin:
     def alter_group_offsets(
         self,
         group_id: str,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
         *,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, Outcome[None]]:
-        """Store offsets for a group, which must have no members; makes the group when there is none."""
+        """Store offsets for a group, which must have no members; makes the group when there is none.
+
+        Args:
+            offsets: of the next record to read, per partition.
+
+        Raises:
+            ValueError: an offset is negative.
+        """
         from pkafka.protocol.messages import offset_commit as wire
+
+        wanted = offsets_to_store(offsets)
 
         def ask(_batch: list[str]) -> wire.OffsetCommitRequest:
             request = wire.OffsetCommitRequest(group_id=group_id)
             request.generation_id_or_member_epoch = _NO_GENERATION
-            for topic, indexes in _by_topic(offsets).items():
+            for topic, indexes in _by_topic(wanted).items():
                 row = wire.OffsetCommitRequestTopic(name=topic)
                 for index in indexes:
-                    at = offsets[TopicPartition(topic, index)]
+                    at = wanted[TopicPartition(topic, index)]
                     epoch = -1 if at.leader_epoch is None else at.leader_epoch
                     row.partitions.append(
                         wire.OffsetCommitRequestPartition(
@@ -273,7 +282,7 @@ class GroupsAdmin:
         found = at_coordinators(
             self.cluster, [group_id], wire.OffsetCommitResponse, ask, read, timeout_ms=timeout_ms
         )
-        return _spread(found[group_id], offsets)
+        return _spread(found[group_id], wanted)
 
     def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None

@@ -40,7 +40,7 @@ from pkafka.clients.consumer.subscription import (
 from pkafka.clients.errors import ClientTimeoutError, ClosedError, ConnectError, Stage
 from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.network_metrics import NetworkMetrics
-from pkafka.clients.offsets import ConsumerGroupMetadata, ListedOffset, OffsetAndMetadata
+from pkafka.clients.offsets import ConsumerGroupMetadata, ListedOffset, OffsetAndMetadata, offsets_to_store
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_LEADER, TopicPartition
@@ -756,16 +756,7 @@ class Consumer:
     def _offsets(
         self, given: Mapping[TopicPartition, int | OffsetAndMetadata] | None
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        if given is None:
-            return self._subscription.all_consumed()
-        wanted = {
-            TopicPartition(*partition): at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
-            for partition, at in given.items()
-        }
-        for at in wanted.values():
-            if at.offset < 0:
-                raise ValueError("Invalid negative offset")
-        return wanted
+        return self._subscription.all_consumed() if given is None else offsets_to_store(given)
 
     def _look_up(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: int | None

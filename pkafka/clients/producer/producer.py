@@ -20,7 +20,7 @@ from pkafka.clients.config import ProducerConfig
 from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, IllegalStateError, Stage
 from pkafka.clients.metrics import Metric, MetricName, metrics_of
 from pkafka.clients.network_metrics import NetworkMetrics
-from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata, offsets_to_store
 from pkafka.clients.producer.accumulator import record_bytes_max
 from pkafka.clients.producer.batch import Callback
 from pkafka.clients.producer.configured import (
@@ -280,7 +280,7 @@ class Producer:
 
         Raises:
             IllegalStateError: no transaction is begun.
-            ValueError: the metadata has a generation and no member.
+            ValueError: the metadata has a generation and no member, or an offset is negative.
             CommitFailedError: the consumer is no member of the group any more; abort. Also FENCED_INSTANCE_ID
                 and GROUP_AUTHORIZATION_FAILED (ApiError) leave nothing but an abort.
             ProducerFencedError, TransactionError, ClosedError: as :meth:`begin_transaction`.
@@ -294,10 +294,7 @@ class Producer:
             )
         if not offsets:
             return
-        wanted = {
-            partition: each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
-            for partition, each in offsets.items()
-        }
+        wanted = offsets_to_store(offsets)
         with self._sensors.transaction_call("send-offsets"):
             transactions.call(lambda each: each.send_offsets(wanted, group), _ms(timeout_s))
 

@@ -27,6 +27,7 @@ from pkafka.protocol.messages.find_coordinator import (
 )
 from pkafka.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from pkafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -123,6 +124,25 @@ def test_a_commit_is_sent_again_when_its_partitions_say_that_the_coordinator_mov
 
     broker.handlers[ApiKey.OFFSET_COMMIT] = commit
     assert admin.alter_group_offsets("g", {PARTITION: OffsetAndMetadata(1)}) == {PARTITION: None}
+
+
+def test_offsets_to_store_are_plain_numbers_too(broker: FakeBroker, admin: Admin) -> None:
+    asked: list[tuple[int, int, str | None]] = []
+
+    def commit(request: Message, _version: int) -> OffsetCommitResponse:
+        assert isinstance(request, OffsetCommitRequest)
+        for each in request.topics[0].partitions:
+            asked.append((each.committed_offset, each.committed_leader_epoch, each.committed_metadata))
+        row = OffsetCommitResponsePartition(partition_index=0)
+        return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[row])])
+
+    broker.handlers[ApiKey.OFFSET_COMMIT] = commit
+    assert admin.alter_group_offsets("g", {PARTITION: 7}) == {PARTITION: None}
+    assert admin.alter_group_offsets("g", {PARTITION: OffsetAndMetadata(8, "m", 3)}) == {PARTITION: None}
+    assert asked == [(7, -1, ""), (8, 3, "m")]
+    with pytest.raises(ValueError, match="Invalid negative offset"):
+        admin.alter_group_offsets("g", {PARTITION: -1})
+    assert len(asked) == 2
 
 
 def test_a_broker_that_knows_one_group_at_a_time_is_asked_so() -> None:
