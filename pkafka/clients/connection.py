@@ -25,6 +25,7 @@ from pkafka.clients.errors import (
     UnsupportedApiError,
 )
 from pkafka.clients.throttling import is_kept
+from pkafka.clock import Clock
 from pkafka.errors import ErrorCode, ProtocolError
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
@@ -139,7 +140,9 @@ class Connection:
     Args:
         address: the broker.
         client_id: what the broker logs as this client's name.
-        setup_deadline_ms: monotonic time by which the connection must be READY.
+        clock: its monotonic side bounds how long it takes until the connection is READY.
+        setup_timeout_ms: how long TCP may take.
+        handshake_timeout_ms: how long the broker may take to answer ApiVersions, once TCP stands.
         send_buffer_bytes, receive_buffer_bytes: socket buffers; -1 leaves the system's.
 
     Raises:
@@ -151,7 +154,9 @@ class Connection:
         address: Address,
         *,
         client_id: str,
-        setup_deadline_ms: int,
+        clock: Clock,
+        setup_timeout_ms: int,
+        handshake_timeout_ms: int,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
     ) -> None:
@@ -166,7 +171,9 @@ class Connection:
         self.is_held = False
         """Whether requests wait until :meth:`release`."""
         self._client_id = client_id
-        self._setup_deadline_ms = setup_deadline_ms
+        self._clock = clock
+        self._setup_deadline_ms = clock.monotonic_ms() + setup_timeout_ms
+        self._handshake_timeout_ms = handshake_timeout_ms
         self._buffer_bytes = (send_buffer_bytes, receive_buffer_bytes)
         self._waiting: deque[Pending] = deque()
         self._in_flight: deque[Pending] = deque()
@@ -259,7 +266,7 @@ class Connection:
         """Give up what has run out of time. A request that got no answer costs the connection, as in Kafka."""
         setting_up = self.state in (ConnectionState.CONNECTING, ConnectionState.NEGOTIATING)
         if setting_up and now_ms >= self._setup_deadline_ms:
-            self._give_up_setup()
+            self.close(self._not_set_up())
             return
         if any(now_ms >= pending.deadline_ms for pending in self._in_flight):
             late = next(pending for pending in self._in_flight if now_ms >= pending.deadline_ms)
@@ -268,10 +275,11 @@ class Connection:
             return
         for pending in [each for each in self._waiting if now_ms >= each.deadline_ms]:
             self._waiting.remove(pending)
-            text = f"the connection to {self.address} was not ready in time"
-            if self.is_held and self.state is ConnectionState.READY:
+            if setting_up:
+                pending.finish(None, self._not_set_up())
+            else:
                 text = f"{self.address} throttles this client: the request could not be sent in time"
-            pending.finish(None, ClientTimeoutError(_STAGE_OF[self.state], text))
+                pending.finish(None, ClientTimeoutError(Stage.REQUEST, text))
 
     def close(self, failure: ConnectError | DisconnectedError | ClientTimeoutError | None = None) -> None:
         """Close the socket and fail every request under way with ``failure``."""
@@ -345,6 +353,7 @@ class Connection:
         message = ApiVersionsRequest()
         message.client_software_name = "pkafka"
         message.client_software_version = pkafka.__version__
+        self._setup_deadline_ms = self._clock.monotonic_ms() + self._handshake_timeout_ms
         pending = Pending(
             ApiKey.API_VERSIONS, message, address=self.address, deadline_ms=self._setup_deadline_ms
         )
@@ -370,15 +379,15 @@ class Connection:
         if not self.is_held:
             self._send_waiting()
 
-    def _give_up_setup(self) -> None:
+    def _not_set_up(self) -> ConnectError:
+        """Why the connection is not READY in time."""
         if self.state is ConnectionState.CONNECTING:
             text = f"no TCP connection to {self.address} in time"
             hint = "a firewall may swallow packets, or the advertised address is not reachable from here"
-            self.close(ConnectError(Stage.CONNECT, str(self.address), text, hint=hint))
-            return
+            return ConnectError(Stage.CONNECT, str(self.address), text, hint=hint)
         text = f"{self.address} accepts connections but does not answer as a Kafka broker"
         hint = "check the port; a broker that is overloaded or still starting looks the same"
-        self.close(ConnectError(Stage.HANDSHAKE, str(self.address), text, hint=hint))
+        return ConnectError(Stage.HANDSHAKE, str(self.address), text, hint=hint)
 
     # -- sending ------------------------------------------------------------------------------------------
 
@@ -520,14 +529,6 @@ class Connection:
             hint = "the port may speak TLS or SASL, or not Kafka at all"
             return ConnectError(Stage.HANDSHAKE, str(self.address), text, hint=hint)
         return DisconnectedError(f"the connection to {self.address} was lost{reason}")
-
-
-_STAGE_OF: Final = {
-    ConnectionState.CONNECTING: Stage.CONNECT,
-    ConnectionState.NEGOTIATING: Stage.HANDSHAKE,
-    ConnectionState.READY: Stage.REQUEST,
-    ConnectionState.CLOSED: Stage.CONNECT,
-}
 
 
 def _fits_nowhere(error: ValueError) -> bool:

@@ -229,7 +229,10 @@ class Network:
         connection = Connection(
             address,
             client_id=config.client_id,
-            setup_deadline_ms=self._clock.monotonic_ms() + setup_ms,
+            clock=self._clock,
+            setup_timeout_ms=setup_ms,
+            # As in Kafka: the time of the set-up is over with TCP, and ApiVersions is a request as others are.
+            handshake_timeout_ms=config.request_timeout_ms,
             # Kafka's defaults would make broker and client take turns: the system knows better.
             send_buffer_bytes=config.send_buffer_bytes if config.is_set("send_buffer_bytes") else -1,
             receive_buffer_bytes=config.receive_buffer_bytes if config.is_set("receive_buffer_bytes") else -1,

@@ -32,6 +32,7 @@ from pkafka.protocol.messages.elect_leaders import (
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import NO_ANSWER, FakeBroker
+from tests.fakes.mute_server import MuteServer
 from tests.sockets import free_port
 
 FAST = {"retry.backoff.ms": 5, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 10}
@@ -118,15 +119,28 @@ def test_another_protocol_is_recognised(first_bytes: bytes, hint: str) -> None:
     assert hint in (caught.value.hint or "")
 
 
-def test_a_silent_broker_times_out_in_the_handshake() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+@pytest.mark.parametrize("fail_fast", [False, True])
+def test_a_silent_broker_times_out_in_the_handshake(fail_fast: bool) -> None:
+    with MuteServer() as server:
         impatient = cluster_of(
-            f"127.0.0.1:{port}", socket_connection_setup_timeout_ms=400, default_api_timeout_ms=500
+            server.bootstrap, fail_fast=fail_fast, request_timeout_ms=300, default_api_timeout_ms=700
         )
-        with impatient as cluster, pytest.raises(ConnectError) as caught:
+        with impatient as cluster, pytest.raises(ConnectError, match="does not answer as a Kafka") as caught:
             cluster.refresh()
     assert caught.value.stage is Stage.HANDSHAKE
+
+
+def test_a_request_may_take_as_long_before_the_handshake_is_answered_as_after() -> None:
+    """The time for setting up a connection ends with TCP: what the broker then takes, is the request's."""
+    with MuteServer() as server:
+        keys = {"socket_connection_setup_timeout_ms": 100, "socket_connection_setup_timeout_max_ms": 100}
+        cluster = cluster_of(
+            server.bootstrap, fail_fast=False, request_timeout_ms=500, default_api_timeout_ms=1_200, **keys
+        )
+        with cluster, pytest.raises(ConnectError):
+            cluster.refresh()
+        first, second, *_ = server.accepted_s
+    assert 0.4 < second - first < 1.5
 
 
 def test_a_name_that_does_not_resolve_says_so() -> None:
