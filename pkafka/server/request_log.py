@@ -31,6 +31,12 @@ logger: Final = logging.getLogger(REQUEST_LOGGER)
 logger.setLevel(logging.WARNING)
 
 _HIDDEN: Final = "[hidden]"
+_SECRET_BYTES: Final[Mapping[int, tuple[str, ...]]] = {
+    ApiKey.SASL_AUTHENTICATE: ("auth_bytes",),
+    ApiKey.RENEW_DELEGATION_TOKEN: ("hmac",),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: ("hmac",),
+}
+"""Fields that hold a password or stand for one."""
 _TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
 _LAST_DEPRECATED: Final[Mapping[int, int]] = {
     ApiKey.PRODUCE: 2,
@@ -171,7 +177,9 @@ def _request_form(header: RequestHeader, data: memoryview, position: int) -> dic
 
 
 def _hide_secrets(api_key: int, request: Message) -> None:
-    """Settings that are secret, or of which nobody knows whether they are, do not stand in a log."""
+    """Settings that are secret, or of which nobody knows whether they are, do not stand in a log; nor what logs in."""
+    for field in _SECRET_BYTES.get(api_key, ()):
+        setattr(request, field, _HIDDEN.encode())
     if api_key not in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):
         return
     for resource in request.resources:  # type: ignore[attr-defined]

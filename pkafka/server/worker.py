@@ -49,6 +49,7 @@ from pkafka.server.handlers import (
     alter_replica_log_dirs,
     delete_records,
     describe_log_dirs,
+    describe_producers,
     list_offsets,
     offset_for_leader_epoch,
 )
@@ -486,6 +487,7 @@ class Worker:
             "list_offsets": rows(list_offsets.local, led_only=False),
             "offset_for_leader_epoch": rows(offset_for_leader_epoch.local, led_only=False),
             "delete_records": rows(delete_records.local),
+            "describe_producers": rows(describe_producers.local),
             "await_low_watermarks": lambda _peer, payload, _blob, _fds: delete_records.await_followers(
                 self, payload[0], payload[1]
             ),

@@ -172,7 +172,13 @@ class Everywhere:
         self._tool = tool
 
     def run(
-        self, main_class: str, *arguments: object, stdin: str = "", mask: tuple[str, ...] = (), code: int = 0
+        self,
+        main_class: str,
+        *arguments: object,
+        stdin: str = "",
+        mask: tuple[str, ...] = (),
+        code: int = 0,
+        sorted_lines: bool = False,
     ) -> str:
         """Run ``main_class`` on each system, with the ``--bootstrap-server`` given, and compare standard output.
 
@@ -180,6 +186,7 @@ class Everywhere:
             main_class: of the tool; ``arguments`` and ``stdin`` as on a command line.
             mask: regular expressions of what may differ and is left out.
             code: the exit code expected of all.
+            sorted_lines: the lines have no order of their own.
 
         Returns:
             What the tool wrote on Kafka, masked.
@@ -188,7 +195,8 @@ class Everywhere:
         for system in self.systems:
             done = self._tool(main_class, "--bootstrap-server", system.bootstrap, *arguments, stdin=stdin)
             assert done.returncode == code, f"{system.log_dir}: {done}"
-            outputs.append(masked(done.stdout, system, mask))
+            output = masked(done.stdout, system, mask)
+            outputs.append("\n".join(sorted(output.splitlines())) if sorted_lines else output)
         assert not first_difference_of_all(outputs)
         return outputs[0]
 

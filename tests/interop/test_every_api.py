@@ -31,9 +31,14 @@ from pkafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from pkafka.protocol.messages.api_versions import ApiVersionsRequest
+from pkafka.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from pkafka.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pkafka.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from pkafka.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from pkafka.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from pkafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pkafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pkafka.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from pkafka.protocol.messages.delete_groups import DeleteGroupsRequest
 from pkafka.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -41,11 +46,15 @@ from pkafka.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from pkafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pkafka.protocol.messages.describe_acls import DescribeAclsRequest
 from pkafka.protocol.messages.describe_cluster import DescribeClusterRequest
 from pkafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pkafka.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pkafka.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from pkafka.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pkafka.protocol.messages.incremental_alter_configs import (
@@ -74,6 +83,9 @@ from pkafka.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from pkafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pkafka.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from pkafka.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from pkafka.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from pkafka.protocol.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaPartitionV0,
@@ -350,7 +362,74 @@ def _alter_partition_reassignments(version: int) -> Message:
     return AlterPartitionReassignmentsRequest(topics=topics)
 
 
+# Of what is about security; see also test_without_security.
+
+
+def _describe_acls(version: int) -> Message:
+    return DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+
+
+def _create_acls(version: int) -> Message:
+    wanted = AclCreation(
+        resource_type=2,
+        resource_name=THERE,
+        principal="User:a",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+    return CreateAclsRequest(creations=[wanted, wanted])
+
+
+def _delete_acls(version: int) -> Message:
+    wanted = DeleteAclsFilter(
+        resource_type_filter=2,
+        resource_name_filter=THERE,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    return DeleteAclsRequest(filters=[wanted, wanted])
+
+
+def _create_delegation_token(version: int) -> Message:
+    renewers = [CreatableRenewers(principal_type="User", principal_name="a")]
+    return CreateDelegationTokenRequest(renewers=renewers, max_lifetime_ms=-1)
+
+
+def _describe_producers(version: int) -> Message:
+    topics = [
+        TopicRequest(name=name, partition_indexes=[0, 9, -1])
+        for name in (THERE, MISSING, "not/legal", "", THERE)
+    ]
+    return DescribeProducersRequest(topics=topics)
+
+
+def _consumer_group_heartbeat(version: int) -> Message:
+    return ConsumerGroupHeartbeatRequest(group_id="g", member_id="", subscribed_topic_names=[THERE])
+
+
 REQUESTS: Final[dict[ApiKey, Build]] = {
+    ApiKey.SASL_HANDSHAKE: lambda version: SaslHandshakeRequest(mechanism="PLAIN"),
+    ApiKey.SASL_AUTHENTICATE: lambda version: SaslAuthenticateRequest(auth_bytes=b"\0a\0b"),
+    ApiKey.DESCRIBE_ACLS: _describe_acls,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.CREATE_DELEGATION_TOKEN: _create_delegation_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: lambda version: RenewDelegationTokenRequest(hmac=b"a", renew_period_ms=1),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: lambda version: ExpireDelegationTokenRequest(hmac=b"a"),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: lambda version: DescribeDelegationTokenRequest(owners=None),
+    ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: lambda version: ConsumerGroupDescribeRequest(group_ids=["g", GROUP]),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda version: ListPartitionReassignmentsRequest(),
     ApiKey.ELECT_LEADERS: _elect_leaders,

@@ -1,9 +1,9 @@
-"""Partitions: offsets by time, deletion of records, log directories."""
+"""Partitions: offsets by time, deletion of records, producers, log directories."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from pkafka.clients.admin.results import LogDir, Outcome, ReplicaOnDisk, error_outcome
+from pkafka.clients.admin.results import LogDir, Outcome, ProducerState, ReplicaOnDisk, error_outcome
 from pkafka.clients.cluster import Cluster, TopicView
 from pkafka.clients.errors import ClientError
 from pkafka.clients.offsets import ListedOffset
@@ -13,6 +13,7 @@ from pkafka.protocol.schema import Message
 
 if TYPE_CHECKING:
     from pkafka.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
+    from pkafka.protocol.messages.describe_producers import ProducerState as WireProducerState
     from pkafka.protocol.messages.list_offsets import ListOffsetsRequest
 
 R = TypeVar("R", bound=Message)
@@ -118,6 +119,39 @@ class PartitionsAdmin:
 
         return self._at_leaders(offsets, wire.DeleteRecordsResponse, ask, read, timeout_ms)
 
+    def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Outcome[list[ProducerState]]]:
+        """Who writes to partitions, as their leaders remember it, by producer id.
+
+        Raises:
+            UnsupportedApiError: the broker is too old.
+        """
+        from pkafka.protocol.messages import describe_producers as wire
+
+        def ask(group: list[TopicPartition]) -> wire.DescribeProducersRequest:
+            return wire.DescribeProducersRequest(
+                topics=[
+                    wire.TopicRequest(name=topic, partition_indexes=indexes)
+                    for topic, indexes in by_topic(group).items()
+                ]
+            )
+
+        def read(
+            response: wire.DescribeProducersResponse,
+        ) -> dict[TopicPartition, Outcome[list[ProducerState]]]:
+            return {
+                TopicPartition(topic.name, each.partition_index): (
+                    ApiError(ErrorCode(each.error_code), each.error_message)
+                    if each.error_code
+                    else sorted(_producer_state(one) for one in each.active_producers)
+                )
+                for topic in response.topics
+                for each in topic.partitions
+            }
+
+        return self._at_leaders(list(partitions), wire.DescribeProducersResponse, ask, read, timeout_ms)
+
     def describe_log_dirs(
         self, brokers: Collection[int] | None = None, *, timeout_ms: int | None = None
     ) -> dict[int, list[LogDir] | ApiError | ClientError]:
@@ -182,6 +216,17 @@ class PartitionsAdmin:
                 cluster.pause(attempt, deadline_ms)
                 attempt += 1
         return outcomes
+
+
+def _producer_state(one: "WireProducerState") -> ProducerState:
+    return ProducerState(
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        last_sequence=one.last_sequence,
+        last_timestamp=one.last_timestamp,
+        coordinator_epoch=None if one.coordinator_epoch < 0 else one.coordinator_epoch,
+        transaction_start_offset=None if one.current_txn_start_offset < 0 else one.current_txn_start_offset,
+    )
 
 
 def _may_pass(outcome: object) -> bool:

@@ -137,6 +137,24 @@ class ReplicaOnDisk(NamedTuple):
     is_future: bool
 
 
+class ProducerState(NamedTuple):
+    """What the leader of a partition remembers of one producer.
+
+    Args:
+        last_sequence: -1 where the last that it wrote is a marker of a transaction.
+        last_timestamp: of what it wrote last, in milliseconds since the epoch.
+        coordinator_epoch: of the coordinator that wrote its last marker; None where there is none.
+        transaction_start_offset: of its open transaction in this partition; None where it has none.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int | None
+    transaction_start_offset: int | None
+
+
 class LogDir(NamedTuple):
     """One log directory of one broker; byte counts are -1 where the broker is too old to say."""
 

@@ -1,6 +1,7 @@
 """The fate of each kind of failure, and what a request becomes, with a worker that only remembers."""
 
 import asyncio
+import base64
 import json
 import logging
 import struct
@@ -13,7 +14,16 @@ from pkafka.errors import ApiError, ErrorCode
 from pkafka.net.connection import AFTER_OTHERS, Answer, Detach, FileRange, LaterAnswer, Outcome
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import decode_response, encode_request, encode_response
-from pkafka.protocol.messages import api_versions, create_topics, fetch, list_offsets, metadata, produce
+from pkafka.protocol.messages import (
+    api_versions,
+    create_topics,
+    expire_delegation_token,
+    fetch,
+    list_offsets,
+    metadata,
+    produce,
+    sasl_authenticate,
+)
 from pkafka.protocol.messages import incremental_alter_configs as alter
 from pkafka.protocol.schema import Message
 from pkafka.server.connection_state import ConnectionState
@@ -435,6 +445,20 @@ def test_secrets_do_not_stand_in_the_request_log(request_log: Callable[[], list[
     shown = [one["value"] for resource in line["request"]["resources"] for one in resource["configs"]]
     hidden = "[hidden]"
     assert shown == [hidden, hidden, "secret", hidden, "secret", hidden, "secret", hidden]
+
+
+def test_what_logs_in_does_not_stand_in_the_request_log(
+    request_log: Callable[[], list[dict[str, Any]]],
+) -> None:
+    bench = Bench(
+        message_apis=dict.fromkeys((ApiKey.SASL_AUTHENTICATE, ApiKey.EXPIRE_DELEGATION_TOKEN), lambda *_: b"")
+    )
+    bench.ask(sasl_authenticate.SaslAuthenticateRequest(auth_bytes=b"\0a\0password"), 2)
+    bench.ask(expire_delegation_token.ExpireDelegationTokenRequest(hmac=b"token"), 2)
+    hidden = base64.b64encode(b"[hidden]").decode()
+    assert [line["request"].get("authBytes", line["request"].get("hmac")) for line in request_log()] == [
+        hidden
+    ] * 2
 
 
 def test_the_request_log_is_off_and_silent_about_what_it_cannot_read(

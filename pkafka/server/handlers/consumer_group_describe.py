@@ -1,0 +1,21 @@
+"""ConsumerGroupDescribe (key 69, v0): the groups of KIP-848 need KRaft; a broker on ZooKeeper has none to describe."""
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from pkafka.server.dispatch import RequestContext
+
+
+def handle(
+    _context: RequestContext, request: ConsumerGroupDescribeRequest, _version: int
+) -> ConsumerGroupDescribeResponse:
+    """Refuse every group; clients then ask for it as for one of the older kind."""
+    return ConsumerGroupDescribeResponse(
+        groups=[
+            DescribedGroup(group_id=name, error_code=ErrorCode.UNSUPPORTED_VERSION)
+            for name in request.group_ids
+        ]
+    )

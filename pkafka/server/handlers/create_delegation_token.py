@@ -1,0 +1,38 @@
+"""CreateDelegationToken (key 38, v0-3): nobody gets a token over a listener without TLS or SASL (KIP-48).
+
+v2 flexible · v3 for another owner (KIP-373)
+"""
+
+from typing import Final
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from pkafka.server.dispatch import RequestContext
+
+ANONYMOUS: Final = ("User", "ANONYMOUS")
+"""Who a client is that did not authenticate: type and name."""
+NO_TIME: Final = -1
+_FIRST_VERSION_WITH_OWNERS: Final = 3
+
+
+def handle(
+    _context: RequestContext, request: CreateDelegationTokenRequest, version: int
+) -> CreateDelegationTokenResponse:
+    """Refuse it, naming the owner that the token would have had."""
+    owner_type, owner_name = ANONYMOUS
+    if request.owner_principal_name:
+        owner_type, owner_name = request.owner_principal_type or "", request.owner_principal_name
+    refused = CreateDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+        principal_type=owner_type,
+        principal_name=owner_name,
+        issue_timestamp_ms=NO_TIME,
+        expiry_timestamp_ms=NO_TIME,
+        max_timestamp_ms=NO_TIME,
+    )
+    if version >= _FIRST_VERSION_WITH_OWNERS:
+        refused.token_requester_principal_type, refused.token_requester_principal_name = ANONYMOUS
+    return refused

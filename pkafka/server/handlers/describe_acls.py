@@ -1,0 +1,31 @@
+"""DescribeAcls (key 29, v0-3): a broker without an authorizer has no ACLs to tell, and says so.
+
+v1 prefixed patterns (KIP-290) · v2 flexible · v3 user resources (KIP-373)
+"""
+
+from typing import Final
+
+from pkafka.errors import ErrorCode, ProtocolError
+from pkafka.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from pkafka.server.dispatch import RequestContext
+
+UNKNOWN: Final = 0
+"""What no client may send for a type, a pattern, an operation or a permission: Kafka takes it for bad bytes."""
+
+
+def handle(_context: RequestContext, request: DescribeAclsRequest, _version: int) -> DescribeAclsResponse:
+    """Say that security is disabled.
+
+    Raises:
+        ProtocolError: a part of the filter is UNKNOWN.
+    """
+    if UNKNOWN in (
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.operation,
+        request.permission_type,
+    ):
+        raise ProtocolError("the filter of ACLs has UNKNOWN elements")
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+    )

@@ -1,0 +1,21 @@
+"""ExpireDelegationToken (key 40, v0-2): refused over a listener without TLS or SASL (KIP-48).
+
+v2 flexible
+"""
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from pkafka.server.dispatch import RequestContext
+from pkafka.server.handlers.create_delegation_token import NO_TIME
+
+
+def handle(
+    _context: RequestContext, _request: ExpireDelegationTokenRequest, _version: int
+) -> ExpireDelegationTokenResponse:
+    """Refuse it."""
+    return ExpireDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIME
+    )

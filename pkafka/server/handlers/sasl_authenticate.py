@@ -1,0 +1,18 @@
+"""SaslAuthenticate (key 36, v0-2): on a listener without SASL nobody authenticates.
+
+v1 session lifetime (KIP-368) · v2 flexible
+"""
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from pkafka.server.dispatch import RequestContext
+
+
+def handle(
+    _context: RequestContext, _request: SaslAuthenticateRequest, _version: int
+) -> SaslAuthenticateResponse:
+    """Refuse it; the connection stays, and serves whatever else its client asks."""
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE,
+        error_message="SaslAuthenticate request received after successful authentication",
+    )

@@ -1,0 +1,13 @@
+"""SaslHandshake (key 17, v0-1): on a listener without SASL there is no mechanism to pick.
+
+v1 tokens travel in SaslAuthenticate (KIP-152)
+"""
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from pkafka.server.dispatch import RequestContext
+
+
+def handle(_context: RequestContext, _request: SaslHandshakeRequest, _version: int) -> SaslHandshakeResponse:
+    """Refuse it; the connection stays, and serves whatever else its client asks."""
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
