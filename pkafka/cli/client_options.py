@@ -54,7 +54,7 @@ def plugin_properties(file: object, pairs: object) -> dict[str, str]:
         ConfigError: the file cannot be read.
         click.UsageError: a pair has no ``=``.
     """
-    from pkafka.clients.properties import load_properties
+    from pkafka.java.properties import load_properties
 
     assert isinstance(pairs, tuple)
     return {**(load_properties(str(file)) if file else {}), **parse_assignments(pairs, option="--property")}

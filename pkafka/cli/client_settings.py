@@ -60,7 +60,7 @@ def client_settings(
     if found is not None:
         settings.lay(found.settings, f"profile {found.name} in {found.path}")
     if file is not None:
-        from pkafka.clients.properties import load_properties
+        from pkafka.java.properties import load_properties
 
         settings.lay(load_properties(file), f"file {file}")
     environment = os.environ.get("PK_BOOTSTRAP_SERVER")

@@ -255,7 +255,7 @@ def _removed(flags: Mapping[str, object]) -> list[str]:
 
 def _added(flags: Mapping[str, object]) -> dict[str, str]:
     if flags["add_config_file"]:
-        from pkafka.clients.properties import load_properties
+        from pkafka.java.properties import load_properties
 
         return load_properties(Path(str(flags["add_config_file"])))
     return parse_config_list(str(flags["add_config"] or ""))

@@ -254,9 +254,9 @@ def _file_opener(place: Path) -> "Callable[[str, Callable[[Event], None]], Nodes
 def _server_opener(
     tls_file: str | None, *, timeout_ms: int, read_only: bool
 ) -> "Callable[[str, Callable[[Event], None]], Nodes]":
-    from pkafka.clients.properties import load_properties
     from pkafka.coordination.store import ConnectionLossError
     from pkafka.coordination.zookeeper_session import ZooKeeperSession
+    from pkafka.java.properties import load_properties
     from pkafka.tools.zookeeper_shell import tls_settings
 
     tls = None if tls_file is None else tls_settings(load_properties(tls_file), source=tls_file)

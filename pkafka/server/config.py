@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from pkafka.errors import ConfigError
+from pkafka.java.properties import load_properties
 from pkafka.server.config_keys import broker_keys, broker_synonyms, topic_keys
 from pkafka.server.config_keys.values import Value, parse, render
 from pkafka.server.cores import usable_cores
 from pkafka.server.listeners import Listener, check_listeners, parse_listeners
-from pkafka.server.properties import PropertiesError, load_properties
 from pkafka.server.replication.selection import selector_of
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class BrokerConfig:
         Raises:
             ConfigError: a wrong value, or a file that cannot be read; the key is then the file's name.
         """
-        given = {**defaults, **_read(file), **overrides}
+        given = {**defaults, **(load_properties(file) if file is not None else {}), **overrides}
         added: dict[str, str] = {} if file is not None else dict(FILELESS_DEFAULTS)
         if "node.id" in given:
             added.pop("broker.id", None)
@@ -433,17 +433,6 @@ def socket_buffer_bytes(config: BrokerConfig, name: str) -> int | None:
     """
     value = config.get(name)
     return value if isinstance(value, int) and value != -1 and config.is_set(name) else None
-
-
-def _read(file: Path | None) -> dict[str, str]:
-    if file is None:
-        return {}
-    try:
-        return load_properties(file)
-    except OSError as error:
-        raise ConfigError(str(file), f"cannot be read: {error.strerror}") from None
-    except PropertiesError as error:
-        raise ConfigError(str(file), str(error)) from None
 
 
 def _parse_map(name: str, text: str) -> dict[str, str]:

@@ -12,13 +12,13 @@ import psutil
 import pytest
 
 from pkafka.server.cores import cores_for_each
-from pkafka.tools.processes import find_brokers
 from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, find_jars, find_java
 from tests.sockets import free_port
 from tests.talk import wait_for
 
 Completed = subprocess.CompletedProcess[str]
 TIMEOUT_S = 60.0
+PID_FILE = "pkafka.pid"
 _STATE = "kafka.server:type=KafkaServer,name=BrokerState"
 
 
@@ -43,14 +43,16 @@ class Shell:
             return [sys.executable, "-c", program, *[str(arg) for arg in args]]
         return [sys.executable, "-m", f"pkafka.cli.{module}", *[str(arg) for arg in args]]
 
-    def __call__(self, name: str, *args: object, stdin: str = "", **environment: str) -> Completed:
+    def __call__(
+        self, name: str, *args: object, stdin: str = "", folder: Path | None = None, **environment: str
+    ) -> Completed:
         return subprocess.run(
             self.command(name, *args),
             input=stdin,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
-            cwd=self.folder,
+            cwd=folder or self.folder,
             env={**self.environment, **environment},
             check=False,
         )
@@ -250,9 +252,9 @@ def test_a_wrong_start_is_one_line_and_changes_nothing(pk: Shell, args: list[str
 
 def stop(pk: Shell, node: int) -> Completed:
     """pk-server-stop, and its broker's end. Not by asking again: a second signal is no clean stop."""
-    brokers = find_brokers(node_id=node)
+    broker = int((pk.folder / "data" / PID_FILE).read_text())
     stopped = pk("server_stop", "--node-id", node)
-    wait_for(lambda: not any(map(psutil.pid_exists, brokers)), timeout_s=TIMEOUT_S)
+    wait_for(lambda: not psutil.pid_exists(broker), timeout_s=TIMEOUT_S)
     return stopped
 
 
@@ -278,6 +280,35 @@ def test_a_daemon_says_when_it_is_ready_logs_to_a_file_and_is_stopped(pk: Shell)
     assert pk("server_stop", "--node-id", node).stdout == "No kafka server to stop\n"
     assert "Stopping (signal SIGTERM)" in (pk.folder / "logs" / "server.log").read_text()
     assert (pk.folder / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_of_brokers_with_one_id_and_one_file_name_each_is_known_by_its_directory(pk: Shell) -> None:
+    node, pids = 800 + os.getpid() % 100, []
+    homes = [pk.folder / name for name in ("one", "two")]
+    try:
+        for home in homes:
+            home.mkdir()
+            text = f"broker.id={node}\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs=data\npkafka.workers=1\n"
+            (home / "server.properties").write_text(text)
+            started = pk("server_start", "--daemon", "--wait", "server.properties", folder=home)
+            assert started.returncode == 0, started
+            pids.append(int((home / "data" / PID_FILE).read_text()))
+        # What the file says by now, and what lies where the command runs, is nothing to a broker that runs.
+        (homes[0] / "server.properties").write_text(f"broker.id={node + 100}\n")
+        (pk.folder / "server.properties").write_text(f"broker.id={node + 200}\n")
+        for other in (node + 100, node + 200):
+            assert pk("server_stop", "--node-id", other).stdout == "No kafka server to stop\n"
+        several = pk("server_stop", "--node-id", node)
+        assert (several.returncode, several.stdout) == (1, "")
+        for home, pid in zip(homes, pids, strict=True):
+            known = f"pid {pid} (id {node}, server.properties, data in {home}/data, runs in {home})"
+            assert known in several.stderr
+        assert all(map(psutil.pid_exists, pids))
+        assert pk("server_stop", "--node-id", node, "--all").returncode == 0
+        wait_for(lambda: not any(map(psutil.pid_exists, pids)), timeout_s=TIMEOUT_S)
+    finally:
+        for pid in filter(psutil.pid_exists, pids):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_who_waits_for_a_daemon_may_have_a_limit_and_the_daemon_goes_on(pk: Shell) -> None:

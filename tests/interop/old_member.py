@@ -9,7 +9,7 @@ import sys
 import threading
 
 from pkafka.clients.legacy import KafkaStream, ZookeeperConsumerConnector
-from pkafka.clients.properties import load_properties
+from pkafka.java.properties import load_properties
 
 
 def main(properties: str, topic: str, threads: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pkafka.clients.admin import Admin
 from pkafka.clients.errors import ConnectError
-from pkafka.clients.properties import load_properties
+from pkafka.java.properties import load_properties
 from tests.fakes.mute_server import MuteServer
 from tests.interop.conftest import JavaTool
 

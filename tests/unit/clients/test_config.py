@@ -1,11 +1,8 @@
 """Client configuration and properties files."""
 
-from pathlib import Path
-
 import pytest
 
 from pkafka.clients.config import ClientConfig, ConsumerConfig, ProducerConfig
-from pkafka.clients.properties import load_properties, parse_properties
 from pkafka.errors import ConfigError
 
 HERE = {"bootstrap.servers": "h:1, g:2"}
@@ -53,16 +50,6 @@ def test_an_unknown_key_is_warned_about_once(caplog: pytest.LogCaptureFixture) -
     for _ in range(2):
         ClientConfig.from_properties({**HERE, "batch.sise": "1", "ssl.protocol": "TLS", "batch.size": "5"})
     assert [record.args for record in caplog.records] == [("batch.sise",)]
-
-
-def test_properties_files_are_read_as_java_reads_them(tmp_path: Path) -> None:
-    text = "# c\n! c\n a = b \nc:d\ne f\ng=1,\\\n   2\nh\\=i=\\u00e9\\t\nempty\na=last\n"
-    expected = {"a": "last", "c": "d", "e": "f", "g": "1,2", "h=i": "é\t", "empty": ""}
-    assert parse_properties(text) == expected
-    (tmp_path / "f").write_text(text)
-    assert load_properties(tmp_path / "f") == expected
-    with pytest.raises(ConfigError, match="No such file"):
-        load_properties(tmp_path / "nope")
 
 
 def test_what_objects_of_the_user_are_handed_is_what_was_given() -> None:

@@ -3,7 +3,10 @@
 Not a place for meaning: keys are not checked and values are not typed here.
 """
 
+import os
 from pathlib import Path
+
+from pkafka.errors import ConfigError
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -13,22 +16,31 @@ class PropertiesError(ValueError):
     """The text is not a .properties file: a broken \\uXXXX escape."""
 
 
-def load_properties(path: Path) -> dict[str, str]:
-    """Read the file at ``path``; UTF-8 when it is that, else ISO-8859-1 as Java assumes.
+def load_properties(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Read the file at ``path``.
 
     Raises:
-        OSError: the file cannot be read.
-        PropertiesError: a broken escape, with the file's name.
+        ConfigError: the file cannot be read, or has a broken escape; the key is the file's name.
     """
-    data = path.read_bytes()
+    try:
+        return decode_properties(Path(path).read_bytes())
+    except OSError as error:
+        raise ConfigError(os.fspath(path), f"cannot be read: {error.strerror}") from error
+    except PropertiesError as error:
+        raise ConfigError(os.fspath(path), str(error)) from None
+
+
+def decode_properties(data: bytes) -> dict[str, str]:
+    """Keys and values of a file; it is UTF-8 when it can be, else ISO-8859-1 as Java assumes.
+
+    Raises:
+        PropertiesError: a broken escape.
+    """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("iso-8859-1")
-    try:
-        return parse_properties(text)
-    except PropertiesError as error:
-        raise PropertiesError(f"{path}: {error}") from None
+    return parse_properties(text)
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -37,6 +49,9 @@ def parse_properties(text: str) -> dict[str, str]:
     A line ends at \\n, \\r or \\r\\n; '#' or '!' at its start make it a comment; an odd number of backslashes
     at its end joins it with the next line without that line's leading blanks. The key ends at the first '=',
     ':' or blank that is not escaped.
+
+    Raises:
+        PropertiesError: a broken escape.
     """
     properties: dict[str, str] = {}
     for line in _logical_lines(text):

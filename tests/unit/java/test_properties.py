@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkafka.server.properties import PropertiesError, load_properties, parse_properties
+from pkafka.errors import ConfigError
+from pkafka.java.properties import PropertiesError, load_properties, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -63,8 +64,10 @@ def test_file_is_utf8_or_else_latin1(tmp_path: Path) -> None:
 def test_problem_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "x.properties"
     file.write_text("a=\\u12")
-    with pytest.raises(PropertiesError, match=r"x\.properties"):
+    with pytest.raises(ConfigError, match=r"x\.properties: .*four hexadecimal digits"):
         load_properties(file)
+    with pytest.raises(ConfigError, match="nope: cannot be read: No such file"):
+        load_properties(tmp_path / "nope")
 
 
 @given(st.text())

@@ -1,0 +1,73 @@
+"""Integer.parseInt and its kin, and Double.parseDouble.
+
+Python's int() and float() take what these refuse (blanks, underscores, "inf") and refuse what these take ("1f").
+"""
+
+import re
+from typing import Final
+
+from pkafka.java.text import trim
+
+_INTEGER: Final = re.compile(r"[+-]?\d+")
+_DIGITS_END: Final = "\uffff"
+_LONGEST: Final = 64  # far more than any number in range has, zeros in front left out
+_DECIMAL: Final = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
+_HEXADECIMAL: Final = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
+)
+
+
+def parse_integer(text: str, bits: int) -> int:
+    """Short.parseShort, Integer.parseInt and Long.parseLong, by the number of bits.
+
+    Digits are the decimal digits of any script in the basic plane, behind one sign at most.
+
+    Raises:
+        ValueError: it is no number, or out of range.
+    """
+    if _INTEGER.fullmatch(text) is None or max(text) > _DIGITS_END:
+        raise ValueError(f'For input string: "{text}"')
+    limit = 1 << (bits - 1)
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    number = limit if len(digits) > _LONGEST else int(digits) * (-1 if text[0] == "-" else 1)
+    if not -limit <= number < limit:
+        raise ValueError(f'For input string: "{text}"')
+    return number
+
+
+def parse_int(text: str) -> int:
+    """Integer.parseInt.
+
+    Raises:
+        ValueError: it is no number of 32 bits.
+    """
+    return parse_integer(text, 32)
+
+
+def parse_long(text: str) -> int:
+    """Long.parseLong.
+
+    Raises:
+        ValueError: it is no number of 64 bits.
+    """
+    return parse_integer(text, 64)
+
+
+def parse_double(text: str) -> float:
+    """Double.parseDouble, which takes blanks around the number.
+
+    Raises:
+        ValueError: it is no number.
+    """
+    trimmed = trim(text)
+    hexadecimal = _HEXADECIMAL.fullmatch(trimmed)
+    if hexadecimal is not None:
+        try:
+            return float.fromhex(hexadecimal[1])
+        except OverflowError:
+            return float("-inf" if trimmed.startswith("-") else "inf")
+    if _DECIMAL.fullmatch(trimmed) is None:
+        raise ValueError(f'For input string: "{trimmed}"' if trimmed else "empty String")
+    return float(
+        trimmed.removesuffix("Infinity") + "inf" if trimmed.endswith("y") else trimmed.rstrip("fFdD")
+    )
