@@ -138,7 +138,7 @@ Build = Callable[[int], Message]
 def _produce(version: int) -> Message:
     records = bytes(build_batch([(NOON, b"k", b"v", ())]))
     if version < 3:
-        records = down_convert(records, min(version, 1))
+        records = b"".join(down_convert(records, min(version, 1)))
     parts = [PartitionProduceData(index=index, records=records) for index in (0, 9)]
     topics = [TopicProduceData(name=name, partition_data=list(parts)) for name in (THERE, MISSING)]
     return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)

@@ -5,7 +5,9 @@ v1 throttle time · v2 magic 1 · v3 max bytes · v4 isolation level, magic 2 ·
 · v13 topic ids (KIP-516) · v15 replica state · v16 node endpoints (KIP-951) · v17 directory id
 
 Records are never read here: an answer names file ranges, which the kernel copies to the socket. What other workers own
-comes back from them as (descriptor, position, length). A fetch that finds too little waits in the purgatory.
+comes back from them as (descriptor, position, length). A fetch that finds too little waits in the purgatory. Only for
+clients that do not know magic 2 the ranges are read and converted, when the answer is made: until then they count as
+what they are in the log.
 """
 
 import asyncio
@@ -26,14 +28,15 @@ from pkafka.protocol.hot import (
     decode_fetch,
     encode_fetch_response,
 )
-from pkafka.records.batch import MAGIC_POSITION
-from pkafka.records.conversion import down_convert
+from pkafka.records.conversion import for_old_consumer
+from pkafka.records.errors import RecordError
 from pkafka.server.connection_state import ConnectionState
 from pkafka.server.delayed import DelayedOperation
 from pkafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
 from pkafka.server.ipc import PeerGone
 from pkafka.server.partition import Partition, end_key
 from pkafka.server.replication.truncation import divergence
+from pkafka.storage.config import LogConfig
 
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
@@ -43,7 +46,9 @@ _FIRST_VERSION_WITH_MAX_BYTES: Final = 3
 _FIRST_VERSION_WITH_IDS: Final = 13
 _FIRST_VERSION_WITH_ZSTD: Final = 10
 _FIRST_VERSION_WITH_RACK: Final = 11
+_FIRST_VERSION_WITH_MAGIC_1: Final = 2
 _FIRST_VERSION_WITH_MAGIC_2: Final = 4
+_FIRST_VERSION_WITH_STORAGE_ERRORS: Final = 6
 _FIRST_VERSION_WITH_LEADERS: Final = 16
 _ABOUT_LEADERS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _EMPTY: Final = FileRange(-1, 0, 0)
@@ -51,6 +56,9 @@ _BATCH_START: Final = struct.Struct(">qi")
 """Base offset, and the length of what follows."""
 _NOT_KNOWN_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """Errors with which Kafka answers before it asks the log: no aborted transactions then, where else it says null."""
+_TOO_OLD: Final = (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.UNSUPPORTED_VERSION)
+"""Errors with which Kafka answers after it has asked the log: null for records then, and no aborted transactions."""
+_NULL: Final = -1
 RANGES_MAX: Final = 256
 """So many partitions of one worker can have records in one answer; the others come first in the next one. More open
 files at once would close each other (see OpenFiles) before the first one is sent, and be more than a reader borrows."""
@@ -372,23 +380,31 @@ class _Fetch(DelayedOperation):
         incremental = session is not None and session.epoch > 1
         if self._limits.follows and self._worker.quotas.leader.throttles_any:
             self._record_throttled()
+        if self._version < _FIRST_VERSION_WITH_MAGIC_2:
+            self._found = [
+                _for_old_client(found, target.fetch_offset, self._version)
+                for target, found in zip(self._targets, self._found, strict=True)
+            ]
         metrics, follows = self._worker.metrics, self._limits.follows
         rows = []
         leaders: list[BrokerId] = []
         ranges: list[Part] = []
         for target, found in zip(self._targets, self._found, strict=True):
-            length = found.length
-            if not found.error:
+            size = length = found.length
+            code, aborted = found.error, found.aborted
+            if not code:
                 if follows:
                     metrics.fetched_by_follower(target.topic, length, is_adding=found.is_adding)
                 else:
                     metrics.fetched(target.topic, length)
-            elif self._worker.knows(target.topic):
-                # Names that clients make up would fill the memory.
-                metrics.failed_fetch(target.topic)
+            else:
+                code, aborted, size = _beside_error(found, self._version)
+                if self._worker.knows(target.topic):
+                    # Names that clients make up would fill the memory.
+                    metrics.failed_fetch(target.topic)
             news = target.has_news(
                 # A follower cuts its log then, and takes nothing else of the answer: it has to be told that again.
-                error=found.error != 0 or found.diverging is not None,
+                error=code != 0 or found.diverging is not None,
                 high_watermark=found.high_watermark,
                 log_start_offset=found.log_start_offset,
                 records_length=length,
@@ -401,13 +417,13 @@ class _Fetch(DelayedOperation):
                 (
                     target.topic,
                     target.partition,
-                    found.error,
+                    code,
                     found.high_watermark,
                     found.last_stable_offset,
                     found.log_start_offset,
-                    [] if found.error in _NOT_KNOWN_HERE else found.aborted,
+                    aborted,
                     found.preferred,
-                    length,
+                    size,
                     found.diverging,
                     found.leader,
                 )
@@ -437,6 +453,17 @@ class _Fetch(DelayedOperation):
                 if found.length and quota.throttles(name(target.topic) or "", target.partition)
             )
         )
+
+
+def _beside_error(found: Found, version: int) -> tuple[int, Aborted, int]:
+    """The code to answer, and what Kafka answers beside it: aborted transactions and the bytes of records."""
+    code = found.error
+    if code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_VERSION_WITH_STORAGE_ERRORS:
+        # One that these clients know, and look for the leader again.
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if code in _TOO_OLD:
+        return code, [], _NULL
+    return code, [] if code in _NOT_KNOWN_HERE else found.aborted, found.length
 
 
 def _wanted(worker: "Worker", targets: Iterable[FetchTarget]) -> list[Wanted]:
@@ -548,14 +575,14 @@ def _read_partition(
     led = worker.partitions.led.get((topic, index))
     partition = led or _hosted(worker, topic, index, limits)
     log = partition.log
+    if limits.version < _FIRST_VERSION_WITH_ZSTD:
+        _check_client_reads(log.config, limits)
     if topic_id is not None and topic_id != log.topic_id:
         # A topic made anew under its old name: the log is led already, and the old id not yet forgotten.
         raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
     partition.check_epoch(current_leader_epoch)
     if led is None and not _may_follow(partition, limits):
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if limits.version < _FIRST_VERSION_WITH_ZSTD and log.config.compression_type == "zstd":
-        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if limits.follows and limits.replica_id not in partition.replicas:
         # Who knows the leader's epoch knows of an assignment of the replicas that is still to come here, says Kafka.
         knows_more = current_leader_epoch != NO_EPOCH
@@ -594,9 +621,7 @@ def _read_partition(
     ):
         fd = slice_.segment.fileno()
         records = FileRange(fd, slice_.position, slice_.length)
-        if limits.version < _FIRST_VERSION_WITH_MAGIC_2:
-            records = _for_old_client(records, log.config.message_downconversion_enable, limits.version)
-        elif committed:
+        if committed:
             aborted = [
                 (one.producer_id, one.first_offset) for one in log.aborted_transactions(offset, upper_bound)
             ]
@@ -633,15 +658,33 @@ def _may_follow(partition: Partition, limits: Limits) -> bool:
     return not limits.follows and limits.version >= _FIRST_VERSION_WITH_RACK and partition.leader != NO_LEADER
 
 
-def _for_old_client(records: FileRange, allowed: bool, version: int) -> Part:
-    """The range in the format that a client of before 0.11 reads; the only case in which bytes are touched."""
-    magic = 1 if version >= 2 else 0
-    data = os.pread(records.fd, records.length, records.position)
-    if len(data) <= MAGIC_POSITION or data[MAGIC_POSITION] <= magic:
-        return data
-    if not allowed:
+def _check_client_reads(config: LogConfig, limits: Limits) -> None:
+    """Kafka answers with this whatever else is wrong, and without a look at the records.
+
+    Raises:
+        ApiError: UNSUPPORTED_COMPRESSION_TYPE, or UNSUPPORTED_VERSION where nothing is converted for old clients.
+    """
+    if config.compression_type == "zstd":
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if (
+        limits.version < _FIRST_VERSION_WITH_MAGIC_2
+        and not limits.follows
+        and not config.message_downconversion_enable
+    ):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    return down_convert(data, magic)
+
+
+def _for_old_client(found: Found, offset: int, version: int) -> Found:
+    """The same with records in the format that a client of before 0.11 reads."""
+    records = found.records
+    if type(records) is not FileRange or not records.length:
+        return found
+    magic = 1 if version >= _FIRST_VERSION_WITH_MAGIC_1 else 0
+    try:
+        data = os.pread(records.fd, records.length, records.position)
+        return found._replace(records=for_old_consumer(data, magic, offset))
+    except RecordError as error:
+        return Found(error.code)
 
 
 # -- between workers --

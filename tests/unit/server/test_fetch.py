@@ -20,6 +20,7 @@ from pkafka.protocol.messages.fetch import (
     ReplicaState,
 )
 from pkafka.records.builder import build_batch
+from pkafka.records.reading import read_records
 from pkafka.server.connection_state import ConnectionState
 from pkafka.server.handlers import fetch, produce
 from pkafka.server.handlers.fetch import Found, Limits, within
@@ -79,12 +80,6 @@ def test_before_version_3_nobody_may_exceed_the_limits(batches: int) -> None:
     assert sizes(within(found, [1_000], limits(50, at_least_one=False))) == [0]
 
 
-def test_converted_records_come_whole_or_not_at_all(batches: int) -> None:
-    found = [Found(0, records=FileRange(batches, 0, 300)), Found(0, records=b"x" * 300)]
-    assert sizes(within(found, [1_000, 1_000], limits(599))) == [300, 0]
-    assert sizes(within(found, [1_000, 1_000], limits(600))) == [300, 300]
-
-
 # -- over workers --
 
 
@@ -129,7 +124,7 @@ def ask(worker: Worker, connection: Connection, partitions: Sequence[int], **opt
                         partition=index,
                         current_leader_epoch=options.get("epoch", -1),
                         fetch_offset=0,
-                        partition_max_bytes=1_000_000,
+                        partition_max_bytes=options.get("bytes_max", 1_000_000),
                     )
                     for index in partitions
                 ],
@@ -138,7 +133,7 @@ def ask(worker: Worker, connection: Connection, partitions: Sequence[int], **opt
     )
     body = encode_request(1, version, 5, "me", request)[4:]
     header = RequestHeader(1, version, 5, "me")
-    return fetch.handle(worker, connection, header, memoryview(body), 8 + 2 + 2 + 1)  # type: ignore[arg-type]
+    return fetch.handle(worker, connection, header, memoryview(body), 8 + 2 + 2 + (version >= 12))  # type: ignore[arg-type]
 
 
 def append(family: Family, index: int, value: bytes) -> None:
@@ -160,6 +155,52 @@ def test_one_answer_has_the_bytes_of_both_workers(tmp_path: Path) -> None:
             assert places == sorted(places)
 
     with_family(tmp_path, body)
+
+
+@pytest.mark.parametrize(("version", "magic"), [(1, 0), (3, 1)])
+def test_old_clients_get_the_records_of_both_workers_in_their_format(
+    tmp_path: Path, version: int, magic: int
+) -> None:
+    """Converted they need more room than the limits, which are about the log."""
+
+    async def body(family: Family) -> None:
+        await family.lead("t", range(2))
+        values = [b"value %d" % number for number in range(60)]
+        rows = [(1, b"key", value, ()) for value in values]
+        for index in range(2):
+            owner = family.workers[family.workers[0].partitions.owner("t", index)]
+            assert produce.append(owner, "t", index, build_batch(rows), 9, 1, None, None)[2] == 0
+        in_the_log = len(build_batch(rows))
+        for worker in family.workers:
+            connection = Connection()
+            assert ask(worker, connection, range(2), version=version, bytes_max=in_the_log) is None
+            await until(lambda c=connection: bool(c.answers))  # type: ignore[misc]
+            _, response = decode_response(1, version, connection.answers[0][4:])
+            assert isinstance(response, FetchResponse)
+            for part in response.responses[0].partitions:
+                assert part.records is not None
+                assert part.records[16] == magic
+                assert len(part.records) > in_the_log
+                assert [record.value for record in read_records(part.records)] == values
+
+    with_family(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("error", "version", "answered"),
+    [
+        (ErrorCode.KAFKA_STORAGE_ERROR, 5, (ErrorCode.NOT_LEADER_OR_FOLLOWER, None, 0)),
+        (ErrorCode.KAFKA_STORAGE_ERROR, 6, (ErrorCode.KAFKA_STORAGE_ERROR, None, 0)),
+        (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 9, (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, [], -1)),
+        (ErrorCode.UNSUPPORTED_VERSION, 3, (ErrorCode.UNSUPPORTED_VERSION, [], -1)),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 4, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [], 0)),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, 4, (ErrorCode.OFFSET_OUT_OF_RANGE, None, 0)),
+    ],
+)
+def test_what_stands_beside_an_error(
+    error: ErrorCode, version: int, answered: tuple[ErrorCode, object, int]
+) -> None:
+    assert fetch._beside_error(Found(error), version) == answered
 
 
 def test_no_descriptor_is_left_after_many_fetches(tmp_path: Path) -> None:

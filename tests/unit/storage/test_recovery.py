@@ -331,7 +331,7 @@ def test_old_message_formats_are_recovered_and_served(world: World) -> None:
     world.crash(log)
     data = bytearray()
     for offset in range(4):
-        data += down_convert(stored(batch([b"old"]), offset), offset % 2)
+        data += b"".join(down_convert(stored(batch([b"old"]), offset), offset % 2))
     world.paths(".log")[0].write_bytes(data + data[: len(data) // 8])
     log = recovered(world)
     assert log.log_end_offset == 4
