@@ -134,6 +134,12 @@ class MetadataCache:
         """The topic of this name."""
         return self.topics.get(name)
 
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition that a controller has ever spoken of, and that is not deleted."""
+        return [
+            TopicPartition(topic.name, index) for topic in self.topics.values() for index in topic.partitions
+        ]
+
     def topic_name(self, topic_id: TopicId) -> str | None:
         """The name of the topic with this id."""
         return self._names.get(topic_id)

@@ -17,6 +17,12 @@ from pkafka.clients.errors import ClientError, UnsupportedApiError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition, TopicPartitionReplica
 from pkafka.net.scram import ScramMechanism
+from pkafka.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from tests.interop.conftest import System
 from tests.talk import Talk, code_of, good, talking, wait_for
 
@@ -53,6 +59,23 @@ def test_configurations_of_many_are_outcomes_of_each(talk: Talk, topic: str) -> 
     assert altered[mine] is None
     assert code_of(altered[missing]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code_of(altered[away]) is ErrorCode.BROKER_NOT_AVAILABLE
+
+
+def test_an_election_of_all_is_one_of_those_that_ever_had_a_leader(talk: Talk, topic: str) -> None:
+    talk.create(topic)
+    # On a broker that there is not: Kafka creates such a topic, and nobody ever leads its partition.
+    nowhere = f"{topic}-nowhere"
+    replicas = [CreatableReplicaAssignment(partition_index=0, broker_ids=[77])]
+    new = CreatableTopic(name=nowhere, num_partitions=-1, replication_factor=-1, assignments=replicas)
+    request = CreateTopicsRequest(topics=[new], timeout_ms=100)
+    created = talk.admin.cluster.request(request, CreateTopicsResponse).topics[0]
+    assert created.error_code == ErrorCode.REQUEST_TIMED_OUT
+    try:
+        for kind in ElectionType:
+            found = talk.admin.elect_leaders(kind)
+            assert not {partition for partition in found if partition.topic.startswith(topic)}
+    finally:
+        talk.admin.delete_topics([nowhere])
 
 
 def test_elections_and_moves_of_single_partitions(talk: Talk, topic: str) -> None:

@@ -255,10 +255,6 @@ class Office:
                 )
         self._states.answer_wish(nodes.PREFERRED_REPLICA_ELECTION, None, version)
 
-    def all_partitions(self) -> list[TopicPartition]:
-        """Every partition that there is."""
-        return self._context.partitions()
-
     def _wants_election(self, partition: TopicPartition, *, unclean: bool) -> bool:
         context = self._context
         now = context.leadership.get(partition)

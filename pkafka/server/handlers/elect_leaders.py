@@ -24,19 +24,19 @@ _UNCLEAN: Final = 1
 async def handle(ctx: ControlContext, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
     """Have the controller elect, and answer when this broker's metadata say so."""
     named = request.topic_partitions
-    partitions = (
-        None
-        if named is None
-        else [TopicPartition(topic.topic, index) for topic in named for index in topic.partitions]
-    )
+    if named is None:
+        # All that this broker's metadata have: a partition that never had a leader is not among them.
+        partitions = ctx.metadata.partitions()
+    else:
+        partitions = [TopicPartition(topic.topic, index) for topic in named for index in topic.partitions]
     try:
         outcome = await ctx.run(_elect, ctx.controller, partitions, request.election_type == _UNCLEAN)
     except (ApiError, StoreError) as error:
         code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
         refused = ApiError(code)
-        asked = partitions or []
+        asked = partitions if named is not None else []
         return _response(dict.fromkeys(asked, refused), ErrorCode.NONE if version == 0 or asked else code)
-    if partitions is None:
+    if named is None:
         # Of all that there are, only those tell something that changed, or could not.
         outcome = {
             partition: result
@@ -57,7 +57,7 @@ async def handle(ctx: ControlContext, request: ElectLeadersRequest, version: int
 
 
 def _elect(
-    controller: Controller, partitions: list[TopicPartition] | None, unclean: bool
+    controller: Controller, partitions: list[TopicPartition], unclean: bool
 ) -> dict[TopicPartition, Election]:
     """Runs on the controller thread.
 
@@ -65,9 +65,7 @@ def _elect(
         ApiError: NOT_CONTROLLER.
         StoreError: the store failed.
     """
-    office = controller.office()
-    wanted = office.all_partitions() if partitions is None else partitions
-    return office.elect_leaders(wanted, unclean=unclean)
+    return controller.office().elect_leaders(partitions, unclean=unclean)
 
 
 def _response(outcome: dict[TopicPartition, Election], code: ErrorCode) -> ElectLeadersResponse:
