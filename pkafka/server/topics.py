@@ -55,7 +55,11 @@ def check_new_topic(store: Store, name: str, assignments: Assignments) -> None:
     if store.exists(TopicAssignment.path(name)) is not None:
         raise already_exists(name)
     if "." in name or "_" in name:
-        colliding = [other for other in store.children(TOPICS) if topic_names_collide(name, other)]
+        existing = store.children(TOPICS)
+        if name in existing:
+            # Another broker has created it since the look above: a topic does not collide with itself.
+            raise already_exists(name)
+        colliding = [other for other in existing if topic_names_collide(name, other)]
         if colliding:
             raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pkafka.coordination.store import Stat, Store
 from pkafka.coordination.znodes import EntityConfig, TopicAssignment
 from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
@@ -23,6 +24,7 @@ from pkafka.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from pkafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pkafka.server import topics
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_repository import ConfigRepository
 from pkafka.server.controller import nodes
@@ -139,6 +141,34 @@ def test_a_created_topic_is_led_when_the_answer_comes(control: Any, world: World
     assert stored.topic_id == result.topic_id
     config = EntityConfig.decode(world.store.get(nodes.topic_config("foo"))[0])
     assert dict(config.config) == {"retention.ms": "5000"}
+
+
+class _AnotherBroker:
+    """The store, seen by a broker that is a moment behind another one, which creates a topic after the first look."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._name = name
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self._store, method)
+
+    def exists(self, path: str) -> Stat | None:
+        found = self._store.exists(path)
+        if path == nodes.topic(self._name) and found is None:
+            topics.create_topic(self._store, self._name, {0: (0,)}, {})
+        return found
+
+
+@pytest.mark.parametrize("name", ["plain", "with.dot", "with_line"])
+def test_a_topic_that_another_broker_creates_at_once_exists_and_collides_with_nothing(
+    control: Any, world: World, name: str
+) -> None:
+    control.store = _AnotherBroker(world.store, name)
+    assert _rows(_create(control, _topic(name))) == [(name, 36, f"Topic '{name}' already exists.")]
+    other = f"{name}.other"
+    control.store = _AnotherBroker(world.store, other)
+    assert asyncio.run(create_topics.auto_create(control, [other])) == {other: ErrorCode.LEADER_NOT_AVAILABLE}
 
 
 @pytest.mark.parametrize(
