@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from pkafka.errors import ConfigError
+from pkafka.java.text import lines as natural_lines
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -63,9 +64,10 @@ def parse_properties(text: str) -> dict[str, str]:
 def _logical_lines(text: str) -> list[str]:
     lines: list[str] = []
     pending: str | None = None
-    for natural in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+    for natural in natural_lines(text):
         line = natural.lstrip(_BLANKS)
-        if pending is None and (not line or line[0] in "#!"):
+        if not pending and (not line or line[0] in "#!"):
+            pending = None
             continue
         line = (pending or "") + line
         backslashes = len(line) - len(line.rstrip("\\"))
@@ -75,8 +77,8 @@ def _logical_lines(text: str) -> list[str]:
             pending = None
             lines.append(line)
     if pending is not None:
-        lines.append(pending)
-    return [line for line in lines if line]
+        lines.append(pending)  # of a lone backslash a key without characters
+    return lines
 
 
 def _split(line: str) -> tuple[int, int]:

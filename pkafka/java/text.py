@@ -37,13 +37,12 @@ def equals_ignore_case(one: str, other: str) -> bool:
 def _same_letter(one: str, other: str) -> bool:
     if one == other:
         return True
-    upper_one, upper_other = _alone(one.upper(), one), _alone(other.upper(), other)
-    return upper_one == upper_other or _alone(upper_one.lower(), upper_one) == _alone(
-        upper_other.lower(), upper_other
-    )
+    upper_one, upper_other = _upper(one), _upper(other)
+    return upper_one == upper_other or upper_one.lower()[:1] == upper_other.lower()[:1]
 
 
-def _alone(changed: str, letter: str) -> str:
+def _upper(letter: str) -> str:
+    changed = letter.upper()
     return changed if len(changed) == 1 else letter
 
 
