@@ -16,7 +16,7 @@ from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.model import LeaderEpoch, Millis, Offset
 from pkafka.records.batch import stamp
-from pkafka.records.validation import ValidatedRecords
+from pkafka.records.validation import ValidatedBatch, ValidatedRecords
 from pkafka.storage.batch_scan import StoredBatch
 from pkafka.storage.config import LogConfig
 from pkafka.storage.fetched_batches import batches_in_order, split_for_segments
@@ -34,8 +34,9 @@ from pkafka.storage.log_values import (
 )
 from pkafka.storage.open_files import OpenFiles
 from pkafka.storage.producer_rebuild import rebuild, replay
-from pkafka.storage.producer_state import CompletedTransaction, ProducerEntry
+from pkafka.storage.producer_state import BatchMetadata, CompletedTransaction, ProducerEntry, advance_sequence
 from pkafka.storage.producer_trial import ProducerTrial
+from pkafka.storage.resends import remember_resends
 from pkafka.storage.retention import RetentionLimits, SegmentFacts, expired_segments
 from pkafka.storage.segment import (
     CLEANED_SUFFIX,
@@ -99,6 +100,8 @@ class Log(LogReader):
         self._hooks = hooks
         self._closed = False
         self._truncations = 0
+        self._forgotten_below = parts.log_end_offset
+        """Of what producers wrote before, only the last batch of each is known; the log start when all is."""
         self._jitter_ms = self._draw_jitter()
         self._active.update_config(self.config)
         self._active.activate()
@@ -143,7 +146,10 @@ class Log(LogReader):
             last = offset + batch.last_offset_delta
             if batch.producer_id >= 0:
                 trial = trial or ProducerTrial(self.producers)
-                duplicate = trial.take(batch, data, offset, last)
+                try:
+                    duplicate = trial.take(batch, data, offset, last)
+                except ApiError as error:
+                    duplicate = self._recalled(batch, error)
                 if duplicate is not None:
                     return AppendResult(
                         duplicate.first_offset,
@@ -169,6 +175,29 @@ class Log(LogReader):
         except OSError as error:
             raise self._fenced("append to", error) from error
         return AppendResult(base, offset - 1, records.log_append_time_ms, self.log_start_offset, False)
+
+    def _recalled(self, batch: ValidatedBatch, refusal: ApiError) -> BatchMetadata:
+        """The original of a batch that is neither new nor known, when the log has it nevertheless.
+
+        Looked for once after a start or a cut, when somebody sends such a batch: most logs never have to look.
+
+        Raises:
+            ApiError: ``refusal``, when there is no such batch.
+        """
+        if (
+            refusal.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            and self._forgotten_below > self.log_start_offset
+        ):
+            below, self._forgotten_below = self._forgotten_below, self.log_start_offset
+            self._guarded("read", lambda: remember_resends(self.producers, self._segments, below))
+            original = self.producers.get(batch.producer_id).find_duplicate(
+                batch.producer_epoch,
+                batch.base_sequence,
+                advance_sequence(batch.base_sequence, batch.last_offset_delta),
+            )
+            if original is not None:
+                return original
+        raise refusal
 
     @property
     def flush_is_due(self) -> bool:
@@ -437,7 +466,7 @@ class Log(LogReader):
         # The producers first: no reader may see the new end with the old state.
         self.log_start_offset = min(self.log_start_offset, offset)
         self._rebuild_producers(offset)
-        self.log_end_offset = offset
+        self._forgotten_below = self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.set_high_watermark(self.high_watermark)
 
@@ -462,7 +491,7 @@ class Log(LogReader):
         self.producers.clear()
         self._snapshots.remove(self._snapshots.offsets)
         self._activate(self._new_segment(offset, self._clock.now_ms()))
-        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.log_start_offset = self.log_end_offset = self.recovery_point = self._forgotten_below = offset
         self._snapshots.latest_taken = offset
         self.set_high_watermark(offset)
 

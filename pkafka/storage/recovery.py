@@ -29,7 +29,6 @@ from pkafka.storage.open_files import OpenFiles
 from pkafka.storage.partition_metadata import read_topic_id, write_topic_id
 from pkafka.storage.producer_rebuild import PRODUCER_EXPIRATION_MS, ProducerSnapshots, rebuild, replay
 from pkafka.storage.producer_state import Producers
-from pkafka.storage.resends import remember_resends
 from pkafka.storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -210,8 +209,6 @@ class _Loader:
             expiration_ms=self._environment.producer_expiration_ms,
             had_clean_shutdown=self._was_clean,
         )
-        if not self._was_clean:
-            remember_resends(self._producers, self._segments)
         return start, end
 
     def _names(self) -> list[str]:

@@ -413,10 +413,16 @@ class Segment:
         """All batches from ``position`` on, in big reads; see batch_scan.scan."""
         return scan(self._files, self.fileno(), position, self.size, check=check)
 
-    def scan_tail(self, length: int) -> Iterator[StoredBatch]:
-        """The batches in the last ``length`` bytes, and perhaps some before them."""
+    def position_of(self, offset: int) -> int:
+        """Where the batch that holds ``offset`` begins, or the one behind it; the end when all are lower."""
+        found = self.find(offset)
+        return self.size if found is None else found[0]
+
+    def scan_before(self, end: int, length: int) -> Iterator[StoredBatch]:
+        """The batches in the ``length`` bytes before the position ``end``, and perhaps some before them."""
         self.load_indexes()
-        return self.scan(self.offset_index.position_at_or_below(self.size - length), check=False)
+        start = self.offset_index.position_at_or_below(end - length)
+        return scan(self._files, self.fileno(), start, end, check=False)
 
     def read_bytes(self, position: int, length: int) -> bytes:
         """Bytes of the ``.log`` file."""
