@@ -34,6 +34,9 @@ class Batch(NamedTuple):
     next_offset: int
     leader_epoch: int
     crc: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
 
 
 @dataclass(slots=True)
@@ -45,6 +48,18 @@ class Committed:
     start: int = 0
     ends: dict[int, int] = field(default_factory=dict)
     """By the epoch of the leader who said so."""
+    written: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    """Where the batch of an idempotent producer begins, by its id, its epoch and its first sequence."""
+
+    def take(self, batch: Batch, leader_epoch: int) -> int | None:
+        """Another batch is committed. Returns where it was already."""
+        self.batches.append(batch)
+        self.end = self.ends[leader_epoch] = batch.next_offset
+        if batch.base_sequence < 0:
+            return None
+        name = (batch.producer_id, batch.producer_epoch, batch.base_sequence)
+        first = self.written.setdefault(name, batch.base_offset)
+        return first if first != batch.base_offset else None
 
     def before(self, epoch: int) -> int:
         """Up to where leaders of earlier epochs have said so."""
@@ -164,8 +179,13 @@ class Checker:
                         f"{broker.host} takes {batch} of {key} for committed, which no leader has committed"
                     )
                     return
-                committed.batches.append(batch)
-                committed.end = committed.ends[partition.leader_epoch] = batch.next_offset
+                before = committed.take(batch, partition.leader_epoch)
+                if before is not None:
+                    self.world.violated(
+                        f"an idempotent record is in the log once: {broker.host} has committed {batch} of {key}, which"
+                        f" is at {before} already"
+                    )
+                    return
             elif known.get(batch.base_offset) != batch:
                 self.world.violated(
                     f"{broker.host} has {batch} of {key} below its high watermark {log.high_watermark}, where"
@@ -440,7 +460,15 @@ def batches_of(log: Log, begin: int, end: int) -> Iterator[Batch]:
             continue
         for _, header in iter_headers(segment.read_bytes(0, segment.size)):
             if header.next_offset > begin and header.base_offset < end:
-                yield Batch(header.base_offset, header.next_offset, header.partition_leader_epoch, header.crc)
+                yield Batch(
+                    header.base_offset,
+                    header.next_offset,
+                    header.partition_leader_epoch,
+                    header.crc,
+                    header.producer_id,
+                    header.producer_epoch,
+                    header.base_sequence,
+                )
 
 
 def last_sequences(log: Log) -> dict[int, int]:

@@ -6,6 +6,7 @@ Not pkafka's own clients, which live in threads: these do what any client does, 
 import asyncio
 import contextlib
 import itertools
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -27,6 +28,7 @@ from pkafka.protocol.messages import (
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_records
+from pkafka.storage.producer_state import BATCHES_REMEMBERED
 from tests.sim.broker import PORT
 from tests.sim.checker import Checker, Key
 from tests.sim.world import Loop, World
@@ -38,6 +40,8 @@ _REQUEST_MAX_S: Final = 6.0
 _PAUSE_S: Final = 0.1
 _LATEST: Final = -1
 _NO_EPOCH: Final = -1
+_REMEMBERED: Final = 12
+_ABANDONED_MAX: Final = 3
 
 
 class Client:
@@ -98,19 +102,45 @@ class Client:
         """
         channel = self._channels.get(broker)
         if channel is None or channel.is_closed:
-            channel = await open_channel(
-                f"broker-{broker}", PORT, timeout_s=timeout_s, frame_bytes_max=_FRAME_BYTES_MAX
-            )
-            self._channels[broker] = channel
+            channel = self._channels[broker] = await self._connect(broker, timeout_s)
+        return await self._ask_on(channel, request, version, answer, timeout_s=timeout_s)
+
+    async def _connect(self, broker: int, timeout_s: float = _REQUEST_MAX_S) -> Channel:
+        return await open_channel(
+            f"broker-{broker}", PORT, timeout_s=timeout_s, frame_bytes_max=_FRAME_BYTES_MAX
+        )
+
+    async def _ask_on(
+        self,
+        channel: Channel,
+        request: Message,
+        version: int,
+        answer: type[M],
+        *,
+        timeout_s: float = _REQUEST_MAX_S,
+    ) -> M:
         key = request.__api_key__
         assert key is not None
         frame = encode_request(key, version, next(self._numbers), self.name, request)
-        try:
-            _, response = decode_response(key, version, await channel.ask(frame, timeout_s=timeout_s))
-        except ProtocolError as error:
-            raise ChannelError(str(error)) from error
-        assert isinstance(response, answer)
-        return response
+        future: asyncio.Future[M] = self.loop.create_future()
+
+        def answered(data: memoryview | None, error: ChannelError | None) -> None:
+            # Read at once: with several requests on their way the next answer may come into the same memory.
+            if future.done():
+                return
+            if data is None:
+                future.set_exception(error or ChannelError("no answer"))
+                return
+            try:
+                _, response = decode_response(key, version, data)
+            except ProtocolError as problem:
+                future.set_exception(ChannelError(str(problem)))
+                return
+            assert isinstance(response, answer)
+            future.set_result(response)
+
+        channel.ask_then(frame, answered, timeout_s=timeout_s)
+        return await future
 
     async def leader_of(self, key: Key) -> tuple[int, int] | None:
         """Who leads a partition, and in which epoch, by what a broker knows; None when that is nobody."""
@@ -142,50 +172,91 @@ class Client:
             self._leaders[key] = known
 
 
-class Producer(Client):
-    """Sends record after record to one partition, each as often as it takes."""
+class PlainProducer(Client):
+    """Sends record after record to one partition with acks=1, each once, since twice could be there twice."""
 
-    def __init__(
-        self,
-        world: World,
-        checker: Checker,
-        name: str,
-        brokers: Sequence[int],
-        key: Key,
-        *,
-        acks: int,
-        idempotent: bool,
-    ) -> None:
+    def __init__(self, world: World, checker: Checker, name: str, brokers: Sequence[int], key: Key) -> None:
         super().__init__(world, checker, name, brokers)
         self.key = key
-        self.count = 0
-        self._acks = acks
-        self._idempotent = idempotent
         self.begin(self._produce)
 
     async def _produce(self) -> None:
         random = self.world.random
-        producer_id, producer_epoch = (-1, -1)
-        if self._idempotent:
-            producer_id, producer_epoch = await self._new_id()
-        sequence = 0
-        while not self.is_stopping:
-            values = [f"{self.name}:{self.count + one}".encode() for one in range(random.randint(1, 4))]
-            self.checker.sent.update(values)
-            batch = bytes(
-                build_batch(
-                    [(self.world.now_ms(), None, value, ()) for value in values],
-                    producer_id=producer_id,
-                    producer_epoch=producer_epoch,
-                    base_sequence=sequence if self._idempotent else -1,
-                )
-            )
-            offset = await self._send(batch)
-            if self._acks == -1 and offset is not None:
-                self.checker.was_acknowledged(self.key, values, offset)
-            sequence += len(values)
-            self.count += len(values)
+        for number in itertools.count():
+            if self.is_stopping:
+                return
+            value = f"{self.name}:{number}".encode()
+            self.checker.sent.add(value)
+            known = self.known_leader(self.key) or await self.leader_of(self.key)
+            code: int = ErrorCode.UNKNOWN_SERVER_ERROR
+            if known is not None:
+                batch = bytes(build_batch([(self.world.now_ms(), None, value, ())]))
+                request = _produce_request(self.key, batch, acks=1, timeout_ms=random.choice((500, 3000)))
+                with contextlib.suppress(ChannelError):
+                    response = await self.ask(known[0], request, 9, produce.ProduceResponse)
+                    code = response.responses[0].partition_responses[0].error_code
+            if code != ErrorCode.NONE:
+                await self.leader_of(self.key)
             if random.random() < 0.7:
+                await asyncio.sleep(0.3 * random.random())
+
+
+class Batch:
+    """Records that a producer sends as often as it takes."""
+
+    def __init__(self, number: int, values: list[bytes], data: bytes) -> None:
+        self.number = number
+        self.values = values
+        self.data = data
+        self.offset = -1
+        """Where it is, as the first answer says that says so; -1 until then."""
+
+
+class Producer(Client):
+    """An idempotent producer of one partition that has several batches on their way and does everything to get one into
+    the log twice: it sends again while the first one is still on its way, over other connections, what was
+    acknowledged long ago too, and to whoever it took for the leader once. It skips nothing, and keeps its epoch.
+    """
+
+    def __init__(self, world: World, checker: Checker, name: str, brokers: Sequence[int], key: Key) -> None:
+        super().__init__(world, checker, name, brokers)
+        self.key = key
+        self._in_flight: list[Batch] = []
+        """Without an answer that says where it is; the oldest first, and no more than a broker remembers."""
+        self._sent: deque[Batch] = deque(maxlen=_REMEMBERED)
+        self._in_flight_max = world.random.choice((1, 2, BATCHES_REMEMBERED, BATCHES_REMEMBERED))
+        self._haste = world.random.choice((0.0, 0.05, 0.2))
+        """How often it does not wait for answers."""
+        self._leaders_met: list[int] = []
+        self._abandoned: deque[Channel] = deque()
+        self.begin(self._produce)
+
+    async def _produce(self) -> None:
+        random = self.world.random
+        producer_id, producer_epoch = await self._new_id()
+        sequence = number = 0
+        while not self.is_stopping or self._in_flight:
+            for _ in range(0 if self.is_stopping else random.randint(1, self._in_flight_max)):
+                # Those behind the oldest count though they may have been answered: brokers remember so many.
+                if self._in_flight and number - self._in_flight[0].number == self._in_flight_max:
+                    break
+                values = [f"{self.name}:{sequence + one}".encode() for one in range(random.randint(1, 4))]
+                self.checker.sent.update(values)
+                records = [(self.world.now_ms(), None, value, ()) for value in values]
+                data = build_batch(
+                    records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence
+                )
+                batch = Batch(number, values, bytes(data))
+                self._in_flight.append(batch)
+                self._sent.append(batch)
+                sequence += len(values)
+                number += 1
+            if self._sent and random.random() < self._haste:
+                self.tasks.append(self.loop.create_task(self._repeat(random.choice(self._sent))))
+            if not await self._send_all():
+                await self.pause()
+                await self.leader_of(self.key)
+            elif random.random() < 0.7:
                 await asyncio.sleep(0.3 * random.random())
 
     async def _new_id(self) -> tuple[int, int]:
@@ -200,38 +271,87 @@ class Producer(Client):
                     return response.producer_id, response.producer_epoch
             await self.pause()
 
-    async def _send(self, batch: bytes) -> int | None:
-        """Until it is acknowledged; without idempotence once, since twice could be there twice."""
-        while True:
-            known = self.known_leader(self.key) or await self.leader_of(self.key)
-            code: int = ErrorCode.UNKNOWN_SERVER_ERROR
-            if known is not None:
-                request = produce.ProduceRequest(
-                    acks=self._acks,
-                    timeout_ms=self.world.random.choice((500, 3000)),
-                    topic_data=[
-                        produce.TopicProduceData(
-                            name=self.key[0],
-                            partition_data=[produce.PartitionProduceData(index=self.key[1], records=batch)],
-                        )
-                    ],
+    async def _send_all(self) -> bool:
+        """All that is in flight, one behind the other over one connection; whether all of it is in the log now."""
+        known = self.known_leader(self.key) or await self.leader_of(self.key)
+        if known is None:
+            return False
+        random = self.world.random
+        leader = known[0]
+        if leader not in self._leaders_met:
+            self._leaders_met.append(leader)
+        channel = self._channels.get(leader)
+        try:
+            if channel is None or channel.is_closed:
+                channel = self._channels[leader] = await self._connect(leader)
+        except ChannelError:
+            return False
+        batches = [*self._in_flight]
+        answers = [self.loop.create_task(self._send(channel, batch)) for batch in batches]
+        patience_s = 0.02 * random.random() if random.random() < self._haste else None
+        done, late = await asyncio.wait(answers, timeout=patience_s)
+        if late:
+            # What is on its way stays on its way, and arrives whenever it does.
+            self._channels.pop(leader, None)
+            self._abandoned.append(channel)
+            if len(self._abandoned) > _ABANDONED_MAX:
+                self._abandoned.popleft().close()
+        self._hear([task.result() if task in done else None for task in answers], batches, leader)
+        return not self._in_flight
+
+    def _hear(self, codes: "Sequence[int | None]", batches: "Sequence[Batch]", leader: int) -> None:
+        in_order = True
+        for code, batch in zip(codes, batches, strict=True):
+            if code in _FATAL and in_order and batch.offset < 0:
+                self.world.violated(
+                    f"{self.name} is told {ErrorCode(code).name} by broker {leader} for {batch.values}, which it sent"
+                    " in order"
                 )
-                with contextlib.suppress(ChannelError):
-                    response = await self.ask(known[0], request, 9, produce.ProduceResponse)
-                    one = response.responses[0].partition_responses[0]
-                    code = one.error_code
-                    if code == ErrorCode.NONE:
-                        return one.base_offset
-                    if code in _FATAL:
-                        self.world.violated(
-                            f"{self.name} is told {ErrorCode(code).name} for what it sent in order"
-                        )
-                        return None
-            if not self._idempotent:
-                await self.leader_of(self.key)
-                return None
-            await self.pause()
-            await self.leader_of(self.key)
+            in_order = in_order and (code == ErrorCode.NONE or batch.offset >= 0)
+
+    async def _send(self, channel: Channel, batch: Batch) -> int | None:
+        request = _produce_request(
+            self.key, batch.data, acks=-1, timeout_ms=self.world.random.choice((500, 3000))
+        )
+        try:
+            response = await self._ask_on(channel, request, 9, produce.ProduceResponse)
+        except ChannelError:
+            return None
+        one = response.responses[0].partition_responses[0]
+        if one.error_code == ErrorCode.NONE:
+            self._was_acknowledged(batch, one.base_offset)
+        return one.error_code
+
+    def _was_acknowledged(self, batch: Batch, offset: int) -> None:
+        if batch.offset < 0:
+            batch.offset = offset
+            self._in_flight.remove(batch)
+            self.checker.was_acknowledged(self.key, batch.values, offset)
+        elif batch.offset != offset:
+            self.world.violated(
+                f"{self.name} is told that {batch.values} are at {offset} of {self.key}, and was told {batch.offset}"
+                " before"
+            )
+
+    async def _repeat(self, batch: Batch) -> None:
+        """Once more, over a connection of its own, to somebody who led once; nobody waits for that."""
+        random = self.world.random
+        await asyncio.sleep(random.choice((0.0, 0.01, 1.0, 8.0)) * random.random())
+        if not self._leaders_met:
+            return
+        with contextlib.suppress(ChannelError):
+            channel = await self._connect(random.choice(self._leaders_met))
+            await self._send(channel, batch)
+            channel.close()
+
+
+def _produce_request(key: Key, data: bytes, *, acks: int, timeout_ms: int) -> produce.ProduceRequest:
+    one = produce.PartitionProduceData(index=key[1], records=data)
+    return produce.ProduceRequest(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[produce.TopicProduceData(name=key[0], partition_data=[one])],
+    )
 
 
 _FATAL: Final = frozenset(

@@ -13,7 +13,7 @@ from pkafka.coordination.store import DeleteOp
 from pkafka.server.controller import nodes
 from tests.sim.broker import Broker, real_code_in
 from tests.sim.checker import Checker, Key
-from tests.sim.clients import Administrator, Client, Consumer, Producer
+from tests.sim.clients import Administrator, Client, Consumer, PlainProducer, Producer
 from tests.sim.group import OFFSETS, Ledger, Member
 from tests.sim.network import HOST_OF_STORE, Network
 from tests.sim.store import Coordination
@@ -26,6 +26,7 @@ _BOOT_MAX_S: Final = 60.0
 _HEAL_MAX_S: Final = 90.0
 _LAST_LOOK_MAX_S: Final = 20.0
 _LOOK_S: Final = 0.2
+_SEGMENT_BYTES: Final = (400, 2_000, 10_000, 1 << 20)
 _REGISTRATION_S: Final = 0.002
 """What a broker needs to register itself, about."""
 
@@ -147,7 +148,7 @@ class Simulation:
         world.note("-- no more faults")
         faults.heal()
         for client in self.clients:
-            client.is_stopping = isinstance(client, Producer | Member)
+            client.is_stopping = isinstance(client, Producer | PlainProducer | Member)
         settled = world.run(self._is_settled, at_most_s=_HEAL_MAX_S)
         if not settled and not world.violations:
             world.violated(f"not well {_HEAL_MAX_S:.0f} s after the last fault: {self._trouble()}")
@@ -166,22 +167,20 @@ class Simulation:
         admin = self.admin = Administrator(world, self.checker, "admin", self.ids)
         self.clients.append(admin)
         first, second = self._some_brokers(3), self._some_brokers(3)
+        # Small ones roll every few batches, and each roll writes down what producers wrote.
+        configs = {"segment.bytes": str(random.choice(_SEGMENT_BYTES))}
 
         async def create() -> None:
-            await admin.create(TOPIC, [first, second])
+            await admin.create(TOPIC, [first, second], configs)
 
         admin.begin(create)
         self.keys = [(TOPIC, 0), (TOPIC, 1)]
         for key in self.keys:
             for number in range(random.randint(1, 2)):
                 name = f"p{key[1]}{number}"
-                self.clients.append(
-                    Producer(world, self.checker, name, self.ids, key, acks=-1, idempotent=True)
-                )
+                self.clients.append(Producer(world, self.checker, name, self.ids, key))
             self.clients.append(Consumer(world, self.checker, f"c{key[1]}", self.ids, key))
-        self.clients.append(
-            Producer(world, self.checker, "q", self.ids, self.keys[0], acks=1, idempotent=False)
-        )
+        self.clients.append(PlainProducer(world, self.checker, "q", self.ids, self.keys[0]))
 
         self.ledger = Ledger(world, self.keys)
         self.members = [Member(world, self.checker, f"m{one}", self.ids, self.ledger) for one in range(2)]
@@ -198,7 +197,7 @@ class Simulation:
 
     def _trouble(self) -> str:
         for client in self.clients:
-            if isinstance(client, Producer | Member) and not client.is_done:
+            if isinstance(client, Producer | PlainProducer | Member) and not client.is_done:
                 return f"{client.name} still waits for an answer"
         trouble = self.checker.unsettled()
         if trouble:

@@ -27,7 +27,11 @@ from pkafka.server.partition import Partition
 from pkafka.server.partitions import Partitions
 from pkafka.server.replication import fetcher
 from pkafka.server.replication.leadership import IsrProposal, Leadership
+from pkafka.storage import log as storage_log
+from pkafka.storage import recovery
 from pkafka.storage.log import Log
+from pkafka.storage.producer_rebuild import ProducerSnapshots
+from pkafka.storage.producer_state import ProducerEntry, Producers
 
 
 def _elect_anybody(
@@ -99,6 +103,17 @@ def _forget_producers(self: Log, end_offset: int) -> None:
     self.producers.clear()
 
 
+def _begin_without_producers(producers: Producers, *_: Any, **__: Any) -> None:
+    producers.clear()
+
+
+def _write_down_nobody(self: ProducerSnapshots, producers: Producers, offset: int, *, durable: bool) -> None:
+    _take(self, Producers(), offset, durable=durable)
+
+
+_take = ProducerSnapshots.take
+
+
 async def _obey_any_controller(self: Partitions, request: Any, proposed: Any) -> Any:
     self._controller_epoch = min(self._controller_epoch, request.controller_epoch)
     return await _leader_and_isr(self, request, proposed)
@@ -149,6 +164,15 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
     "followers cut at their high watermark": (Partition, "follow", _cut_at_high_watermark),
     "who was away when a replica moved keeps it": (Partitions, "moved_away", lambda *_: []),
     "a truncated log forgets what producers wrote": (Log, "_rebuild_producers", _forget_producers),
+    "a log that was not closed forgets what producers wrote": (recovery, "rebuild", _begin_without_producers),
+    "a log that was opened or cut knows the last batch of a producer alone": (
+        storage_log,
+        "remember_resends",
+        lambda *_: None,
+    ),
+    "snapshots of producers have nobody in them": (ProducerSnapshots, "take", _write_down_nobody),
+    "followers do not note what producers wrote": (storage_log, "replay", lambda *_: None),
+    "nobody looks at sequences but at those of resends": (ProducerEntry, "check", lambda *_: None),
     "nobody asks for min.insync.replicas": (Leadership, "in_sync_min", lambda *_: 1),
     "brokers obey controllers of older epochs": [
         (Partitions, "_leader_and_isr", _obey_any_controller),
