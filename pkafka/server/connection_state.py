@@ -1,5 +1,7 @@
 """What a worker remembers of a client's connection between its requests."""
 
+from pkafka.model import BrokerId
+
 
 class ConnectionState:
     """See the module.
@@ -10,15 +12,18 @@ class ConnectionState:
         follows: a broker fetches through it, for its replicas.
         has_session: an incremental fetch may follow. Its session stays behind when the connection moves.
         software: name and version that the client gave itself (KIP-511); None when it did not.
+        told_dead: brokers of which its client was told that they are dead, and when by the event loop's clock; see the
+            Metadata handler.
         number: counts the connections of this process, and is part of their names in the request log.
     """
 
-    __slots__ = ("follows", "foreign_streak", "has_session", "moves", "number", "software")
+    __slots__ = ("follows", "foreign_streak", "has_session", "moves", "number", "software", "told_dead")
 
     def __init__(self, moves: int = 0, *, number: int = 0, software: tuple[str, str] | None = None) -> None:
         self.moves = moves
         self.number = number
         self.software = software
+        self.told_dead: dict[BrokerId, float] = {}
         self.foreign_streak = 0
         self.follows = False
         self.has_session = False

@@ -7,7 +7,7 @@ It decides nothing: leaders are the controller's work, and what a worker serves 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -81,6 +81,14 @@ class TopicInfo:
         self.partitions: dict[int, PartitionInfo] = {}
 
 
+class Departure(NamedTuple):
+    """A broker that is not live any more."""
+
+    broker: BrokerInfo
+    led: frozenset[tuple[str, int]]
+    """The partitions that it led to the last, by topic and number."""
+
+
 class MetadataChange(NamedTuple):
     """What one update did."""
 
@@ -102,6 +110,7 @@ class MetadataCache:
         controller_epoch: of the newest controller that was heard of.
         topics: by name; read-only for others.
         brokers: the live ones by id, ascending; read-only for others.
+        departed: those that were live a moment ago, until somebody forgets them; read-only for others.
         derived: whatever readers like to keep that holds for the present version only; emptied by every update.
     """
 
@@ -112,6 +121,7 @@ class MetadataCache:
         "cluster_id",
         "controller_epoch",
         "controller_id",
+        "departed",
         "derived",
         "topics",
         "version",
@@ -124,6 +134,7 @@ class MetadataCache:
         self.controller_epoch = 0
         self.topics: dict[str, TopicInfo] = {}
         self.brokers: dict[BrokerId, BrokerInfo] = {}
+        self.departed: Mapping[BrokerId, Departure] = {}
         self.derived: dict[object, object] = {}
         self._names: dict[TopicId, str] = {}
         self._callbacks: list[Callable[[MetadataChange], None]] = []
@@ -208,6 +219,7 @@ class MetadataCache:
             )
         self.controller_epoch = request.controller_epoch
         self.controller_id = max(request.controller_id, -1)
+        self._note_departures({broker.id for broker in request.live_brokers})
         brokers_changed = self._apply_brokers(request.live_brokers)
         changed: set[str] = set()
         deleted: list[TopicPartition] = []
@@ -262,6 +274,12 @@ class MetadataCache:
             live_brokers=[live_broker(broker) for broker in self.brokers.values()],
         )
 
+    def forget_departures(self, departures: Mapping[BrokerId, Departure]) -> None:
+        """These are of no interest any more, unless their brokers have departed once more since."""
+        self.departed = {
+            broker_id: one for broker_id, one in self.departed.items() if departures.get(broker_id) is not one
+        }
+
     # -- waiting --
 
     def on_change(self, callback: Callable[[MetadataChange], None]) -> Callable[[], None]:
@@ -304,6 +322,24 @@ class MetadataCache:
         return True
 
     # -- inside --
+
+    def _note_departures(self, live: Set[BrokerId]) -> None:
+        """Before anything else is taken over of an update."""
+        gone = self.brokers.keys() - live
+        if not gone and not self.departed:
+            return
+        led: dict[BrokerId, list[tuple[str, int]]] = {broker_id: [] for broker_id in gone}
+        for topic in self.topics.values() if gone else ():
+            for number, info in topic.partitions.items():
+                if info.leader in led:
+                    led[info.leader].append((topic.name, number))
+        self.departed = {
+            **{broker_id: one for broker_id, one in self.departed.items() if broker_id not in live},
+            **{
+                broker_id: Departure(self.brokers[broker_id], frozenset(partitions))
+                for broker_id, partitions in led.items()
+            },
+        }
 
     def _apply_brokers(self, live_brokers: Iterable[UpdateMetadataBroker]) -> bool:
         brokers = {broker.id: _broker_info(broker) for broker in sorted(live_brokers, key=lambda one: one.id)}

@@ -44,7 +44,7 @@ class Sentinel:
     async def _run(self) -> None:
         while True:
             await self._stay_connected()
-            if await self._is_dead():
+            if await refuses_everywhere(self._endpoints):
                 self._on_death()
                 return
             await asyncio.sleep(_PAUSE_S)
@@ -64,27 +64,30 @@ class Sentinel:
                     await self._loop.sock_recv(sock, 1)
                     return
 
-    async def _is_dead(self) -> bool:
-        """Whether every listener refuses: somebody's kernel answers, and nobody listens there."""
-        knocks = 0
-        for endpoint in self._endpoints:
-            for family, address in await _addresses(self._loop, endpoint):
-                if not await self._refuses(family, address):
-                    return False
-                knocks += 1
-        return knocks > 0
 
-    async def _refuses(self, family: int, address: tuple[object, ...]) -> bool:
-        try:
-            with socket.socket(family, socket.SOCK_STREAM) as sock:
-                sock.setblocking(False)
-                async with asyncio.timeout(_KNOCK_MAX_S):
-                    await self._loop.sock_connect(sock, address)
-        except ConnectionRefusedError:
-            return True
-        except (OSError, TimeoutError):
-            return False
+async def refuses_everywhere(endpoints: Sequence[Endpoint]) -> bool:
+    """Whether every listener refuses: somebody's kernel answers, and nobody listens there."""
+    loop = asyncio.get_running_loop()
+    knocks = 0
+    for endpoint in endpoints:
+        for family, address in await _addresses(loop, endpoint):
+            if not await _refuses(loop, family, address):
+                return False
+            knocks += 1
+    return knocks > 0
+
+
+async def _refuses(loop: asyncio.AbstractEventLoop, family: int, address: tuple[object, ...]) -> bool:
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as sock:
+            sock.setblocking(False)
+            async with asyncio.timeout(_KNOCK_MAX_S):
+                await loop.sock_connect(sock, address)
+    except ConnectionRefusedError:
+        return True
+    except (OSError, TimeoutError):
         return False
+    return False
 
 
 async def _addresses(

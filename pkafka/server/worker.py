@@ -63,6 +63,7 @@ from pkafka.server.metadata import FULL_UPDATE, MetadataCache
 from pkafka.server.metrics import Metrics
 from pkafka.server.partition import Partition, PartitionKey, end_key
 from pkafka.server.partitions import Partitions
+from pkafka.server.pulses import Pulses
 from pkafka.server.rates import SharedRate
 from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
 from pkafka.server.replication.fetcher import ReplicaFetchers
@@ -78,6 +79,8 @@ CONTROL_REQUEST_VERSIONS: Final = {"leader_and_isr": 7, "update_metadata": 8, "s
 """The versions in which control requests travel between the control process and the workers."""
 
 
+_DEPARTURE_MS: Final = 100
+"""Most clients that a broker's end has cut off have asked who leads by then."""
 DRAIN_MAX_S: Final = 1.0
 """A stop waits so long for the answers to requests in hand, of clients and of other workers."""
 SUCCESSOR_MAX_S: Final = 5.0
@@ -142,6 +145,7 @@ class Worker:
         self.moves = DirectoryMoves(self, setup.move_rate)
         self.isr_changes = IsrChanges(self)
         self.fetchers = ReplicaFetchers(self)
+        self.pulses = Pulses(self.metadata, self.partitions.broker_id, lambda: self.config)
         self._selector = selector_of(self.config.replica_selector_class)
         self._offsets_partitions_seen = 0
         self.groups = GroupCoordinator(
@@ -273,6 +277,7 @@ class Worker:
         for connection in list(self.connections):
             connection.close()
         self.fetchers.close()
+        self.pulses.close()
         self.moves.close()
         self.partitions.resign()
         try:
@@ -550,9 +555,11 @@ class Worker:
     def _update_metadata(self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> None:
         version = CONTROL_REQUEST_VERSIONS["update_metadata"]
         request = decode(UpdateMetadataRequest, version, bytes(blob))
-        before = set(self.metadata.brokers)
+        before = self.metadata.brokers
         change = self.metadata.apply(request)
-        self._brokers_changed(before ^ self.metadata.brokers.keys())
+        self._brokers_changed(before.keys() ^ self.metadata.brokers.keys())
+        if departed := self.metadata.departed:
+            self.timer.after(_DEPARTURE_MS, lambda: self.metadata.forget_departures(departed))
         changed = (self.metadata.topics[name] for name in change.changed if name in self.metadata.topics)
         if moved := self.partitions.moved_away(changed):
             self.spawn(self.partitions.drop_moved(moved, self.logs.delete))

@@ -8,11 +8,11 @@ v9 flexible · v10 topic ids in the answer · v12 topic ids in the request
 Served by the workers. Nothing here waits but the creation of missing topics.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from pkafka.errors import ErrorCode
-from pkafka.model import INTERNAL_TOPICS, NO_LEADER, NO_TOPIC_ID, TopicId, topic_name_problem
+from pkafka.model import INTERNAL_TOPICS, NO_LEADER, NO_TOPIC_ID, BrokerId, TopicId, topic_name_problem
 from pkafka.protocol.codec import encode
 from pkafka.protocol.messages.metadata import (
     MetadataRequest,
@@ -22,7 +22,7 @@ from pkafka.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from pkafka.server.config import BrokerConfig
-from pkafka.server.metadata import MetadataCache, PartitionInfo, TopicInfo
+from pkafka.server.metadata import BrokerInfo, MetadataCache, PartitionInfo, TopicInfo
 
 # Bit n stands for AclOperation n. Without an authorizer everything that the resource knows is allowed (KIP-430).
 CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
@@ -46,6 +46,12 @@ class MetadataContext(Protocol):
     @property
     def listener_name(self) -> str:
         """The listener that the client is connected to; it is told the addresses of the same one."""
+        ...
+
+    @property
+    def dead(self) -> frozenset[BrokerId]:
+        """Brokers that are dead, whether the controller has said so yet or a moment ago: what they led, nobody does.
+        They are told of as if they lived."""
         ...
 
     async def auto_create(self, names: Sequence[str]) -> Mapping[str, ErrorCode]:
@@ -77,6 +83,7 @@ def handle_encoded(ctx: MetadataContext, request: MetadataRequest, version: int)
     assert isinstance(kept, dict)
     key = (
         ctx.listener_name,
+        ctx.dead,
         version,
         None if request.topics is None else tuple([(one.name, one.topic_id) for one in request.topics]),
         request.allow_auto_topic_creation,
@@ -111,6 +118,32 @@ def answer_from_cache(ctx: MetadataContext, request: MetadataRequest, version: i
     if request.allow_auto_topic_creation and ctx.config.auto_create_topics_enable:
         return None
     return known + [_failed(_why_unknown(name), name) for name in unknown]
+
+
+def leaders_named(cache: MetadataCache, request: MetadataRequest, version: int) -> Collection[BrokerId]:
+    """The brokers to which an answer sends its client."""
+    topics: Iterable[TopicInfo | None]
+    if request.topics is None or (version == 0 and not request.topics):
+        topics = cache.topics.values()
+    else:
+        topics = (
+            cache.topic((one.name if one.topic_id == NO_TOPIC_ID else cache.topic_name(one.topic_id)) or "")
+            for one in request.topics
+        )
+    named: set[BrokerId] = set()
+    for topic in topics:
+        if topic is not None:
+            named |= _leaders_of(cache, topic)
+    return named
+
+
+def _leaders_of(cache: MetadataCache, topic: TopicInfo) -> frozenset[BrokerId]:
+    key = ("leaders", topic.name)
+    found = cache.derived.get(key)
+    if not isinstance(found, frozenset):
+        found = frozenset(info.leader for info in topic.partitions.values() if info.leader >= 0)
+        cache.derived[key] = found
+    return found
 
 
 def _refused(request: MetadataRequest, version: int) -> MetadataResponse:
@@ -186,7 +219,7 @@ def _describe(
 ) -> MetadataResponseTopic:
     operations = request.include_topic_authorized_operations
     # Version 0 hides what is not alive, version 6 began to blame listeners.
-    key = (topic.name, ctx.listener_name, version == 0, version >= 6, operations)
+    key = (topic.name, ctx.listener_name, version == 0, version >= 6, operations, ctx.dead)
     derived = ctx.metadata.derived
     found = derived.get(key)
     if isinstance(found, MetadataResponseTopic):
@@ -196,7 +229,8 @@ def _describe(
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
-            _describe_partition(ctx, number, info, version) for number, info in topic.partitions.items()
+            _describe_partition(ctx, topic.name, number, info, version)
+            for number, info in topic.partitions.items()
         ],
     )
     if operations:
@@ -206,7 +240,7 @@ def _describe(
 
 
 def _describe_partition(
-    ctx: MetadataContext, number: int, info: PartitionInfo, version: int
+    ctx: MetadataContext, topic: str, number: int, info: PartitionInfo, version: int
 ) -> MetadataResponsePartition:
     metadata, listener = ctx.metadata, ctx.listener_name
     replicas, isr = list(info.replicas), list(info.isr)
@@ -214,7 +248,9 @@ def _describe_partition(
         replicas = [one for one in replicas if metadata.endpoint(one, listener) is not None]
         isr = [one for one in isr if metadata.endpoint(one, listener) is not None]
     leader, error = info.leader, ErrorCode.NONE
-    if metadata.endpoint(leader, listener) is None:
+    if ctx.dead and _was_led_by_dead(ctx, topic, number, leader):
+        leader, error = NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
+    elif metadata.endpoint(leader, listener) is None:
         blame_listener = version >= 6 and leader in metadata.brokers
         error = ErrorCode.LISTENER_NOT_FOUND if blame_listener else ErrorCode.LEADER_NOT_AVAILABLE
         leader = NO_LEADER
@@ -231,6 +267,13 @@ def _describe_partition(
     )
 
 
+def _was_led_by_dead(ctx: MetadataContext, topic: str, number: int, leader: BrokerId) -> bool:
+    departed = ctx.metadata.departed
+    return leader in ctx.dead or any(
+        one in departed and (topic, number) in departed[one].led for one in ctx.dead
+    )
+
+
 def _response(
     ctx: MetadataContext, request: MetadataRequest, version: int, topics: _Topics
 ) -> MetadataResponse:
@@ -240,7 +283,7 @@ def _response(
             MetadataResponseBroker(
                 node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
             )
-            for broker in metadata.brokers.values()
+            for broker in _brokers_told(ctx)
             if (endpoint := broker.endpoints.get(ctx.listener_name)) is not None
         ],
         cluster_id=metadata.cluster_id,
@@ -250,6 +293,15 @@ def _response(
     if request.include_cluster_authorized_operations and 8 <= version <= 10:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+def _brokers_told(ctx: MetadataContext) -> Iterable[BrokerInfo]:
+    live = ctx.metadata.brokers
+    if live.keys() >= ctx.dead:
+        return live.values()
+    departed = ctx.metadata.departed
+    everybody = {one: departed[one].broker for one in ctx.dead if one in departed} | live
+    return [broker for _, broker in sorted(everybody.items())]
 
 
 def _sorted(metadata: MetadataCache) -> list[TopicInfo]:

@@ -152,6 +152,7 @@ class _Context:
     def __init__(self, cache: MetadataCache, listener: str = "PLAINTEXT", **settings: str) -> None:
         self.metadata = cache
         self.listener_name = listener
+        self.dead: frozenset[int] = frozenset()
         self.config = BrokerConfig({"broker.id": "1", **settings})
         self.asked: list[str] = []
 
