@@ -453,6 +453,11 @@ class Segment:
         """What retention by time compares: the largest timestamp, or the file's own time when there is none."""
         if self.max_timestamp >= 0:
             return self.max_timestamp
+        return self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        """When the ``.log`` file was last written."""
         return os.stat(self.path).st_mtime_ns // 1_000_000
 
     def max_timestamp_record(self) -> FoundTimestamp | None:

@@ -5,11 +5,12 @@ max timestamp (KIP-734) · v8 earliest local (KIP-405) · v9 latest tiered (KIP-
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_EPOCH
+from pkafka.model import NO_EPOCH, Millis, Offset
 from pkafka.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -55,7 +56,8 @@ async def handle(context: RequestContext, request: ListOffsetsRequest, version: 
         for topic in request.topics
         for partition in topic.partitions
     ]
-    _refuse_duplicates(rows)
+    if version:
+        _refuse_duplicates(rows)
     answers = await ask_owners(context.worker, "list_offsets", rows, local, led_only=False)
     topics = []
     paired = zip(rows, answers, strict=True)
@@ -92,16 +94,20 @@ def local(worker: "Worker", row: Row) -> Row:
         ApiError: the code to answer.
     """
     topic, index, leader_epoch, timestamp, max_num_offsets, isolation_level, replica_id, version, *flaws = row
-    if flaws or version < _FIRST_VERSION_OF.get(timestamp, 0) or timestamp < LATEST_TIERED:
-        raise ApiError(ErrorCode.INVALID_REQUEST if flaws else ErrorCode.UNSUPPORTED_VERSION)
+    if flaws:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    if version < _FIRST_VERSION_OF.get(timestamp, 0) or timestamp < LATEST_TIERED:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     partition = worker.replica_at(topic, index, leader_epoch, led_only=replica_id != _DEBUGGING)
     log = partition.log
+    if version == 0:
+        starts = _segment_starts(log, worker.clock.now_ms())
+        visible = log.high_watermark if replica_id == _CONSUMER else None
+        return [0, starts_up_to(starts, timestamp, count=max_num_offsets, bound=visible)]
     if replica_id != _CONSUMER:
         bound = log.log_end_offset
     else:
         bound = log.last_stable_offset if isolation_level == _READ_COMMITTED else log.high_watermark
-    if version == 0:
-        return [0, _segment_starts(log, timestamp, max_num_offsets)]
     if timestamp == LATEST:
         if replica_id == _CONSUMER:
             _refuse_before_first_commit(partition, version)
@@ -130,15 +136,40 @@ def _refuse_before_first_commit(partition: "Partition", version: int) -> None:
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def _segment_starts(log: Log, timestamp: int, count: int) -> list[int]:
-    """What version 0 gives: starts of segments that were last written before ``timestamp``, newest first."""
-    ends = [(log.high_watermark, 2**63 - 1)] if timestamp == LATEST else []
-    starts = [
-        (max(segment.base_offset, log.log_start_offset), segment.retention_timestamp)
-        for segment in log.segments
-    ]
-    if timestamp == EARLIEST:
-        starts = starts[:1]
-    elif timestamp != LATEST:
-        starts = [start for start in starts if start[1] <= timestamp]
-    return [offset for offset, _written in [*ends, *reversed(starts)]][:count]
+def _segment_starts(log: Log, now_ms: Millis) -> list[tuple[Offset, Millis]]:
+    """Where segments begin and when their files were last written, the oldest first; the log end counts as the
+    beginning of one that is written now, unless the last segment is empty."""
+    segments = log.segments
+    starts = [(max(segment.base_offset, log.log_start_offset), segment.modified_ms) for segment in segments]
+    if segments[-1].size:
+        starts.append((log.log_end_offset, now_ms))
+    return starts
+
+
+def starts_up_to(
+    starts: Sequence[tuple[Offset, Millis]], timestamp: Millis, *, count: int, bound: Offset | None
+) -> list[Offset]:
+    """What version 0 answers: starts of segments, the newest first, from the newest that is not later than
+    ``timestamp`` on.
+
+    Args:
+        starts: of :func:`_segment_starts`.
+        timestamp: a moment, or EARLIEST or LATEST.
+        count: so many at the most.
+        bound: what the client may see; instead of all that is beyond it, it gets the bound itself.
+
+    Raises:
+        ApiError: UNKNOWN_SERVER_ERROR, the count is negative.
+    """
+    if count < 0:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if timestamp == LATEST:
+        number = len(starts)
+    elif timestamp == EARLIEST:
+        number = 1
+    else:
+        number = max((place for place, (_, time) in enumerate(starts, 1) if time <= timestamp), default=0)
+    offsets = [offset for offset, _time in reversed(starts[:number])][:count]
+    if bound is not None and offsets and offsets[0] > bound:
+        return [bound, *(offset for offset in offsets if offset <= bound)]
+    return offsets

@@ -214,6 +214,46 @@ def test_version_0_lists_the_starts_of_segments(tmp_path: Path) -> None:
     with_family(tmp_path, body, workers=1)
 
 
+STARTS = [(0, 100), (3, 300), (5, 200), (9, 900)]
+"""Offsets, and when their files were written; the last one is the log end."""
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "count", "bound", "answer"),
+    [
+        (list_offsets.LATEST, 10, None, [9, 5, 3, 0]),
+        (list_offsets.LATEST, 2, None, [9, 5]),
+        (list_offsets.LATEST, 0, None, []),
+        (list_offsets.LATEST, 10, 9, [9, 5, 3, 0]),
+        (list_offsets.LATEST, 3, 4, [4, 3]),  # counted before those that nobody may see yet are left out
+        (list_offsets.EARLIEST, 10, None, [0]),
+        (99, 10, None, []),
+        (100, 10, None, [0]),
+        (250, 10, None, [5, 3, 0]),  # all before the newest that is old enough, whatever their times
+        (1_000, 10, None, [9, 5, 3, 0]),
+    ],
+)
+def test_starts_of_segments_up_to_a_moment(
+    timestamp: int, count: int, bound: int | None, answer: list[int]
+) -> None:
+    assert list_offsets.starts_up_to(STARTS, timestamp, count=count, bound=bound) == answer
+
+
+def test_a_negative_number_of_starts_is_an_error() -> None:
+    with pytest.raises(ApiError) as caught:
+        list_offsets.starts_up_to(STARTS, list_offsets.LATEST, count=-1, bound=None)
+    assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_an_empty_log_has_one_start(tmp_path: Path) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", [0])
+        for timestamp in (list_offsets.LATEST, list_offsets.EARLIEST, 2**62):
+            assert ask(family.workers[0], timestamp, version=0, count=10) == [0]
+
+    with_family(tmp_path, body, workers=1)
+
+
 def test_a_partition_that_is_named_twice_is_refused() -> None:
     rows: list[by_owner.Row] = [["t", 0], ["t", 1], ["t", 0]]
     list_offsets._refuse_duplicates(rows)
