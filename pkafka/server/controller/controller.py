@@ -86,6 +86,7 @@ _WORK: Final[Mapping[type, Work]] = {
     events.ElectionWish: Work.MANUAL_BALANCE,
     events.Balance: Work.AUTO_BALANCE,
     events.IsrChange: Work.ISR_CHANGE,
+    events.IsrsDecided: Work.ISR_CHANGE,
     events.LogDirChange: Work.LOG_DIR_CHANGE,
     events.UncleanElectionAllowed: Work.UNCLEAN_ALLOWED_FOR_TOPIC,
     events.LeaderAndIsrAnswered: Work.LEADER_AND_ISR_ANSWER,
@@ -157,6 +158,7 @@ class Controller:
             events.ReassignmentWish: lambda _: self._on_reassignment_wish(),
             events.ElectionWish: lambda _: self._on_election_wish(),
             events.IsrChange: lambda _: self._on_isr_change(),
+            events.IsrsDecided: self._on_isrs_decided,
             events.LogDirChange: lambda _: self._on_log_dir_change(),
             events.UncleanElectionAllowed: self._on_unclean_election_allowed,
             events.LeaderAndIsrAnswered: self._on_leader_and_isr_answered,
@@ -490,7 +492,12 @@ class Controller:
             send=self._send,
             on_deleted=lambda topic: self._unwatch(nodes.topic(topic)),
         )
-        self._office = Office(machines, Reassignments(machines, self._deletion), self._config)
+        self._office = Office(
+            machines,
+            Reassignments(machines, self._deletion),
+            self._config,
+            on_isrs_decided=lambda partitions: self._queue.put(events.IsrsDecided(partitions)),
+        )
 
     def _load(self) -> None:
         context = self.context
@@ -710,6 +717,9 @@ class Controller:
         self._send()
         self._office.reassignments.isr_changed(known)
         self._states.delete_children(nodes.ISR_NOTIFICATIONS, names)
+
+    def _on_isrs_decided(self, event: events.IsrsDecided) -> None:
+        self._office.reassignments.isr_changed(event.partitions)
 
     def _unclean_allowed(self, topics: Sequence[str]) -> Mapping[str, bool]:
         key, default = "unclean.leader.election.enable", self._config().unclean_leader_election_enable

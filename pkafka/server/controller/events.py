@@ -71,6 +71,13 @@ class IsrChange:
 
 
 @dataclass(frozen=True, slots=True)
+class IsrsDecided:
+    """What leaders proposed is written and being answered; of partitions that move, which may be what they wait for."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LogDirChange:
     """A broker lost a log directory."""
 
@@ -135,6 +142,7 @@ Event: TypeAlias = (
     | ReassignmentWish
     | ElectionWish
     | IsrChange
+    | IsrsDecided
     | LogDirChange
     | UncleanElectionAllowed
     | LeaderAndIsrAnswered

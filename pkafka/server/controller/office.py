@@ -45,6 +45,9 @@ class Office:
         machines: what it works on.
         reassignments: partitions that move.
         config: gives the settings of the moment.
+        on_isrs_decided: is told of partitions that move and whose ISR is now what their leader proposed: these go on
+            when the leader is being answered. Where the LeaderAndIsr that ends the move came first, the leader would
+            give its proposal up, and not count that its ISR grew.
     """
 
     def __init__(
@@ -52,10 +55,12 @@ class Office:
         machines: Machines,
         reassignments: Reassignments,
         config: Callable[[], BrokerConfig],
+        on_isrs_decided: Callable[[tuple[TopicPartition, ...]], None],
     ) -> None:
         self._context, self._states, self._batch, self._partitions, self._replicas = machines
         self.reassignments = reassignments
         self._config = config
+        self._on_isrs_decided = on_isrs_decided
 
     # -- what leaders ask --
 
@@ -115,7 +120,9 @@ class Office:
         if written:
             self._batch.add_update_metadata(context.live_brokers, written)
             self._batch.send()
-            self.reassignments.isr_changed(written)
+            moving = tuple(each for each in written if moves(context.assignment(each)))
+            if moving:
+                self._on_isrs_decided(moving)
         return answers
 
     # -- what any broker asks --

@@ -52,14 +52,18 @@ def move(world: World, wanted: Sequence[int] | None) -> ApiError | None:
 
 
 def catch_up(world: World, *isr: int, partition: int = 0) -> None:
-    """The leader asks for this ISR."""
+    """The leader asks for this ISR, and is answered."""
+    propose(world, *isr, partition=partition)
+    world.settle()
+
+
+def propose(world: World, *isr: int, partition: int = 0) -> None:
     which = TopicPartition("t", partition)
     controller = next(iter(world.controllers.values()))
     now = controller.context.leadership[which]
     wanted = WantedIsr(isr, now.leader_epoch, now.partition_epoch)
     epoch = controller.context.broker_epochs[now.leader]
     controller.office().alter_isrs(now.leader, epoch, {which: wanted}, version=3)
-    world.settle()
 
 
 def assignment(world: World) -> Assignment:
@@ -100,6 +104,19 @@ def test_a_partition_moves(world: World) -> None:
     stops = [line for line in world.take_lines() if "StopReplica" in line and "delete" in line]
     assert [line.split()[1] for line in stops] == ["1", "2"]
     assert world.controllers[1].office().reassignments.ongoing() == {}
+
+
+def test_the_leader_is_answered_before_the_move_that_its_proposal_ends(world: World) -> None:
+    """Told first what the move ends with, it would give its proposal up, and not count that its ISR grew."""
+    move(world, (1, 2, 3))
+    world.take_lines()
+    propose(world, 1, 2, 3)
+    assert world.state("t").split("isr=")[1].startswith("[1 2 3]")
+    assert assignment(world).adding == (3,)
+    assert told(world, "LeaderAndIsr") == []
+    world.settle()
+    assert assignment(world) == Assignment((1, 2, 3))
+    assert [line.split()[1] for line in told(world, "LeaderAndIsr")] == ["1", "2", "3"]
 
 
 def test_a_leader_that_stays_goes_on_leading(world: World) -> None:
