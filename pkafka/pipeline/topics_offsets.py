@@ -6,7 +6,7 @@ On the driver only; nothing is fetched here.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from pkafka.clients.cluster import TopicView
 from pkafka.clients.consumer import Consumer
@@ -16,7 +16,6 @@ from pkafka.model import Offset, TopicPartition
 from pkafka.pipeline.topics_options import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
-    Assigned,
     Bound,
     Limit,
     Matching,
@@ -33,6 +32,32 @@ T = TypeVar("T")
 
 _NONE: Final = -1
 _log = logging.getLogger(__name__)
+
+
+class _Existing(NamedTuple):
+    """What is there of the partitions that a read names, and what is not."""
+
+    partitions: set[TopicPartition]
+    missing_topics: frozenset[str] = frozenset()
+    missing_partitions: frozenset[TopicPartition] = frozenset()
+
+    def without(self, known: Iterable[TopicPartition]) -> "_Existing":
+        """The same, where nothing is missing that is known, a topic by any of its partitions."""
+        known = set(known)
+        topics = self.missing_topics - {each.topic for each in known}
+        return self._replace(missing_topics=topics, missing_partitions=self.missing_partitions - known)
+
+    def refuse_missing(self) -> None:
+        """Raises:
+        ApiError: something is missing.
+        """
+        for topic in sorted(self.missing_topics):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist")
+        for partition in sorted(self.missing_partitions):
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"partition {partition.partition} of topic {partition.topic} does not exist",
+            )
 
 
 class OffsetLookup:
@@ -62,7 +87,7 @@ class OffsetLookup:
 
         Raises:
             OptionError: it does not name all partitions and no others, or no record is as late as its time.
-            ApiError: a topic does not exist, or may not be read.
+            ApiError: a topic or an assigned partition does not exist, or may not be read.
             ClientError: the cluster cannot be asked.
         """
         return self._try(lambda: self._resolve(limit, is_start=is_start))
@@ -72,7 +97,8 @@ class OffsetLookup:
 
         Args:
             known: what was read already. An end before that is looked up again for a while: a leader that is new may
-                not have heard yet how far its log is committed. Topics that were deleted since are left out.
+                not have heard yet how far its log is committed. Topics that were deleted since are left out, and so are
+                partitions that a topic lacks since it was made anew.
 
         Raises:
             ApiError, ClientError: as :meth:`resolve`.
@@ -83,7 +109,7 @@ class OffsetLookup:
             except ApiError as error:
                 if known is None or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
-                found = self._consumer.end_offsets(self._partitions(without_missing=True))
+                found = self._consumer.end_offsets(self._partitions_but_those_gone(known))
             behind = [each for each in found if known is not None and found[each] < known.get(each, 0)]
             if not behind:
                 break
@@ -97,9 +123,7 @@ class OffsetLookup:
         wanted = set(partitions)
         if not wanted:
             return {}
-        return self._try(
-            lambda: self._consumer.beginning_offsets(wanted & self._partitions(without_missing=True))
-        )
+        return self._try(lambda: self._consumer.beginning_offsets(wanted & self._existing().partitions))
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -116,7 +140,22 @@ class OffsetLookup:
             attempt += 1
             time.sleep(self._options.attempt_interval_ms / 1_000)
 
-    def _partitions(self, *, without_missing: bool = False) -> set[TopicPartition]:
+    def _partitions(self) -> set[TopicPartition]:
+        found = self._existing()
+        found.refuse_missing()
+        return found.partitions
+
+    def _partitions_but_those_gone(self, known: Offsets) -> set[TopicPartition]:
+        """Without what is known to have been there; nothing else may lack.
+
+        A query that goes on without what is gone does not know afterwards that it was there, and all of it may lack.
+        """
+        found = self._existing()
+        if known and self._options.fail_on_data_loss:
+            found.without(known).refuse_missing()
+        return found.partitions
+
+    def _existing(self) -> "_Existing":
         strategy = self._options.strategy
         if isinstance(strategy, Matching):
             views = [
@@ -124,24 +163,27 @@ class OffsetLookup:
                 for name, view in self._consumer.topics().items()
                 if strategy.pattern.fullmatch(name) and not view.is_internal
             ]
-            return _partitions_of(views)
+            return _Existing(_partitions_of(views))
         topics = (
             strategy.topics
             if isinstance(strategy, Subscribed)
             else {each.topic for each in strategy.partitions}
         )
         views = []
+        missing: set[str] = set()
         for topic in topics:
             view = self._consumer.partitions_for(topic)
             if view.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                if without_missing:
-                    continue
-                raise ApiError(view.error, f"topic {topic} does not exist")
-            if view.error is not ErrorCode.NONE:
+                missing.add(topic)
+            elif view.error is not ErrorCode.NONE:
                 raise ApiError(view.error, f"topic {topic}: {view.error.message}")
-            views.append(view)
+            else:
+                views.append(view)
         found = _partitions_of(views)
-        return found & strategy.partitions if isinstance(strategy, Assigned) else found
+        if isinstance(strategy, Subscribed):
+            return _Existing(found, frozenset(missing))
+        lacking = frozenset(each for each in strategy.partitions - found if each.topic not in missing)
+        return _Existing(found & strategy.partitions, frozenset(missing), lacking)
 
     def _resolve(self, limit: Limit, *, is_start: bool) -> dict[TopicPartition, Offset]:
         partitions = self._partitions()

@@ -175,6 +175,47 @@ def test_the_same_refusals(options: dict[str, str], spark: SparkSession, servers
     assert sentence.rstrip(".") in said[1]
 
 
+def test_partitions_that_do_not_exist_are_refused(
+    spark: SparkSession, servers: dict[str, str], filled: str
+) -> None:
+    def each(*partitions: int) -> str:
+        return json.dumps({filled: {str(number): 1 for number in partitions}})
+
+    assign = json.dumps({filled: [0, 9]})
+    by_both = (
+        {"subscribe": filled, "startingOffsets": each(0, 1, 2, 9)},
+        {"subscribe": filled, "endingOffsets": each(0, 1, 2, 9)},
+        {"subscribe": filled, "startingOffsetsByTimestamp": each(0, 1, 2, 9)},
+        {"subscribe": filled, "endingOffsetsByTimestamp": each(0, 1, 2, 9)},
+        {"assign": assign, "startingOffsets": each(0, 9)},
+        {"assign": json.dumps({filled: [0]}), "startingOffsets": each(0, 9)},
+        {"assign": json.dumps({filled: [0], f"{filled}-not": [0]})},
+    )
+    for options in by_both:
+        for form in FORMATS:
+            with pytest.raises(Exception, match=r"don't match what are assigned|does not|specify all"):
+                load(spark, form, {**servers, **options}).collect()
+    # Spark's own reads what there is of an assignment, and says nothing.
+    assert load(spark, "kafka", {**servers, "assign": assign}).count() == 50
+    with pytest.raises(PySparkException, match=f"partition 9 of topic {filled} does not exist"):
+        load(spark, "pkafka", {**servers, "assign": assign}).collect()
+
+
+@pytest.mark.nightly  # a producer waits for such a partition, as it may come
+def test_a_row_for_a_partition_that_does_not_exist_fails_the_write(
+    spark: SparkSession, servers: dict[str, str], filled: str
+) -> None:
+    options = {**servers, "topic": filled, "kafka.max.block.ms": "8000"}
+    for partition, text in (
+        (9, f"Partition 9 of topic {filled} with partition count 3 is not present in metadata after 8000 ms"),
+        (-1, "Invalid partition: -1"),
+    ):
+        for form in FORMATS:
+            frame = spark.sql(f"select 'v' value, {partition} partition")
+            with pytest.raises(Exception, match=text):
+                frame.write.format(form).mode("append").options(**options).save()
+
+
 def test_what_is_gone_is_lost_to_both(
     spark: SparkSession, talk: Talk, servers: dict[str, str], filled: str
 ) -> None:

@@ -11,10 +11,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pkafka.clients.producer import Producer
+from pkafka.errors import ApiError
 from pkafka.model import TopicPartition
 from pkafka.pipeline.session import explain
-from pkafka.pipeline.topics_options import OptionError
-from pkafka.pipeline.topics_reading import row_schema
+from pkafka.pipeline.topics_microbatches import MicroBatches
+from pkafka.pipeline.topics_options import OptionError, stream_options
+from pkafka.pipeline.topics_ranges import DataLossError
+from pkafka.pipeline.topics_reading import TopicsReader, row_schema
 from pkafka.pipeline.topics_streaming_unlimited import UnlimitedStreamReader
 from pkafka.testing import Broker
 from tests.spark import END_S, run_to_end
@@ -129,6 +132,43 @@ def test_topics_by_pattern_and_partitions_by_name(
     assert assigned.load().count() == 5
     both = spark.read.format("pkafka").options(**servers).option("subscribe", f"{one},{two}")
     assert both.load().count() == 6
+
+
+def test_a_partition_that_does_not_exist_is_refused_when_a_read_is_planned(
+    talk: Talk, servers: dict[str, str]
+) -> None:
+    topic = new_topic(talk, 2)
+    fill(servers, topic, {0: 2})
+
+    def assigned(*partitions: int, **options: str) -> dict[str, str]:
+        patience = {"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "10"}
+        return {**servers, **patience, "assign": json.dumps({topic: partitions}), **options}
+
+    refused = pytest.raises(ApiError, match=f"^partition 9 of topic {topic} does not exist$")
+    bounds = [
+        {},
+        {"startingTimestamp": "0"},
+        {"startingOffsets": json.dumps({topic: {"0": 0, "9": 0}})},
+        {"endingOffsets": json.dumps({topic: {"0": 1, "9": 1}})},
+        {"startingOffsetsByTimestamp": json.dumps({topic: {"0": 0, "9": 0}})},
+    ]
+    for given in bounds:
+        with refused:
+            TopicsReader(assigned(0, 9, **given), row_schema(include_headers=False)).partitions()
+        if "endingOffsets" not in given:
+            stream = MicroBatches(stream_options(assigned(0, 9, **given)))
+            with refused:
+                stream.start()
+            stream.close()
+    # A stream that goes on from its checkpoint with another assignment: what it has read may be gone, nothing else.
+    goes_on = MicroBatches(stream_options(assigned(0, 9)))
+    with refused:
+        goes_on.end({TopicPartition(topic, 0): 0}, is_limited=False)
+    known = {TopicPartition(topic, 0): 0, TopicPartition(topic, 9): 5}
+    assert goes_on.end(known, is_limited=False) == {TopicPartition(topic, 0): 2}
+    with pytest.raises(DataLossError, match=f"{topic}-9 are gone"):
+        goes_on.ranges(known, {TopicPartition(topic, 0): 2})
+    goes_on.close()
 
 
 def test_tasks_are_cut_as_the_options_say(spark: SparkSession, talk: Talk, servers: dict[str, str]) -> None:
