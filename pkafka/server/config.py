@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 
 from pkafka.errors import ConfigError
 from pkafka.java.properties import load_properties
-from pkafka.server.config_keys import broker_keys, broker_synonyms, topic_keys
+from pkafka.server.config_keys import broker_keys, topic_keys
 from pkafka.server.config_keys.values import Value, parse, render
+from pkafka.server.config_rules import check_config
 from pkafka.server.cores import usable_cores
-from pkafka.server.listeners import Listener, check_listeners, parse_listeners
-from pkafka.server.replication.selection import selector_of
+from pkafka.server.listeners import Listener, parse_listeners
 
 if TYPE_CHECKING:
     from pkafka.storage.config import LogConfig
@@ -44,15 +44,13 @@ DATA_DIRECTORY_DEFAULT: Final = "data"
 # Prefixes under which plug-ins find keys of their own; nobody can know those names.
 _FREE_PREFIXES: Final = ("listener.name.", "rsm.config.", "rlmm.config.", "ssl.", "sasl.", "java.", "log4j.")
 
-_CODEC_MAX: Final = 4
 _TIMESTAMP_LIMITS: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _NO_TIMESTAMP_LIMIT: Final = 2**63 - 1
 
-# Others that name classes of Java either stop the start or belong to what is refused for now (TLS, SASL, ACLs).
+# What else names classes of Java stops the start (config_rules.py): these only tell others of what happens.
 _JAVA_CLASSES: Final = (
     "metric.reporters",
     "kafka.metrics.reporters",
-    "client.quota.callback.class",
     "security.providers",
 )
 
@@ -137,7 +135,7 @@ class BrokerConfig:
         self._listeners: tuple[Listener, ...] | None = None
         self._advertised: tuple[Listener, ...] | None = None
         if check:
-            _check(self)
+            check_config(self)
 
     @classmethod
     def load(
@@ -160,9 +158,9 @@ class BrokerConfig:
         added: dict[str, str] = {} if file is not None else dict(FILELESS_DEFAULTS)
         if "node.id" in given:
             added.pop("broker.id", None)
-        if not given.get("zookeeper.connect", "").strip():
+        if "zookeeper.connect" not in given:
             added.update(EMBEDDED_DEFAULTS)
-        if not (given.get("log.dirs") or given.get("log.dir")):
+        if "log.dirs" not in given and "log.dir" not in given:
             # Kafka's default lies below the system's temporary folder, which a reboot empties.
             added["log.dirs"] = os.path.abspath(DATA_DIRECTORY_DEFAULT)
         added = {name: text for name, text in added.items() if name not in given}
@@ -257,7 +255,7 @@ class BrokerConfig:
             text = self.get("advertised.listeners")
             self._advertised = (
                 self.listeners
-                if not text
+                if text is None
                 else parse_listeners("advertised.listeners", str(text), self.security_protocols)
             )
         return self._advertised
@@ -326,7 +324,7 @@ class BrokerConfig:
     @property
     def log_dirs(self) -> tuple[Path, ...]:
         """The data directories, absolute, in the order of the file."""
-        text = self.get("log.dirs") or self.get("log.dir")
+        text = self.get("log.dir") if self.get("log.dirs") is None else self.get("log.dirs")
         parts = (part.strip() for part in str(text).split(","))
         return tuple(Path(os.path.abspath(part)) for part in parts if part)
 
@@ -459,124 +457,3 @@ def _plugin_warnings(config: BrokerConfig) -> list[str]:
         for name in _JAVA_CLASSES
         if config.get(name)
     ]
-
-
-def _check(config: BrokerConfig) -> None:
-    """Check what needs more than one key, as Kafka does after it has typed them all."""
-    _check_mode(config)
-    _check_identity(config)
-    _check_logs(config)
-    _check_replication(config)
-    check_listeners(config)
-    _check_network(config)
-
-
-def _check_mode(config: BrokerConfig) -> None:
-    roles = config.originals.get("process.roles", "").strip()
-    if roles:
-        raise ConfigError(
-            "process.roles",
-            "is of KRaft mode, and pkafka runs in ZooKeeper mode: remove process.roles, controller.quorum.* and"
-            " controller.listener.names, drop the CONTROLLER listener, set broker.id, and either set"
-            " zookeeper.connect or leave it out to run one broker on the embedded store",
-            roles,
-        )
-    _check_zookeeper(config)
-    authorizer = config.originals.get("authorizer.class.name", "").strip()
-    if authorizer:
-        raise ConfigError(
-            "authorizer.class.name",
-            "pkafka has no authorizer yet; remove the key to run without ACLs",
-            authorizer,
-        )
-
-
-def _check_zookeeper(config: BrokerConfig) -> None:
-    if config.zookeeper_connect is None:
-        return
-    # Whoever asks for these relies on them: going on without would be open where it was to be closed.
-    for name, problem in (
-        (
-            "zookeeper.set.acl",
-            "pkafka does not authenticate itself to ZooKeeper, so its nodes could not be its own",
-        ),
-        ("zookeeper.ssl.client.enable", "pkafka talks to ZooKeeper without TLS only"),
-    ):
-        if config.get(name):
-            raise ConfigError(name, f"{problem}; remove the key to run without", config.get(name))
-
-
-def _check_identity(config: BrokerConfig) -> None:
-    ids = {name: config.originals[name] for name in ("broker.id", "node.id") if name in config.originals}
-    if len(ids) == 2 and config.get("broker.id") != config.get("node.id"):
-        problem = f"You must set `node.id` to the same value as `broker.id` ({ids['broker.id']})."
-        raise ConfigError("node.id", problem, ids["node.id"])
-    if config.broker_id_generation_enable:
-        if not -1 <= config.broker_id <= config.reserved_broker_max_id:
-            problem = (
-                "must be greater than or equal to -1 and not greater than reserved.broker.max.id"
-                f" ({config.reserved_broker_max_id})"
-            )
-            raise ConfigError("broker.id", problem, config.broker_id)
-    elif config.broker_id < 0:
-        raise ConfigError("broker.id", "must be greater than or equal to 0", config.broker_id)
-
-
-def _check_logs(config: BrokerConfig) -> None:
-    if not config.log_dirs:
-        problem = "At least one log directory must be defined via log.dirs or log.dir."
-        raise ConfigError("log.dirs", problem, config.originals.get("log.dirs", ""))
-    for topic_key, name, minimum in (
-        ("segment.ms", "log.roll.ms", 1),
-        ("segment.jitter.ms", "log.roll.jitter.ms", 0),
-        ("retention.ms", "log.retention.ms", 1),
-    ):
-        value = config.topic_default(topic_key)
-        assert isinstance(value, int)
-        if value < minimum and not (name == "log.retention.ms" and value == -1):
-            unlimited = "unlimited (-1) or, " if name == "log.retention.ms" else ""
-            key = next((key for key in broker_synonyms(name) if key in config.originals), name)
-            problem = f"must be {unlimited}greater than or equal to {minimum}"
-            raise ConfigError(key, problem, config.originals.get(key, value))
-    buffer_bytes, threads = config.log_cleaner_dedupe_buffer_size, config.log_cleaner_threads
-    if config.log_cleaner_enable and threads and buffer_bytes // threads <= 1024 * 1024:
-        problem = "must be at least 1MB per cleaner thread."
-        raise ConfigError("log.cleaner.dedupe.buffer.size", problem, buffer_bytes)
-    if config.log_cleaner_enable and not threads:
-        raise ConfigError(
-            "log.cleaner.threads", "must be at least 1 unless log.cleaner.enable is false", threads
-        )
-
-
-def _check_replication(config: BrokerConfig) -> None:
-    selector_of(config.replica_selector_class)
-    if config.num_replica_fetchers < 1:
-        raise ConfigError("num.replica.fetchers", "must be at least 1", config.num_replica_fetchers)
-    wait_ms = config.replica_fetch_wait_max_ms
-    if wait_ms > config.replica_socket_timeout_ms:
-        problem = "should always be at least replica.fetch.wait.max.ms"
-        raise ConfigError("replica.socket.timeout.ms", problem, config.replica_socket_timeout_ms)
-    if wait_ms > config.replica_lag_time_max_ms:
-        problem = "should always be less than or equal to replica.lag.time.max.ms"
-        raise ConfigError("replica.fetch.wait.max.ms", problem, wait_ms)
-    acks, replicas = config.offsets_commit_required_acks, config.offsets_topic_replication_factor
-    if not -1 <= acks <= replicas:
-        problem = (
-            f"must be greater or equal -1 and less or equal to offsets.topic.replication.factor ({replicas})"
-        )
-        raise ConfigError("offsets.commit.required.acks", problem, acks)
-    codec = config.offsets_topic_compression_codec
-    if not 0 <= codec <= _CODEC_MAX:
-        problem = f"must be the number of a codec, 0 to {_CODEC_MAX}"
-        raise ConfigError("offsets.topic.compression.codec", problem, codec)
-
-
-def _check_network(config: BrokerConfig) -> None:
-    queued = config.queued_max_request_bytes
-    if 0 < queued < config.socket_request_max_bytes:
-        problem = "must be larger or equal to socket.request.max.bytes"
-        raise ConfigError("queued.max.request.bytes", problem, queued)
-    overrides = config.max_connections_per_ip_overrides
-    if config.max_connections_per_ip == 0 and not overrides:
-        problem = "can be set to zero only if max.connections.per.ip.overrides property is set"
-        raise ConfigError("max.connections.per.ip", problem, 0)

@@ -74,14 +74,24 @@ def check_listeners(config: "BrokerConfig") -> None:
     Raises:
         ConfigError: the first rule that is broken.
     """
+    _check_names(config)
     _check_protocols(config)
     listeners, advertised = config.listeners, config.advertised_listeners
     if not listeners:
         raise ConfigError("listeners", "at least one listener must be defined: NAME://host:port", "")
+    if not advertised:
+        problem = "There must be at least one broker advertised listener."
+        raise ConfigError("advertised.listeners", problem, config.get("advertised.listeners"))
     _check_unique("listeners", listeners, str(config.get("listeners")), ports=True)
     _check_unique("advertised.listeners", advertised, str(config.get("advertised.listeners")), ports=False)
     _check_advertised(config)
     _check_inter_broker(config)
+
+
+def _check_names(config: "BrokerConfig") -> None:
+    for key in ("inter.broker.listener.name", "control.plane.listener.name"):
+        if config.get(key) == "":
+            raise ConfigError(key, "The provided listener name is null or empty string", "")
 
 
 def _check_protocols(config: "BrokerConfig") -> None:
@@ -112,7 +122,7 @@ def _check_unique(key: str, listeners: tuple[Listener, ...], text: str, *, ports
 
 def _check_advertised(config: "BrokerConfig") -> None:
     names = {listener.name for listener in config.listeners}
-    explicit = bool(config.get("advertised.listeners"))
+    explicit = config.get("advertised.listeners") is not None
     key = "advertised.listeners" if explicit else "listeners"
     for listener in config.advertised_listeners:
         if listener.name not in names:
@@ -141,6 +151,12 @@ def _check_inter_broker(config: "BrokerConfig") -> None:
             f" configured listeners are {','.join(sorted(names))}"
         )
         raise ConfigError(key, problem, config.inter_broker_listener_name)
+    early, bound = config.get("early.start.listeners"), {listener.name for listener in config.listeners}
+    assert early is None or isinstance(early, str)
+    for name in filter(None, (part.strip() for part in (early or "").split(","))):
+        if name not in bound:
+            problem = f"contains listener {name}, but this is not contained in listeners or controller.listener.names"
+            raise ConfigError("early.start.listeners", problem, early)
     plane = config.control_plane_listener_name
     if plane is not None and (plane not in names or plane == config.inter_broker_listener_name):
         problem = "must be a listener name defined in advertised.listeners, other than the inter-broker one"

@@ -23,6 +23,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     ),
     "broker.id.generation.enable": "Allow generated broker ids.",
     "broker.rack": "The rack or zone of this broker, for spreading replicas and reading from near ones.",
+    "client.quota.callback.class": "A class of Java that decides on quotas; none can be loaded, so a value is refused.",
     "compression.gzip.level": (
         "Level used where the broker compresses with gzip: 1 to 9, or -1 for the codec's default."
     ),
@@ -128,6 +129,9 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "pkafka.metrics.host": "The address on which the metrics page is served.",
     "pkafka.metrics.port": "The port of the metrics, for Prometheus and for pk-metrics; -1: none, 0: any free port.",
     "pkafka.workers": "Number of worker processes; 0: one for each core that the broker may use.",
+    "principal.builder.class": (
+        "A class of Java that says who a client is; none can be loaded, so only Kafka's own is accepted."
+    ),
     "process.roles": "Belongs to KRaft mode, which pkafka does not have; a value is refused.",
     "producer.id.expiration.check.interval.ms": "How often to look for producer ids that have expired.",
     "producer.id.expiration.ms": "How long the sequence numbers of a silent idempotent producer are remembered.",
@@ -135,6 +139,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "queued.max.requests": "The most requests that wait to be processed before reading stops.",
     "quota.window.num": "Over how many windows a rate is measured, the present one included.",
     "quota.window.size.seconds": "How long such a window is; nobody is slowed down for longer at a time.",
+    "remote.log.storage.system.enable": "Tiered storage; pkafka has none, so true is refused.",
     "replica.fetch.backoff.ms": "The longest pause of a follower after a failed fetch.",
     "replica.fetch.max.bytes": "The most bytes that a follower asks for per partition.",
     "replica.fetch.min.bytes": "The fewest bytes that a leader gathers before it answers a follower.",

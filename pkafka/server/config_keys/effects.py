@@ -190,6 +190,14 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     + "test_a_start_waits_for_the_first_connection_as_long_as_it_is_told",
     "socket.listen.backlog.size": _SETTINGS + "test_as_many_connections_wait_as_the_backlog_has_room_for",
     "queued.max.request.bytes": _SETTINGS + "test_large_requests_wait_for_memory_and_small_ones_do_not",
+    **dict.fromkeys(
+        (
+            "client.quota.callback.class",
+            "principal.builder.class",
+            "remote.log.storage.system.enable",
+        ),
+        _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    ),
     "zookeeper.set.acl": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "zookeeper.ssl.client.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "zookeeper.max.in.flight.requests": _ZOOKEEPER + "test_no_more_requests_than_allowed_wait_for_an_answer",
@@ -251,7 +259,6 @@ BROKER_WITHOUT_MEANING: Final[Mapping[str, str]] = {
 
 BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
     {
-        "client.quota.callback.class",
         "connection.failed.authentication.delay.ms",
         "connections.max.reauth.ms",
         "controller.quota.window.num",
@@ -298,7 +305,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "password.encoder.keyfactory.algorithm",
         "password.encoder.old.secret",
         "password.encoder.secret",
-        "principal.builder.class",
         "remote.fetch.max.wait.ms",
         "remote.log.index.file.cache.total.size.bytes",
         "remote.log.manager.copier.thread.pool.size",
@@ -324,7 +330,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "remote.log.storage.manager.class.name",
         "remote.log.storage.manager.class.path",
         "remote.log.storage.manager.impl.prefix",
-        "remote.log.storage.system.enable",
         "sasl.client.callback.handler.class",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",

@@ -17,6 +17,9 @@ METADATA_VERSIONS: Final[dict[str, int | None]] = {
     **{"3.4": 0, "3.5": 2, "3.6": 2, "3.7": 4, "3.8": 0, "3.9": 0, "4.0": 1},
 }
 
+_UNFINISHED: Final = "4.0"
+"""Of this, Kafka 3.9 knows interim releases only."""
+
 _INTEGER_LIMITS: Final = {"short": 1 << 15, "int": 1 << 31, "long": 1 << 63}
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _DOUBLE: Final = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
@@ -195,11 +198,23 @@ def _version(value: Value, _: tuple[object, ...]) -> str | None:
     release = ".".join(text.split("-")[0].split(".")[: 3 if text.startswith("0.") else 2])
     last = METADATA_VERSIONS.get(release, -1)
     interim = text.partition("-IV")[2]
-    if last != -1 and (not interim or (last is not None and interim.isdigit() and int(interim) <= last)):
+    if not interim:
+        is_known = last != -1 and release != _UNFINISHED
+    else:
+        is_known = last is not None and interim.isdigit() and int(interim) <= last
+    if is_known:
         return None
     return f"Version {text} is not a valid version"
 
 
+def interim_release(text: str) -> tuple[int, ...]:
+    """A valid version in a form that compares; without a suffix it is the last of its interim releases."""
+    release, _, interim = text.partition("-IV")
+    numbers = [int(part) for part in release.split(".")[:3]]
+    return (*numbers, *[0] * (3 - len(numbers)), int(interim) if interim else _LAST_INTERIM)
+
+
+_LAST_INTERIM: Final = 99
 _REPLICAS: Final = re.compile(r"([0-9]+:[0-9]+)?(,[0-9]+:[0-9]+)*")
 
 

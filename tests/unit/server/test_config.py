@@ -71,12 +71,9 @@ def test_unknown_key_is_warned_about_once_and_plugin_prefixes_are_not(tmp_path: 
 def test_classes_of_java_that_are_not_loaded_are_warned_about(tmp_path: Path) -> None:
     config = _load(
         tmp_path,
-        "metric.reporters=com.example.Reporter\nkafka.metrics.reporters=\nclient.quota.callback.class=com.example.Q",
+        "metric.reporters=com.example.Reporter\nkafka.metrics.reporters=",
     )
-    assert config.warnings == (
-        "metric.reporters: classes of Java cannot be loaded; it is ignored",
-        "client.quota.callback.class: classes of Java cannot be loaded; it is ignored",
-    )
+    assert config.warnings == ("metric.reporters: classes of Java cannot be loaded; it is ignored",)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +109,57 @@ def test_classes_of_java_that_are_not_loaded_are_warned_about(tmp_path: Path) ->
         ("max.connections.per.ip=0", "max.connections.per.ip", "max.connections.per.ip.overrides"),
         ("max.connections.per.ip.overrides=host:x", "max.connections.per.ip.overrides", "host:number"),
         ("max.connections.per.ip.overrides=host", "max.connections.per.ip.overrides", "name:value"),
+        ("log.dirs=", "log.dirs", "At least one log directory"),
+        ("log.dirs= ", "log.dirs", "At least one log directory"),
+        ("log.dir=", "log.dir", "At least one log directory"),
+        ("log.dir=/a\nlog.dirs=", "log.dirs", "At least one log directory"),
+        ("log.dirs=/d,/d", "log.dirs", "Duplicate log directory found: /d, /d"),
+        ("log.dirs=/d,/e/../d/", "log.dirs", "Duplicate log directory"),
+        ("zookeeper.connect=", "zookeeper.connect", "is empty"),
+        ("zookeeper.connect=/chroot", "zookeeper.connect", "names no server"),
+        ("zookeeper.connect=,", "zookeeper.connect", "names no server"),
+        ("remote.log.storage.system.enable=true", "remote.log.storage.system.enable", "no tiered storage"),
+        ("zookeeper.metadata.migration.enable=true", "zookeeper.metadata.migration.enable", "KRaft"),
+        ("controller.listener.names=C", "controller.listener.names", "KRaft mode"),
+        ("controller.quorum.voters=1", "controller.quorum.voters", "{id}@{host}:{port}"),
+        ("controller.quorum.bootstrap.servers=a", "controller.quorum.bootstrap.servers", "{host}:{port}"),
+        ("client.quota.callback.class=com.example.Q", "client.quota.callback.class", "could not be found"),
+        ("principal.builder.class=com.example.B", "principal.builder.class", "classes of Java"),
+        ("principal.builder.class=", "principal.builder.class", "is empty"),
+        ("create.topic.policy.class.name=", "create.topic.policy.class.name", "is empty"),
+        ("advertised.listeners=", "advertised.listeners", "at least one broker advertised listener"),
+        ("inter.broker.listener.name=", "inter.broker.listener.name", "null or empty"),
+        ("control.plane.listener.name=", "control.plane.listener.name", "null or empty"),
+        ("early.start.listeners=plaintext", "early.start.listeners", "listener plaintext"),
+        (
+            "max.connections.per.ip.overrides=a b:5",
+            "max.connections.per.ip.overrides",
+            "invalid addresses : a b",
+        ),
+        (
+            "connections.max.idle.ms=100",
+            "connection.failed.authentication.delay.ms",
+            "less than connections.max.idle.ms=100",
+        ),
+        ("group.coordinator.rebalance.protocols=", "group.coordinator.rebalance.protocols", "classic"),
+        (
+            "group.coordinator.rebalance.protocols=classic,consumer",
+            "group.coordinator.rebalance.protocols",
+            "KRaft",
+        ),
+        ("group.consumer.assignors=uniform", "group.consumer.assignors", "Class uniform"),
+        (
+            "group.consumer.session.timeout.ms=1",
+            "group.consumer.session.timeout.ms",
+            "min.session.timeout.ms",
+        ),
+        (
+            "group.share.heartbeat.interval.ms=999999",
+            "group.share.heartbeat.interval.ms",
+            "less than or equals to group.share.max.heartbeat.interval.ms",
+        ),
+        ("inter.broker.protocol.version=0.10.2", "log.message.format.version", "not 0.10.2"),
+        ("inter.broker.protocol.version=4.0", "inter.broker.protocol.version", "not a valid version"),
         ("listeners=", "listeners", "at least one listener"),
         ("listeners=localhost:9092", "listeners", "NAME://host:port"),
         ("listeners=PLAINTEXT://localhost", "listeners", "NAME://host:port"),
@@ -151,8 +199,25 @@ def test_wrong_setting_is_refused_with_key_and_what_is_allowed(
 
 
 def test_security_of_zookeeper_matters_only_with_one(tmp_path: Path) -> None:
-    text = "zookeeper.set.acl=true\nzookeeper.ssl.client.enable=true\nzookeeper.connect="
+    text = "zookeeper.set.acl=true\nzookeeper.ssl.client.enable=true"
     assert _load(tmp_path, text).zookeeper_connect is None
+
+
+def test_one_directory_under_two_names_is_one(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to("data")
+    with pytest.raises(ConfigError, match="Duplicate log directory"):
+        _load(tmp_path, f"log.dirs={tmp_path}/data,{tmp_path}/link")
+
+
+def test_details_of_what_is_off_are_accepted(tmp_path: Path) -> None:
+    text = (
+        "remote.log.storage.system.enable=false\nremote.log.storage.manager.class.name=com.example.Storage\n"
+        "controller.quorum.voters=1@a:1,2@[::1]:2\ndelegation.token.secret.key=secret\n"
+        "early.start.listeners=PLAINTEXT\ninter.broker.protocol.version=0.10.2\nlog.message.format.version=0.10.0\n"
+        "principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder\n"
+    )
+    assert _load(tmp_path, text).warnings == ()
 
 
 def test_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
