@@ -97,6 +97,12 @@ class ClusterChannels:
         listener = config.control_plane_listener_name or config.inter_broker_listener_name
         for broker, info in others.items():
             endpoint = info.endpoints.get(listener)
+            if endpoint is None and (broker not in self._queues or self._queues[broker].endpoint is not None):
+                log.error(
+                    "End point with listener name %s not found for broker %d: it is told nothing, so it serves nobody",
+                    listener,
+                    broker,
+                )
             if broker in self._queues:
                 self._queues[broker].endpoint = endpoint
             else:

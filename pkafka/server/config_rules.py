@@ -54,6 +54,8 @@ _ASSIGNORS: Final = tuple(
 )
 _VOTER: Final = re.compile(r"[0-9]+@[^@,]+:[0-9]+")
 _HOST_AND_PORT: Final = re.compile(r"[^,]+:[0-9]+")
+_SERVER: Final = re.compile(r"([^\s:\[\]]+|\[[^\s\[\]]+\])(:(?P<port>[0-9]{1,5}))?")
+_PORT_MAX: Final = 65535
 _HOST: Final = re.compile(r"[0-9a-zA-Z\-%._:]*")
 _RECORD_FORMATS: Final = (("0.10.0-IV0", 0), ("0.11.0-IV0", 1))
 """The format of records is older before these releases."""
@@ -143,9 +145,11 @@ def _check_zookeeper(config: "BrokerConfig") -> None:
                 config.originals["zookeeper.connect"],
             )
         return
-    servers = config.zookeeper_connect.partition("/")[0].split(",")
-    if not any(server.strip() for server in servers):
-        problem = "names no server; wanted is host:port, several separated by commas, then perhaps /chroot"
+    servers = [part.strip() for part in config.zookeeper_connect.partition("/")[0].split(",")]
+    wrong = [server for server in servers if server and not _is_server(server)]
+    if wrong or not any(servers):
+        problem = f"'{wrong[0]}' is no server" if wrong else "names no server"
+        problem += "; wanted is host:port, several separated by commas, then perhaps /chroot"
         raise ConfigError("zookeeper.connect", problem, config.zookeeper_connect)
     # Whoever asks for these relies on them: going on without would be open where it was to be closed.
     for name, problem in (
@@ -157,6 +161,11 @@ def _check_zookeeper(config: "BrokerConfig") -> None:
     ):
         if config.get(name):
             raise ConfigError(name, f"{problem}; remove the key to run without", config.get(name))
+
+
+def _is_server(text: str) -> bool:
+    found = _SERVER.fullmatch(text)
+    return found is not None and int(found["port"] or 0) <= _PORT_MAX
 
 
 def _check_identity(config: "BrokerConfig") -> None:

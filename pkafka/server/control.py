@@ -48,7 +48,7 @@ from pkafka.server.listeners import address_text
 from pkafka.server.metadata import BrokerInfo, MetadataCache
 from pkafka.server.policies import Policies
 from pkafka.server.producer_ids import ProducerIds, skip_used_ids
-from pkafka.server.registration import DuplicateBrokerIdError, Registration
+from pkafka.server.registration import DuplicateBrokerIdError, EndpointTakenError, Registration
 from pkafka.server.sentinel import Sentinel
 from pkafka.server.session_file import may_lack_records, read_session, write_session
 from pkafka.server.supervisor import CLEANER, Birth
@@ -72,6 +72,9 @@ _EXPIRY_SLACK_S: Final = 2.0
 _ABSENCE_S: Final = 2.0
 """So long is the node of a broker that had to wait for its session's end away: a controller that has just been elected
 reads which brokers there are within this time."""
+_UNHEARD_S: Final = 10.0
+_UNHEARD_MAX_S: Final = 600.0
+"""How long a broker that no controller has spoken to waits until it says so, at first and later."""
 _SCRAPE_MAX_S: Final = 5.0
 _METRICS_OF_A_WORKER_MAX_S: Final = 2.0
 """A worker that does not answer within this time is left out: most of all then is the page wanted."""
@@ -220,6 +223,9 @@ class Control:
             self.broker_id, lambda: self.config, self.setup.ports, clock=self.clock
         )
         goes_on = await asyncio.to_thread(self._is_registered)
+        if self._birth.first:
+            # Later lives go on with what the first one was let in with, whoever came in between.
+            await asyncio.to_thread(self._registration.check_endpoints, self.store)
         self.broker_epoch = await self._register(self._registration)
         if config.zookeeper_connect is not None:
             # Not before: should this life end while it waits, the next one waits as well.
@@ -240,11 +246,29 @@ class Control:
         else:
             # Another broker's says what there is, and says it to the listeners of this one.
             self._let_clients_in()
-        await self.metadata.wait_until(lambda: self.broker_id in self.metadata.brokers, timeout_s=3600.0)
+        await self._hear_of_itself(self._registration)
         self._booted.set()
         self._let_clients_in()
         self._open_metrics_page()
         self._line.note(lifeline.READY, self._facts())
+
+    async def _hear_of_itself(self, registration: Registration) -> None:
+        """Wait until a controller has told this broker of the cluster, and say meanwhile why it may not."""
+        with contextlib.suppress(StoreError):
+            for sentence in await asyncio.to_thread(registration.out_of_reach, self.store):
+                log.error("%s", sentence)
+        patience_s = _UNHEARD_S
+        while not await self.metadata.wait_until(
+            lambda: self.broker_id in self.metadata.brokers, timeout_s=patience_s
+        ):
+            with contextlib.suppress(StoreError):
+                log.warning(
+                    "No controller has told this broker of the cluster yet; it is not ready until then. %s",
+                    await asyncio.to_thread(
+                        registration.why_unheard, self.store, self.controller.active_controller_id
+                    ),
+                )
+            patience_s = min(2 * patience_s, _UNHEARD_MAX_S)
 
     def _let_clients_in(self) -> None:
         self._serves = True
@@ -675,6 +699,8 @@ class Control:
     async def _update_registration(self, registration: Registration) -> None:
         try:
             await self.run_on_store(registration.update, self.store)
+        except EndpointTakenError as error:
+            log.error("Per-broker configs of %d could not be applied: %s", self.broker_id, error)
         except StoreError as error:
             # Without a session there is no node; the next one is made of the configuration of then.
             log.warning("The registration of this broker could not be renewed: %s", error)

@@ -1,5 +1,6 @@
 """The broker's registration: the ephemeral node that says it is alive, and its epoch (BRK-3, ZK-4, KIP-380)."""
 
+import contextlib
 import logging
 import socket
 from collections.abc import Callable, Mapping
@@ -7,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pkafka.clock import Clock
 from pkafka.coordination.cluster import BrokerIdTakenError, create_checked_ephemeral
 from pkafka.coordination.store import ConnectionLossError, Store
-from pkafka.coordination.znodes import BrokerRegistration, Endpoint
+from pkafka.coordination.znode_json import ZnodeFormatError
+from pkafka.coordination.znodes import BROKER_IDS, BrokerRegistration, Endpoint
 from pkafka.errors import PkafkaError
 from pkafka.model import BrokerId
 from pkafka.server.config import BrokerConfig
@@ -39,6 +41,10 @@ def canonical_host_name() -> str:
 
 class DuplicateBrokerIdError(PkafkaError):
     """Another live broker has this id; this one must not start."""
+
+
+class EndpointTakenError(PkafkaError):
+    """Clients that are sent to this broker would reach another one, which is registered there."""
 
 
 class Registration:
@@ -83,6 +89,60 @@ class Registration:
             is_pkafka=True,
         )
 
+    def check_endpoints(self, store: Store) -> None:
+        """Whether no other live broker is to be reached where this one is.
+
+        Raises:
+            EndpointTakenError: one is.
+            StoreError: the store failed.
+        """
+        ours = [_address(one) for one in self.value().endpoints]
+        for broker, other in _others(store, self._broker_id).items():
+            theirs = {_address(one) for one in other.endpoints}
+            taken = [one for one in ours if one in theirs]
+            if taken:
+                raise EndpointTakenError(
+                    f"Configured end points {','.join(taken)} in advertised listeners are already registered by"
+                    f" broker {broker}"
+                )
+
+    def out_of_reach(self, store: Store) -> list[str]:
+        """A sentence about each live broker that has no listener of the name by which this one would speak to it.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        wanted = self._config().inter_broker_listener_name
+        return [
+            f"End point with listener name {wanted} not found for broker {broker}, which has {_names(other)}: this"
+            " broker can neither follow it nor ask it (inter.broker.listener.name)"
+            for broker, other in _others(store, self._broker_id).items()
+            if wanted not in {one.listener for one in other.endpoints}
+        ]
+
+    def why_unheard(self, store: Store, controller: BrokerId) -> str:
+        """Why the controller may have said nothing to this broker, as far as the nodes of both tell.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        found, ours = _others(store, self._broker_id).get(controller), self.value()
+        if found is None:
+            return "There is no controller."
+        reached_at = ", ".join(map(str, ours.endpoints))
+        missing = [
+            one.listener
+            for one in found.endpoints
+            if one.listener not in {each.listener for each in ours.endpoints}
+        ]
+        if missing:
+            return (
+                f"The controller, broker {controller}, has {_names(found)}, and this broker has {_names(ours)}:"
+                " it cannot be reached without the listener by which brokers speak to each other over there"
+                " (inter.broker.listener.name)."
+            )
+        return f"The controller, broker {controller}, has to reach it at {reached_at}."
+
     def register(self, store: Store, previous_session_id: int | None = None) -> int:
         """Make the node, in the session of ``store``.
 
@@ -122,12 +182,34 @@ class Registration:
         """Write the node again when it says something else than the configuration (advertised.listeners is dynamic).
 
         Raises:
+            EndpointTakenError: another broker is to be reached there; the node stays as it is.
             StoreError: the store failed, or there is no node.
         """
         path, wanted = BrokerRegistration.path(self._broker_id), self.value()
         found = BrokerRegistration.decode(store.get(path)[0])
         if (found.endpoints, found.rack) != (wanted.endpoints, wanted.rack):
+            self.check_endpoints(store)
             store.set(path, wanted.encode())
             log.info(
                 "broker %d is to be reached at %s", self._broker_id, ", ".join(map(str, wanted.endpoints))
             )
+
+
+def _others(store: Store, broker_id: BrokerId) -> dict[BrokerId, BrokerRegistration]:
+    """What the nodes of the other live brokers say; what cannot be read says nothing."""
+    ids = [int(name) for name in store.children(BROKER_IDS) if name.isdigit() and int(name) != broker_id]
+    found: dict[BrokerId, BrokerRegistration] = {}
+    for one, node in zip(ids, store.get_many([BrokerRegistration.path(one) for one in ids]), strict=True):
+        if node is not None:
+            with contextlib.suppress(ZnodeFormatError):
+                found[one] = BrokerRegistration.decode(node[0])
+    return found
+
+
+def _address(endpoint: Endpoint) -> str:
+    return f"{endpoint.host}:{endpoint.port}"
+
+
+def _names(registration: BrokerRegistration) -> str:
+    names = [one.listener for one in registration.endpoints]
+    return f"the listener{'s' * (len(names) > 1)} {', '.join(names)}"

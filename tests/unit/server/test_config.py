@@ -118,6 +118,9 @@ def test_classes_of_java_that_are_not_loaded_are_warned_about(tmp_path: Path) ->
         ("zookeeper.connect=", "zookeeper.connect", "is empty"),
         ("zookeeper.connect=/chroot", "zookeeper.connect", "names no server"),
         ("zookeeper.connect=,", "zookeeper.connect", "names no server"),
+        ("zookeeper.connect=a:1,b:x/c", "zookeeper.connect", "'b:x' is no server"),
+        ("zookeeper.connect=a:70000", "zookeeper.connect", "'a:70000' is no server"),
+        ("zookeeper.connect=::1:2181", "zookeeper.connect", "is no server"),
         ("remote.log.storage.system.enable=true", "remote.log.storage.system.enable", "no tiered storage"),
         ("zookeeper.metadata.migration.enable=true", "zookeeper.metadata.migration.enable", "KRaft"),
         ("controller.listener.names=C", "controller.listener.names", "KRaft mode"),
@@ -201,6 +204,13 @@ def test_wrong_setting_is_refused_with_key_and_what_is_allowed(
 def test_security_of_zookeeper_matters_only_with_one(tmp_path: Path) -> None:
     text = "zookeeper.set.acl=true\nzookeeper.ssl.client.enable=true"
     assert _load(tmp_path, text).zookeeper_connect is None
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "a:1", "a:1,,b:2", "a_b:1, c.d", "[::1]:2181/x/y", "10.0.0.1:2181,[fe80::1%1]:2"]
+)
+def test_servers_of_zookeeper(tmp_path: Path, text: str) -> None:
+    assert _load(tmp_path, f"zookeeper.connect={text}").zookeeper_connect == text
 
 
 def test_one_directory_under_two_names_is_one(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pkafka.clock import ManualClock
 from pkafka.coordination.cluster import create_persistent_paths
 from pkafka.coordination.embedded import EmbeddedStore
-from pkafka.coordination.znodes import BrokerRegistration, ProducerIdBlock
+from pkafka.coordination.znodes import BrokerRegistration, Endpoint, ProducerIdBlock
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from pkafka.server import control as control_module
@@ -20,7 +20,12 @@ from pkafka.server.config import BrokerConfig
 from pkafka.server.control import Control, ControlSetup
 from pkafka.server.handlers import init_producer_id
 from pkafka.server.producer_ids import BLOCK_SIZE, ProducerIds, ProducerIdsExhaustedError, claim_block
-from pkafka.server.registration import DuplicateBrokerIdError, Registration, canonical_host_name
+from pkafka.server.registration import (
+    DuplicateBrokerIdError,
+    EndpointTakenError,
+    Registration,
+    canonical_host_name,
+)
 from pkafka.server.supervisor import Birth
 
 
@@ -246,3 +251,73 @@ def test_init_producer_id(
     assert response.error_code == expected
     good = expected is ErrorCode.NONE
     assert (response.producer_id, response.producer_epoch) == ((0, 0) if good else (-1, -1))
+
+
+def _other(store: EmbeddedStore, broker: int, *endpoints: str) -> None:
+    """Registers another broker."""
+    parts = [each.replace("://", ":").split(":") for each in endpoints]
+    value = BrokerRegistration(
+        tuple(Endpoint(name, host, int(port)) for name, host, port in parts), timestamp_ms=1
+    )
+    store.create(BrokerRegistration.path(broker), value.encode())
+
+
+HERE = {"advertised.listeners": "PLAINTEXT://here:9092"}
+
+
+def test_no_two_brokers_are_registered_at_one_address(store: EmbeddedStore) -> None:
+    store.create(BrokerRegistration.path(9), b"what nobody can read")
+    _other(store, 3, "PLAINTEXT://here:9092")  # this broker, in its life before
+    _registration(**HERE).check_endpoints(store)
+    _other(store, 4, "INTERNAL://other:9092", "PLAINTEXT://here:9093")
+    _registration(**HERE).check_endpoints(store)
+    _other(store, 5, "INTERNAL://other:9094", "OUTSIDE://here:9092")
+    taken = "Configured end points here:9092 in advertised listeners are already registered by broker 5"
+    with pytest.raises(EndpointTakenError, match=taken):
+        _registration(**HERE).check_endpoints(store)
+    store.delete(BrokerRegistration.path(5))
+    _registration(**HERE).check_endpoints(store)
+
+
+def test_the_address_that_counts_is_the_one_that_the_kernel_chose(store: EmbeddedStore) -> None:
+    _other(store, 4, "PLAINTEXT://here:40001")
+    with pytest.raises(EndpointTakenError, match="here:40001"):
+        _registration(**{"advertised.listeners": "PLAINTEXT://here:0"}).check_endpoints(store)
+
+
+def test_a_broker_stays_where_it_is_when_the_new_address_is_anothers(store: EmbeddedStore) -> None:
+    _registration().register(store)
+    before = store.get("/brokers/ids/3")[0]
+    _other(store, 4, "PLAINTEXT://here:9092")
+    with pytest.raises(EndpointTakenError):
+        _registration(**HERE).update(store)
+    assert store.get("/brokers/ids/3")[0] == before
+    store.delete(BrokerRegistration.path(4))
+    _registration(**HERE).update(store)
+    assert [str(one) for one in BrokerRegistration.decode(store.get("/brokers/ids/3")[0]).endpoints] == [
+        "PLAINTEXT://here:9092"
+    ]
+
+
+def test_why_the_controller_may_have_said_nothing(store: EmbeddedStore) -> None:
+    registration = _registration(**HERE)
+    assert registration.why_unheard(store, -1) == "There is no controller."
+    _other(store, 4, "PLAINTEXT://a:1")
+    assert (
+        registration.why_unheard(store, 4)
+        == "The controller, broker 4, has to reach it at PLAINTEXT://here:9092."
+    )
+    _other(store, 5, "PLAINTEXT://a:2", "INTERNAL://a:3")
+    said = registration.why_unheard(store, 5)
+    assert (
+        "broker 5, has the listeners PLAINTEXT, INTERNAL, and this broker has the listener PLAINTEXT:" in said
+    )
+
+
+def test_who_cannot_be_spoken_to(store: EmbeddedStore) -> None:
+    _other(store, 4, "PLAINTEXT://a:1")
+    _other(store, 5, "OTHER://a:2")
+    [sentence] = _registration(**HERE).out_of_reach(store)
+    assert sentence.startswith(
+        "End point with listener name PLAINTEXT not found for broker 5, which has the listener OTHER"
+    )
