@@ -138,6 +138,7 @@ class Control:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.local_channels = LocalChannels(self, setup.config.workers)
         self._operations: dict[str, Handler] = {
+            "settings": self._settings,
             "hello": self._hello,
             "api": self._api,
             "auto_create": self._auto_create,
@@ -638,11 +639,7 @@ class Control:
         self._producer_id_max = max(self._producer_id_max, payload["producer_id_max"])
         await self._identified.wait()
         self._following.add(peer)
-        await peer.call("identity", {"broker_id": self.broker_id, "cluster_id": self.cluster_id})
-        await peer.call("broker_config", self._dynamic_broker_settings())
-        await peer.call(
-            "every_topic_config", {name: dict(configs) for name, configs in self.configs.topics().items()}
-        )
+        await self._tell_settings(peer)
         if payload["knows"]:
             await self.local_channels.learn_from(peer)
             self._informed.add(peer.index)
@@ -657,6 +654,21 @@ class Control:
         if self._serves:
             peer.note("serve")
         return {}
+
+    async def _settings(
+        self, peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]
+    ) -> dict[str, Any]:
+        """A worker is about to open its logs; it hears of changes when it has opened them."""
+        await self._identified.wait()
+        await self._tell_settings(peer)
+        return {}
+
+    async def _tell_settings(self, peer: Peer) -> None:
+        await peer.call("identity", {"broker_id": self.broker_id, "cluster_id": self.cluster_id})
+        await peer.call("broker_config", self._dynamic_broker_settings())
+        await peer.call(
+            "every_topic_config", {name: dict(configs) for name, configs in self.configs.topics().items()}
+        )
 
     def tell_workers(self, operation: str, payload: Payload) -> None:
         """Send a note to every worker."""

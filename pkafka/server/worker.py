@@ -179,6 +179,8 @@ class Worker:
         """By the worker whose clients they take: this one, and others while they hang."""
         self._control: Peer | None = None
         self._control_ready = asyncio.Event()
+        self._configured = asyncio.Event()
+        """Set once the topics' settings are known."""
         self._opened = asyncio.Event()
         self._cleaner: Peer | None = None
         self._met: Counter[str] = Counter()
@@ -203,12 +205,19 @@ class Worker:
     async def run(self) -> int:
         """Open the logs, serve until told to stop. Returns the exit code."""
         self.spawn_vital(self._beat())
-        opening = self.loop.create_task(self._open_logs())
+        opening = self.loop.create_task(self._open_logs_when_known())
         either: list[asyncio.Future[Any]] = [opening, self._ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if opening.done():
             opening.result()
         return await self._ended
+
+    async def _open_logs_when_known(self) -> None:
+        """Open the logs; those to be recovered not before the topics' settings are known: their indexes are written
+        anew, with entries as far apart as the topic wants them."""
+        if not (self._first and all(self.setup.clean.values())):
+            await self._configured.wait()
+        await self._open_logs()
 
     async def _open_logs(self) -> None:
         try:
@@ -434,9 +443,12 @@ class Worker:
             self.crash(PeerGone(f"{lost.name} is out of reach"))
 
     async def _greet_control(self, peer: Peer) -> None:
-        # Leadership of a log that is not open yet would open it a second time, as a new one.
-        await self._opened.wait()
         try:
+            if not self._opened.is_set():
+                await peer.call("settings")
+                self._configured.set()
+            # Leadership of a log that is not open yet would open it a second time, as a new one.
+            await self._opened.wait()
             knows = self.metadata.controller_epoch > 0
             await peer.call("hello", {"producer_id_max": self.logs.producer_id_max(), "knows": knows})
         except PeerGone:

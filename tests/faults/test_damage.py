@@ -113,6 +113,21 @@ HARMS: dict[str, Callable[[bytes], bytes | None]] = {
 }
 
 
+def test_an_index_that_is_made_again_has_the_entries_that_it_had(broker: Broker) -> None:
+    """They are as far apart as the topic wants, which is known only when the store is."""
+    write(broker, "t")
+    index, times = (active_segment(broker, "t").with_suffix(suffix) for suffix in (".index", ".timeindex"))
+    before = [path.read_bytes().rstrip(b"\0") for path in (index, times)]
+    assert len(before[0]) > 8 * BATCHES // 5
+    broker.kill()
+    index.unlink()
+    broker.start()
+    after = [path.read_bytes().rstrip(b"\0") for path in (index, times)]
+    assert after[0] == before[0]
+    assert after[1][: len(before[1])] == before[1]
+    assert len(after[1]) <= len(before[1]) + 12  # the last entry is written when a segment is closed
+
+
 @pytest.mark.parametrize("stop", ["clean", "kill -9"])
 def test_indexes_and_snapshots_are_made_again(broker: Broker, stop: str) -> None:
     written = {topic: write(broker, topic, segment_bytes=2000) for topic in HARMS}
