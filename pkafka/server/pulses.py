@@ -9,6 +9,7 @@ long for one that is silent: it may be alive on the other side of a cut, and wha
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -19,7 +20,7 @@ from pkafka.protocol.messages.api_versions import ApiVersionsRequest
 from pkafka.server import lifeline
 from pkafka.server.broker_link import BrokerLink
 from pkafka.server.config import BrokerConfig
-from pkafka.server.metadata import BrokerInfo, MetadataCache
+from pkafka.server.metadata import BrokerInfo, MetadataCache, MetadataChange
 from pkafka.server.sentinel import refuses_everywhere
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,12 @@ _REST_S: Final = 0.1
 _REFUSES_MAX_S: Final = 3.0
 """So long a refusal counts for more than the controller's word. It says something new long before, unless it takes
 the broker for alive: by a session, or because only this broker is refused."""
+
+_ANOTHER_DEATH_S: Final = 10.0
+"""A refusal that comes so long after the one before is another one."""
+_SILENCE_S: Final = 0.5
+"""So long nobody waits for a broker that was silent."""
+_NEVER_S: Final = -math.inf
 
 _NONE: Final[frozenset[BrokerId]] = frozenset()
 
@@ -56,6 +63,7 @@ class Pulses:
         self._broker_id = broker_id
         self._config = config
         self._pulses: dict[BrokerId, _Pulse] = {}
+        metadata.on_change(self._drop_gone)
 
     async def refusing(self, brokers: Iterable[BrokerId]) -> frozenset[BrokerId]:
         """Those of the brokers that are dead as of now, as far as that can be said within moments."""
@@ -67,13 +75,16 @@ class Pulses:
     def _pulse(self, broker_id: BrokerId) -> "_Pulse | None":
         broker = self._metadata.brokers.get(broker_id)
         pulse = self._pulses.get(broker_id)
-        if pulse is not None and pulse.broker != broker:
-            # It is gone, or another life of it is there.
-            self._pulses.pop(broker_id).close()
-            pulse = None
         if pulse is None and broker is not None and broker_id != self._broker_id:
             pulse = self._pulses[broker_id] = _Pulse(broker, self._broker_id, self._config())
         return pulse
+
+    def _drop_gone(self, change: MetadataChange) -> None:
+        """What is known of a life that is over does not count for the next one."""
+        if change.brokers_changed:
+            for broker_id, pulse in list(self._pulses.items()):
+                if self._metadata.brokers.get(broker_id) != pulse.broker:
+                    self._pulses.pop(broker_id).close()
 
     def close(self) -> None:
         """Ask nobody any more."""
@@ -96,47 +107,54 @@ class _Pulse:
             connect_timeout_ms=_CONNECT_MAX_MS,
         )
         self._looking: asyncio.Task[None] | None = None
-        self._began_s = 0.0
-        """When the look that goes on was begun."""
-        self._is_silent = False
-        """Whether the last look ended, or goes on, without a sign: nobody waits for such a broker."""
-        self._refused_s: float | None = None
-        """Since when it has refused, without an answer in between."""
+        self._silent_s = _NEVER_S
+        """When it was last found to give no sign at all."""
+        self._refused_s = _NEVER_S
+        """When it was last found to refuse, without an answer since."""
+        self._refuses_until_s = _NEVER_S
+        """How long that counts."""
 
     async def refuses(self) -> bool:
         """Look now, and wait for what is seen, but not for long."""
         look = self._looking
         if look is None:
-            self._began_s = self._loop.time()
             look = self._looking = lifeline.vital(self._loop.create_task(self._look()))
             look.add_done_callback(self._looked)
         if not self._is_silent:
-            left_s = self._began_s + _PATIENCE_S - self._loop.time()
-            await asyncio.wait([look], timeout=max(left_s, 0))
-            self._is_silent = self._is_silent or not look.done()
-        return self._refused_s is not None and self._loop.time() - self._refused_s < _REFUSES_MAX_S
+            await asyncio.wait([look], timeout=_PATIENCE_S)
+            if not look.done():
+                self._silent_s = self._loop.time()
+        return self._loop.time() < self._refuses_until_s
+
+    @property
+    def _is_silent(self) -> bool:
+        return self._loop.time() < self._silent_s + _SILENCE_S
 
     def _looked(self, _task: "asyncio.Task[None]") -> None:
         self._looking = None
 
     async def _look(self) -> None:
         """Ask until the broker answers, refuses, or was given time enough for either."""
+        began_s = self._loop.time()
         while not await self._answers():
             if await refuses_everywhere([*self.broker.endpoints.values()]):
-                self._is_silent = False
-                if self._refused_s is None:
-                    self._refused_s = self._loop.time()
-                    log.info(
-                        "Broker %d refuses connections: clients hear that what it leads has no leader",
-                        self.broker.id,
-                    )
+                self._refused()
                 return
-            if self._is_silent or self._loop.time() - self._began_s > _PATIENCE_S:
-                self._is_silent = True
+            if self._is_silent or self._loop.time() > began_s + _PATIENCE_S:
+                self._silent_s = self._loop.time()
                 await asyncio.sleep(_REST_S)
                 return
             await asyncio.sleep(_PAUSE_S)
-        self._is_silent, self._refused_s = False, None
+        self._silent_s = self._refused_s = self._refuses_until_s = _NEVER_S
+
+    def _refused(self) -> None:
+        now_s, before_s = self._loop.time(), self._refused_s
+        self._silent_s, self._refused_s = _NEVER_S, now_s
+        if now_s > before_s + _ANOTHER_DEATH_S:
+            self._refuses_until_s = now_s + _REFUSES_MAX_S
+            log.info(
+                "Broker %d refuses connections: clients hear that nobody leads what it led", self.broker.id
+            )
 
     async def _answers(self) -> bool:
         try:

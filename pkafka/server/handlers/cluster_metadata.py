@@ -15,6 +15,8 @@ from pkafka.server.handlers import metadata
 from pkafka.server.metadata import MetadataCache
 
 _NOBODY: Final[frozenset[BrokerId]] = frozenset()
+_DECIDED_S: Final = 0.2
+"""How long an answer waits for the controller to say who leads instead of the dead."""
 _TOLD_S: Final = 1.0
 """A client that was told of a death as long ago as this is told of another one."""
 
@@ -57,7 +59,16 @@ def handle(
 async def _of_living_leaders(
     context: RequestContext, leaders: Collection[BrokerId], request: MetadataRequest, version: int
 ) -> bytes | Message:
-    dead = await context.worker.pulses.refusing(leaders)
+    worker = context.worker
+    dead = await worker.pulses.refusing(leaders)
+    if dead and not _has_to_hear_of(context, dead):
+
+        def is_decided() -> bool:
+            return dead.isdisjoint(metadata.leaders_named(worker.metadata, request, version))
+
+        # Clients ask again and again, more seldom each time: who is answered with a leader need not.
+        if await worker.metadata.wait_until(is_decided, timeout_s=_DECIDED_S):
+            dead = _NOBODY
     answer = _answer(context, dead, request, version)
     return answer if isinstance(answer, bytes) else await answer
 
@@ -66,25 +77,30 @@ def _answer(
     context: RequestContext, dead: frozenset[BrokerId], request: MetadataRequest, version: int
 ) -> bytes | Awaitable[Message]:
     if dead or context.worker.metadata.departed:
-        dead = _told_dead(context, dead)
+        news = _has_to_hear_of(context, context.worker.metadata.departed)
+        dead = dead.union(news)
+        _note_told(context, dead)
     view = _Context(context, dead)
     encoded = metadata.handle_encoded(view, request, version)
     return encoded if encoded is not None else metadata.handle(view, request, version)
 
 
-def _told_dead(context: RequestContext, dead: frozenset[BrokerId]) -> frozenset[BrokerId]:
-    """Who is dead for this client: also who has departed just now, where it has to hear that first.
+def _has_to_hear_of(context: RequestContext, dead: Collection[BrokerId]) -> list[BrokerId]:
+    """Of which of the dead this client has to hear that nobody leads what they led, before it hears who does.
 
     A client of librdkafka that learns by one and the same answer that a broker is gone, and that what it led has
     another leader, forgets with the broker who leads, and asks again only a second later. Told first that there is no
-    leader, it asks again after a tenth of a second, as it does while the controller decides.
+    leader, it asks again after a tenth of a second.
     """
-    worker, state = context.worker, context.connection.state
+    state = context.connection.state
     assert isinstance(state, ConnectionState)
     if not any("rdkafka" in text for text in state.software or ()):
-        return dead
-    now_s = worker.loop.time()
-    departed = worker.metadata.departed
-    news = [one for one in departed if state.told_dead.get(one, -_TOLD_S) <= now_s - _TOLD_S]
-    state.told_dead.update(dict.fromkeys([*dead, *news], now_s))
-    return dead.union(news)
+        return []
+    told_s = context.worker.loop.time() - _TOLD_S
+    return [one for one in dead if state.told_dead.get(one, told_s) <= told_s]
+
+
+def _note_told(context: RequestContext, dead: Collection[BrokerId]) -> None:
+    state = context.connection.state
+    assert isinstance(state, ConnectionState)
+    state.told_dead.update(dict.fromkeys(dead, context.worker.loop.time()))
