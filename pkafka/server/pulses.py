@@ -26,7 +26,7 @@ from pkafka.server.sentinel import refuses_everywhere
 log = logging.getLogger(__name__)
 
 _VERSION: Final = 0
-_PATIENCE_S: Final = 0.05
+_PATIENCE_S: Final = 0.1
 """How long an answer waits for a sign of life. All processes of a broker that is killed have ended by then."""
 _ANSWER_MAX_S: Final = 1.0
 _CONNECT_MAX_MS: Final = 1000

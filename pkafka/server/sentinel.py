@@ -94,6 +94,13 @@ async def _addresses(
     loop: asyncio.AbstractEventLoop, endpoint: Endpoint
 ) -> list[tuple[int, tuple[object, ...]]]:
     try:
+        found = socket.getaddrinfo(  # at once, without a thread: an address needs nobody to look it up
+            endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )
+        return [(family, address) for family, _, _, _, address in found]
+    except (OSError, UnicodeError):
+        pass  # a name
+    try:
         found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return []  # no name, or none that anybody could have: no proof
