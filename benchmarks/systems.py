@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import psutil
 
 from pkafka.server.cores import usable_cores
-from pkafka.testing import Broker
+from pkafka.tools.local_broker import Broker
 from pkafka.tools.zookeeper_server import running_server
 from tests.interop import kafka as oracle
 

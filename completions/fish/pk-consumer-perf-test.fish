@@ -7,7 +7,7 @@ complete -c pk-consumer-perf-test -l profile -x -a '(pk-completions names profil
 complete -c pk-consumer-perf-test -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
 complete -c pk-consumer-perf-test -l topic -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'The topic to read.'
 complete -c pk-consumer-perf-test -l messages -x -d 'How many to read.'
-complete -c pk-consumer-perf-test -l group -x -a '(pk-completions names groups (commandline -opc) 2>/dev/null)' -d 'Join this group, and tell the time that takes.'
+complete -c pk-consumer-perf-test -l group -x -a '(pk-completions names groups (commandline -opc) 2>/dev/null)' -d 'Join this group; one of its own if left out.'
 complete -c pk-consumer-perf-test -l fetch-size -x -d 'Per partition and fetch (1048576).'
 complete -c pk-consumer-perf-test -l socket-buffer-size -x -d 'Receive buffer (2097152).'
 complete -c pk-consumer-perf-test -l from-latest -d 'Read what comes from now on, not what is there.'

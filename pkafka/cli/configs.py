@@ -21,6 +21,7 @@ from pkafka.cli.output import View
 from pkafka.cli.spelling import did_you_mean, meant_by_reader
 from pkafka.cli.zookeeper_option import zookeeper_option
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.java.text import trim
 from pkafka.tools.secret_keys import is_secret
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ def _check_keys(
 
 
 def _removed(flags: Mapping[str, object]) -> list[str]:
-    return [key.strip() for key in str(flags["delete_config"] or "").split(",") if key.strip()]
+    return [key for each in str(flags["delete_config"] or "").split(",") if (key := trim(each))]
 
 
 def _added(flags: Mapping[str, object]) -> dict[str, str]:
@@ -277,5 +278,5 @@ def parse_config_list(text: str) -> dict[str, str]:
             raise click.UsageError(
                 'Invalid entity config: all configs to be added must be in the format "key=val".'
             )
-        values[key.strip()] = value[0].translate(_NO_BRACKETS).strip()
+        values[trim(key)] = trim(value[0].translate(_NO_BRACKETS))
     return values

@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
+from pkafka.java.numbers import parse_int
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 TOPICS: Final = "topics"
@@ -175,9 +177,17 @@ def _check_types(types: tuple[str, ...], *, of_zookeeper: bool) -> None:
         raise click.UsageError("Only 'users' and 'clients' entity types may be specified together")
 
 
+def _is_number(text: str) -> bool:
+    try:
+        parse_int(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _check_names(entities: Entities) -> None:
     for name in filter(None, entities.names):
-        if entities.kind in (BROKERS, BROKER_LOGGERS) and not name.removeprefix("-").isdecimal():
+        if entities.kind in (BROKERS, BROKER_LOGGERS) and not _is_number(name):
             raise click.UsageError(
                 f"The entity name for {entities.kind} must be a valid integer broker id, but it is: {name}"
             )

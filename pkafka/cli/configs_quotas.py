@@ -11,6 +11,7 @@ from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.output import View
 from pkafka.cli.spelling import did_you_mean
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.java.numbers import double_text, parse_double
 from pkafka.net.scram import (
     ITERATIONS_DEFAULT,
     ITERATIONS_MAX,
@@ -55,7 +56,7 @@ def describe(admin: "Admin", entities: Entities) -> View:
     rows: list[dict[str, object]] = []
     for entity in in_hash_map_order(quotas, entries_hash):
         values = _in_kafkas_order(quotas[entity])
-        shown = ", ".join(f"{key}={_double(value)}" for key, value in values.items())
+        shown = ", ".join(f"{key}={double_text(value)}" for key, value in values.items())
         lines.append(f"Quota configs for {_entity_text(entity)} are {shown}")
         rows += [_row(entity, key, value=value) for key, value in values.items()]
     # Nothing is said of credentials where a client has a part in it, or the default of all users.
@@ -90,12 +91,6 @@ def _in_kafkas_order(values: Mapping[str, float]) -> dict[str, float]:
     from pkafka.tools.java_values import in_hash_map_order
 
     return {key: values[key] for key in in_hash_map_order(values, string_hash)}
-
-
-def _double(value: float) -> str:
-    from pkafka.tools.java_values import java_double
-
-    return java_double(value)
 
 
 def _entity_text(entity: "QuotaEntity") -> str:
@@ -206,12 +201,10 @@ def _kind_and_keys(entities: Entities) -> tuple[str, str]:
 def _alter_quotas(
     admin: "Admin", entities: Entities, added: Mapping[str, str], removed: Sequence[str], *, dry_run: bool
 ) -> list[Change]:
-    from pkafka.tools.java_values import parse_java_double
-
     changes: dict[str, float | None] = {}
     for key, text in added.items():
         try:
-            changes[key] = parse_java_double(text)
+            changes[key] = parse_double(text)
         except ValueError as error:
             raise CommandError(f"Cannot parse quota configuration value for {key}: {text}") from error
     present = next(iter(admin.describe_client_quotas(_filters(entities), strict=True).values()), {})

@@ -4,6 +4,7 @@ Without a group the partitions of ``--topic`` are assigned; Kafka's tool joins a
 the coordinator and is left behind. Topics of ``--include`` come and go, so such a group is joined for them here too.
 """
 
+import re
 import sys
 import time
 from bisect import bisect_left
@@ -20,7 +21,7 @@ from pkafka.cli.client_options import (
     property_option,
     settle_consumer,
 )
-from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.kafka_command import BadValueError, CommandError
 from pkafka.cli.options import (
     bootstrap_option,
     client_properties,
@@ -31,7 +32,7 @@ from pkafka.cli.options import (
 )
 from pkafka.cli.output import JsonList, OutputFormat, to_json
 from pkafka.cli.spelling import meant_by_reader
-from pkafka.cli.topic_filter import topic_pattern
+from pkafka.java.numbers import parse_long
 from pkafka.model import TopicPartition
 from pkafka.tools.json_bytes import value_of
 
@@ -133,6 +134,8 @@ def main(**flags: object) -> int:
 def _check(flags: Mapping[str, object]) -> None:
     if bool(flags["topic"]) == bool(flags["include"]):
         raise click.UsageError("Exactly one of --include/--topic is required. ")
+    if flags["include"]:
+        _included(str(flags["include"]))
     if flags["partition"] is not None and not flags["topic"]:
         raise click.UsageError("The topic is required when partition is specified.")
     if flags["offset"] is not None:
@@ -177,16 +180,34 @@ def _moment_ms(text: str) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
 
 
+def _included(text: str) -> re.Pattern[str]:
+    """The topics of ``--include``: one regular expression as it is, commas, blanks and all.
+
+    Raises:
+        BadValueError: it is none.
+    """
+    from pkafka.java.pattern import PatternError, compile_pattern
+
+    try:
+        return compile_pattern(text)
+    except PatternError as error:
+        raise BadValueError(f"--include {text}: {error}") from None
+
+
 def _offset(text: str) -> int:
     named = {"earliest": -2, "latest": -1}
     if text.lower() in named:
         return named[text.lower()]
-    if not text.isdigit():
+    try:
+        offset = parse_long(text)
+    except ValueError:
+        offset = -1
+    if offset < 0:
         raise click.UsageError(
             f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', "
             "or a non-negative long."
         )
-    return int(text)
+    return offset
 
 
 def _consumer_properties(flags: Mapping[str, object]) -> dict[str, object]:
@@ -452,7 +473,7 @@ def _polls(
 def _begin(consumer: "Consumer", flags: Mapping[str, object]) -> list[TopicPartition] | None:
     """Subscribe, or assign what was asked for; partitions of a topic that may get more of them, or None."""
     if flags["include"]:
-        consumer.subscribe(pattern=topic_pattern(str(flags["include"])))
+        consumer.subscribe(pattern=_included(str(flags["include"])))
         return None
     if consumer.config.group_id is not None:
         consumer.subscribe([str(flags["topic"])])

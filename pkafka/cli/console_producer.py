@@ -156,17 +156,19 @@ def _records(
     reader: "LineReader | JsonReader | UserReader", topic: str, leaving: "_Leaving"
 ) -> "Iterator[ProducerRecord]":
     from pkafka.clients.producer import ProducerRecord
+    from pkafka.tools.console import LineReader, lines_within
     from pkafka.tools.console_plugins import UserReader
 
     if isinstance(reader, UserReader):
         with closing(reader):
             yield from leaving.reading(reader.read(sys.stdin.buffer))
         return
-    for line in _lines(leaving.reading(sys.stdin.buffer)):
-        key, value, headers, partition, timestamp_ms = reader.read(line)
-        yield ProducerRecord(
-            topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
-        )
+    for text in _prompted(leaving.reading(sys.stdin.buffer)):
+        for line in lines_within(text) if isinstance(reader, LineReader) else (text,):
+            key, value, headers, partition, timestamp_ms = reader.read(line)
+            yield ProducerRecord(
+                topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+            )
 
 
 class _Leaving:
@@ -245,9 +247,9 @@ def _check_reachable(properties: Mapping[str, object]) -> None:
         cluster.refresh(timeout_ms=_PROBE_MS)
 
 
-def _lines(source: Iterable[bytes]) -> Iterable[bytes]:
+def _prompted(source: Iterable[bytes]) -> Iterable[bytes]:
     prompt: Callable[[str], None] = output.prompt
     prompt(">")
-    for line in source:
-        yield line.removesuffix(b"\n").removesuffix(b"\r")
+    for text in source:
+        yield text
         prompt(">")

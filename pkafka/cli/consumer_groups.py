@@ -12,6 +12,7 @@ from pkafka.cli.actions import Actions
 from pkafka.cli.consumer_groups_gauges import group_gauges, lag_gauges
 from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
 from pkafka.cli.kafka_command import failure
+from pkafka.cli.numbers import LONG
 from pkafka.cli.options import Common, command, exclude, metered_connection_options, parse_duration_ms
 from pkafka.cli.output import OutputFormat, Table, choose_format, note
 from pkafka.cli.spelling import meant_by_reader
@@ -116,8 +117,8 @@ _OFFSET_COLUMNS: Final = (
 @click.option("--to-earliest", is_flag=True, help="Reset to the first offset.")
 @click.option("--to-latest", is_flag=True, help="Reset to the end.")
 @click.option("--to-current", is_flag=True, help="Reset to the stored offset; the end where there is none.")
-@click.option("--to-offset", type=int, metavar="N", help="Reset to an offset.")
-@click.option("--shift-by", type=int, metavar="N", help="Move by so many offsets, back with a minus.")
+@click.option("--to-offset", type=LONG, metavar="N", help="Reset to an offset.")
+@click.option("--shift-by", type=LONG, metavar="N", help="Move by so many offsets, back with a minus.")
 @click.option("--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="Reset to a time; UTC without a zone.")
 @click.option("--by-duration", metavar="PnDTnHnMnS", help="Reset to so long ago.")
 @click.option("--from-file", metavar="CSV", help="Reset to what --export wrote.")
@@ -136,7 +137,7 @@ _OFFSET_COLUMNS: Final = (
     help="Of --describe: again and again (every 2 s), until interrupted.",
 )
 @click.option("--only-lagging", is_flag=True, help="Of --describe: only partitions with a lag.")
-@click.option("--max-lag", type=int, metavar="N", help="Of --describe: fail when a partition lags by more.")
+@click.option("--max-lag", type=LONG, metavar="N", help="Of --describe: fail when a partition lags by more.")
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),

@@ -5,12 +5,14 @@ Without ``--group`` all partitions are assigned, where Kafka's tool joins a grou
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from random import randrange
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pkafka.cli.client_options import broker_list_option, config_option, settle_consumer
 from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.numbers import LONG
 from pkafka.cli.options import (
     bootstrap_option,
     client_properties,
@@ -20,12 +22,12 @@ from pkafka.cli.options import (
 )
 from pkafka.cli.output import OutputFormat, View, line, show
 from pkafka.cli.spelling import meant_by_reader
-from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.consumer import Consumer
     from pkafka.tools.consumer_perf import ConsumerStats, Progress
 
+_GROUPS: Final = 100_000
 _COLUMNS = "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, "
 _COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
 
@@ -35,7 +37,7 @@ _COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
 @broker_list_option
 @click.option("--topic", metavar="NAME", required=True, help="The topic to read.")
 @click.option("--messages", type=click.IntRange(0), metavar="N", required=True, help="How many to read.")
-@click.option("--group", metavar="ID", help="Join this group, and tell the time that takes.")
+@click.option("--group", metavar="ID", help="Join this group; one of its own if left out.")
 @click.option(
     "--fetch-size", type=int, default=1_048_576, metavar="BYTES", help="Per partition and fetch (1048576)."
 )
@@ -46,7 +48,7 @@ _COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
 @config_option("consumer")
 @click.option(
     "--timeout",
-    type=int,
+    type=LONG,
     default=10_000,
     metavar="MS",
     help="Give up when no record came for so long (10000).",
@@ -96,16 +98,11 @@ def main(**flags: object) -> None:
     from pkafka.clients.consumer import Consumer
 
     with Consumer(properties, fail_fast=True) as consumer:
-        rebalances = None
-        if consumer.config.group_id is None:
-            _assign(consumer, str(flags["topic"]))
-        else:
-            consumer.partitions_for(str(flags["topic"]))  # names of columns are for rows that may come
+        _check_topic(consumer, str(flags["topic"]))  # names of columns are for rows that may come
         if is_text and not flags["hide_header"]:
             line(("time, threadId, " if is_detailed else "start.time, end.time, ") + _COLUMNS)
-        if consumer.config.group_id is not None:
-            rebalances = RebalanceClock()
-            consumer.subscribe([str(flags["topic"])], listener=rebalances)
+        rebalances = RebalanceClock()
+        consumer.subscribe([str(flags["topic"])], listener=rebalances)
         stats = run_consumer(
             consumer,
             records=records,
@@ -134,8 +131,8 @@ def _properties(flags: Mapping[str, object]) -> dict[str, object]:
     values["max.partition.fetch.bytes"] = flags["fetch_size"]
     values["auto.offset.reset"] = "latest" if flags["from_latest"] else "earliest"
     values["check.crcs"] = False
-    if flags["group"]:
-        values["group.id"] = flags["group"]
+    # As Kafka's tool, which always joins a group: what that takes is measured, too.
+    values["group.id"] = flags["group"] or f"perf-consumer-{randrange(_GROUPS)}"  # noqa: S311 - a name
     # Bytes are read, whatever class of Java the file names, as by Kafka's tool.
     values["key.deserializer"] = values["value.deserializer"] = None
     values.setdefault("client.id", "perf-consumer-client")
@@ -144,17 +141,13 @@ def _properties(flags: Mapping[str, object]) -> dict[str, object]:
     return values
 
 
-def _assign(consumer: "Consumer", topic: str) -> None:
+def _check_topic(consumer: "Consumer", topic: str) -> None:
     found = consumer.partitions_for(topic)
     if found.error:
         meant = meant_by_reader(topic, consumer.topics)
         raise CommandError(
             f"topic {topic}: {found.error.message}", hint=meant or "create it with pk-topics --create"
         )
-    partitions = [TopicPartition(topic, each.partition) for each in found.partitions]
-    consumer.assign(partitions)
-    for partition in partitions:  # looked up before the clock starts
-        consumer.position(partition)
 
 
 def _line(stats: "ConsumerStats", written: Callable[[datetime], str]) -> str:

@@ -72,10 +72,10 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
         if version != 1:
             raise _wrong_file(f"Not supported version field value {version}")
         rows = [
-            (TopicPartition(str(row["topic"]), int(row["partition"])), int(row["offset"]))
+            (TopicPartition(str(row["topic"]), _whole(row["partition"], 32)), _whole(row["offset"], 64))
             for row in document["partitions"]
         ]
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _wrong_file(f"The input string is not a valid JSON: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise _wrong_file(
@@ -88,6 +88,14 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
     if twice:
         raise _wrong_file(f"Offset json file contains duplicate topic partitions: {','.join(twice)}")
     return dict(rows)
+
+
+def _whole(value: object, bits: int) -> int:
+    """A number as JSON has it: neither in quotes nor with a point."""
+    limit = 1 << (bits - 1)
+    if not isinstance(value, int) or isinstance(value, bool) or not -limit <= value < limit:
+        raise ValueError(value)
+    return value
 
 
 def _wrong_file(message: str) -> CommandError:

@@ -18,6 +18,7 @@ from pkafka.cli.options import (
 )
 from pkafka.cli.output import OutputFormat, View, line, show
 from pkafka.errors import ApiError
+from pkafka.java.numbers import parse_int
 
 if TYPE_CHECKING:
     from pkafka.tools.latency import Latencies
@@ -88,9 +89,12 @@ def _asked(words: tuple[str, ...], flags: Mapping[str, object]) -> _Asked:
         raise click.UsageError(_USAGE)
     if words:
         servers, topic, records, acks, size, *file = words
-        if not records.isdecimal() or not size.isdecimal():
-            raise click.UsageError(_USAGE)
-        asked = _Asked(servers, topic, int(records), acks, int(size), file[0] if file else None)
+        try:
+            asked = _Asked(
+                servers, topic, parse_int(records), acks, parse_int(size), file[0] if file else None
+            )
+        except ValueError:
+            raise click.UsageError(_USAGE) from None
     else:
         for name in ("topic", "num_records", "record_size"):
             if flags[name] is None:

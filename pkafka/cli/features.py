@@ -18,6 +18,8 @@ from pkafka.cli.options import (
 from pkafka.cli.output import OutputFormat, View
 from pkafka.cli.subcommands import PrefixGroup
 from pkafka.errors import ApiError
+from pkafka.java.numbers import parse_integer
+from pkafka.java.text import trim
 
 if TYPE_CHECKING:
     from pkafka.clients.admin.results import FeatureUpdateKind
@@ -188,17 +190,16 @@ def _levels(verb: str, metadata: str | None, features: Iterable[str]) -> dict[st
         name, equals, level = text.partition("=")
         if not equals:
             raise click.UsageError(f"Can't parse feature=level string {text}: equals sign not found.")
+        name, level = trim(name), trim(level)
         try:
-            number = int(level)
+            number = parse_integer(level, 16)
         except ValueError:
-            number = 1 << 15
-        if not -(1 << 15) <= number < 1 << 15:
             raise click.UsageError(
                 f"Can't parse feature=level string {text}: unable to parse {level} as a short."
-            )
-        if name.strip() in wanted:
-            raise click.UsageError(f"Feature {name.strip()} was specified more than once.")
-        wanted[name.strip()] = number
+            ) from None
+        if name in wanted:
+            raise click.UsageError(f"Feature {name} was specified more than once.")
+        wanted[name] = number
     if not wanted:
         raise click.UsageError(f"You must specify at least one feature to {verb}")
     return wanted

@@ -11,6 +11,8 @@ from pkafka.cli.output import View, note
 from pkafka.cli.spelling import did_you_mean
 from pkafka.cli.topic_filter import partition_filter, topic_pattern
 from pkafka.errors import ApiError
+from pkafka.java.numbers import parse_int, parse_long
+from pkafka.java.text import split
 from pkafka.model import INTERNAL_TOPICS, TopicPartition
 
 _TIMES: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
@@ -94,7 +96,7 @@ def parse_time(text: str) -> int:
     if text in _TIMES:
         return _TIMES[text]
     try:
-        return int(text)
+        return parse_long(text)
     except ValueError:
         raise click.UsageError(
             f"Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp / "
@@ -111,7 +113,7 @@ def _filter(
     numbers = None
     if partitions:
         try:
-            numbers = {int(part) for part in partitions.split(",")}
+            numbers = {parse_int(part) for part in split(partitions, ",")}
         except ValueError:
             text = f"--partitions expects a comma separated list of numeric partition ids, but received: {partitions}"
             raise click.UsageError(text) from None

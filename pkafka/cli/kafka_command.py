@@ -16,6 +16,7 @@ import click
 from pkafka.cli import output
 from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus, compat_39, effective
+from pkafka.cli.numbers import as_java
 from pkafka.cli.output import Failure, OutputFormat
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 
@@ -167,6 +168,10 @@ class KafkaCommand(_Explaining):
     argparse4j: bool = False
     actions: Actions | None = None
 
+    def __init__(self, *args: Any, **settings: Any) -> None:  # noqa: ANN401 - click's
+        super().__init__(*args, **settings)
+        _read_numbers_as_java(self)
+
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """``--help``: standard output and 0; with PK_COMPAT as Kafka's tool, which fails."""
         option = super().get_help_option(ctx)
@@ -291,12 +296,22 @@ class KafkaCommand(_Explaining):
 class CommandGroup(_Explaining, click.Group):
     """A command of several verbs, which Kafka has not."""
 
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """As click's; the verb reads numbers as Java does."""
+        _read_numbers_as_java(cmd)
+        super().add_command(cmd, name)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's; without a verb it shows the verbs."""
         if not args:
             output.note(ctx.get_help())
             raise click.exceptions.Exit(effective(ExitStatus.USAGE))
         return super().parse_args(ctx, args)
+
+
+def _read_numbers_as_java(command: click.Command) -> None:
+    for param in command.params:
+        param.type = as_java(param.type)
 
 
 def asked_action(context: click.Context) -> str | None:

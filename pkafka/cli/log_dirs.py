@@ -16,6 +16,7 @@ from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.options import Common, command, connection_options
 from pkafka.cli.output import OutputFormat, Table, View, choose_format, line, live_tables, note, to_json
 from pkafka.cli.watching import WATCHED_DOCUMENT, look_again, watch_seconds
+from pkafka.java.numbers import parse_int
 
 if TYPE_CHECKING:
     from pkafka.clients.admin.results import LogDir, ReplicaOnDisk
@@ -130,7 +131,7 @@ def _rows(found: "Outcomes", topics: set[str] | None) -> list[dict[str, Any]]:
 
 def _parse_brokers(text: str) -> list[int]:
     try:
-        return list(dict.fromkeys(int(part) for part in text.split(",") if part.strip()))
+        return list(dict.fromkeys(parse_int(part) for part in text.split(",") if part))
     except ValueError:
         raise click.UsageError(f"--broker-list needs broker ids, not {text!r}") from None
 

@@ -63,7 +63,7 @@ def without_segments_elsewhere(files: Sequence[Path], first: int | None, end: in
     """Files without those of segments that are known, by their neighbours' names, to hold no offset of a range."""
     bases: dict[Path, list[int]] = {}
     for path in files:
-        if path.suffix == ".log" and path.stem.isdigit():
+        if path.suffix == ".log" and path.stem.isdecimal():
             bases.setdefault(path.parent, []).append(int(path.stem))
 
     for found in bases.values():
@@ -71,7 +71,7 @@ def without_segments_elsewhere(files: Sequence[Path], first: int | None, end: in
 
     def may_have(path: Path) -> bool:
         known = bases.get(path.parent)
-        if known is None or path.suffix not in _OF_SEGMENTS or not path.stem.isdigit():
+        if known is None or path.suffix not in _OF_SEGMENTS or not path.stem.isdecimal():
             return True
         base = int(path.stem)
         place = bisect_right(known, base)
@@ -100,7 +100,7 @@ def progress(files: Sequence[Path], what: str) -> "Iterator[Callable[[int], None
 
 def is_segment(path: Path) -> bool:
     """Whether a file is a segment, as its name says."""
-    return path.suffix == ".log" and path.stem.isdigit()
+    return path.suffix == ".log" and path.stem.isdecimal()
 
 
 def _known_files(directory: Path) -> list[Path]:
@@ -113,12 +113,12 @@ def _known_files(directory: Path) -> list[Path]:
 def _place(path: Path) -> tuple[bool, str, str]:
     """Files that belong to no segment come first."""
     stem = path.name.split(".")[0]
-    return stem.isdigit(), stem, path.suffix
+    return stem.isdecimal(), stem, path.suffix
 
 
 def _names_a_partition(name: str) -> bool:
     topic, dash, partition = name.rpartition("-")
-    return bool(topic and dash) and partition.isdigit()
+    return bool(topic and dash) and partition.isdecimal()
 
 
 def _topic_and_partition(path: Path) -> tuple[str, int]:

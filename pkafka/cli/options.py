@@ -287,9 +287,9 @@ def parse_duration_ms(text: str, *, option: str = "timeout") -> int:
         click.UsageError: it is none of them.
     """
     for suffix, factor in (("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)):
-        if text.endswith(suffix) and text[: -len(suffix)].isdigit():
+        if text.endswith(suffix) and text[: -len(suffix)].isdecimal():
             return int(text[: -len(suffix)]) * factor
-    if not text.isdigit():
+    if not text.isdecimal():
         raise click.UsageError(f"Cannot parse argument '{text}' of option {option}")
     return int(text)
 

@@ -9,6 +9,7 @@ import click
 from pkafka.cli.client_options import config_option, settle_producer
 from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.metrics_text import metric_lines
+from pkafka.cli.numbers import LONG
 from pkafka.cli.options import bootstrap_option, client_properties, command, text_output_option
 from pkafka.cli.output import OutputFormat, View, line, show
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     greedy=("--producer-props", "--command-property"),
 )
 @click.option("--topic", metavar="NAME", required=True, help="Where the records go.")
-@click.option("--num-records", type=int, metavar="N", required=True, help="How many to send.")
+@click.option("--num-records", type=LONG, metavar="N", required=True, help="How many to send.")
 @click.option(
     "--throughput", type=float, metavar="R", required=True, help="Records per second; -1 for no limit."
 )
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--transaction-duration-ms",
-    type=int,
+    type=LONG,
     default=0,
     metavar="MS",
     help="Send in transactions that are committed after so long; 0 for none.",

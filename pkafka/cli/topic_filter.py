@@ -6,21 +6,24 @@ from collections.abc import Callable
 import click
 
 from pkafka.cli.kafka_command import BadValueError
+from pkafka.java.numbers import parse_int
+from pkafka.java.pattern import PatternError, compile_pattern
+from pkafka.java.text import split, trim
 from pkafka.model import TopicPartition
 
 _TOPIC_PARTITIONS = re.compile(r"(?P<topic>[^:,]*)(:((?P<only>[0-9]+)|(?P<low>[0-9]*)-(?P<high>[0-9]*))?)?")
 
 
 def topic_pattern(text: str) -> re.Pattern[str]:
-    """A list of regular expressions: ``,`` means ``|``, blanks and outer quotes are dropped.
+    """A list of Java's regular expressions: ``,`` means ``|``, blanks and outer quotes are dropped.
 
     Raises:
         BadValueError: it is no regular expression.
     """
-    pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    pattern = trim(text).replace(",", "|").replace(" ", "").strip("\"'")
     try:
-        return re.compile(pattern)
-    except re.error as error:
+        return compile_pattern(pattern)
+    except PatternError as error:
         raise BadValueError(f"{pattern} is an invalid regex.") from error
 
 
@@ -31,15 +34,20 @@ def partition_filter(text: str) -> Callable[[TopicPartition], bool]:
         click.UsageError: an item is of none of these forms.
     """
     rules: list[tuple[re.Pattern[str], int, int | None]] = []
-    for item in text.split(","):
+    for item in split(text, ","):
         match = _TOPIC_PARTITIONS.fullmatch(item)
         if match is None:
             raise click.UsageError(f"Invalid rule specification: {item}")
         pattern = topic_pattern(match["topic"] or ".*")
-        if match["only"]:
-            rules.append((pattern, int(match["only"]), int(match["only"]) + 1))
-        else:
-            rules.append((pattern, int(match["low"] or 0), int(match["high"]) if match["high"] else None))
+        try:
+            if match["only"]:
+                number = parse_int(match["only"])
+                rules.append((pattern, number, number + 1))
+            else:
+                high = parse_int(match["high"]) if match["high"] else None
+                rules.append((pattern, parse_int(match["low"] or "0"), high))
+        except ValueError:
+            raise click.UsageError(f"Invalid rule specification: {item}") from None
 
     def matches(partition: TopicPartition) -> bool:
         return any(

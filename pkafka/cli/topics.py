@@ -13,6 +13,8 @@ from pkafka.cli.options import Common, command, connection_options, exclude, par
 from pkafka.cli.output import OutputFormat, Table, View, line, note
 from pkafka.cli.topic_filter import topic_pattern
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.java.numbers import parse_int
+from pkafka.java.text import split, trim
 from pkafka.model import INTERNAL_TOPICS, NO_TOPIC_ID, TopicPartition, parse_topic_id, topic_id_text
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     )
     from pkafka.clients.admin.topics import TopicsClient
 
+_EQUALS: Final = re.compile(r"\s*=\s*", re.ASCII)
 _EXAMPLES: Final = {
     "list": "--list --exclude-internal",
     "describe": "--describe --topic orders",
@@ -601,7 +604,7 @@ def _parse_configs(items: Iterable[str]) -> dict[str, str]:
     """What ``--config`` says, as Kafka's tool reads it: one ``=`` with something behind it."""
     values: dict[str, str] = {}
     for item in items:
-        parts = re.split(r"\s*=\s*", item)
+        parts = _EQUALS.split(item)
         while parts and not parts[-1]:
             parts.pop()
         if len(parts) != 2:
@@ -609,7 +612,7 @@ def _parse_configs(items: Iterable[str]) -> dict[str, str]:
                 "requirement failed: Invalid topic config: all configs to be added must be in the format"
                 ' "key=val".'
             )
-        values[parts[0]] = parts[1]
+        values[trim(parts[0])] = trim(parts[1])
     return values
 
 
@@ -632,14 +635,11 @@ def parse_replica_assignment(text: str) -> list[tuple[int, ...]]:
         CommandError: it breaks one of these rules.
     """
     partitions: list[tuple[int, ...]] = []
-    for index, part in enumerate(text.split(",")):
+    for index, part in enumerate(split(text, ",")):
         try:
-            brokers = tuple(int(broker.strip()) for broker in part.split(":"))
-        except ValueError:
-            wrong = next(broker for broker in part.split(":") if not broker.strip().isdecimal())
-            raise CommandError(
-                f'For input string: "{wrong}"', hint="like 0:1,1:0", status=ExitStatus.USAGE
-            ) from None
+            brokers = tuple(parse_int(trim(broker)) for broker in split(part, ":"))
+        except ValueError as error:
+            raise CommandError(str(error), hint="like 0:1,1:0", status=ExitStatus.USAGE) from None
         twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
         if twice:
             raise CommandError(f"Partition replica lists may not contain duplicate entries: {_joined(twice)}")

@@ -11,6 +11,7 @@ import click
 
 from pkafka.cli.client_options import broker_list_option, config_option, one_server_flag, settle_producer
 from pkafka.cli.exit_status import ExitStatus, effective
+from pkafka.cli.numbers import LONG
 from pkafka.cli.options import bootstrap_option, client_properties, command, require_brokers
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 )
 @config_option("producer", "Properties file; wins over flags.")
 @click.option(
-    "--message-create-time", type=int, default=-1, metavar="MS", help="Timestamp of the first record."
+    "--message-create-time", type=LONG, default=-1, metavar="MS", help="Timestamp of the first record."
 )
 @click.option("--value-prefix", type=int, metavar="N", help="Stands before every value, with a dot.")
 @click.option("--repeating-keys", type=int, metavar="N", help="Keys from 0 to below N, over and over.")

@@ -106,7 +106,7 @@ def _reports(paths: Sequence[Path], *, deep: bool, compacted: bool) -> "Iterator
 
 
 def _segments(directory: Path) -> list[Path]:
-    return sorted(each for each in directory.glob("*.log") if each.stem.isdigit() and each.is_file())
+    return sorted(each for each in directory.glob("*.log") if each.stem.isdecimal() and each.is_file())
 
 
 def _document(report: "LogReport") -> dict[str, object]:

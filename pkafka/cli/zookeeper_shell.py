@@ -55,6 +55,9 @@ def main(
     server, asked = ("", words) if data_dir is not None else (words[0] if words else _SERVER, words[1:])
     if data_dir is None and (server.startswith((".", "/")) or Path(server).exists()):
         data_dir = Path(server)
+    for flag in (*words[:1], *asked[:1]):
+        if flag.startswith("-"):  # before the verb: neither its flag nor a server
+            raise click.NoSuchOption(flag)
     form = OutputFormat(output) if output else OutputFormat.TEXT
     if form is not OutputFormat.TEXT and not asked:
         raise click.UsageError("--output needs a command")
@@ -153,7 +156,7 @@ class _Console:
 
     def _lines(self) -> Iterator[str]:
         if not sys.stdin.isatty():
-            yield from (typed.rstrip("\n") for typed in sys.stdin)
+            yield from (typed.decode(errors="replace").rstrip("\r\n") for typed in sys.stdin.buffer)
             return
         _edit_lines(self._completions)
         while True:

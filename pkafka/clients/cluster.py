@@ -494,7 +494,7 @@ def parse_address(text: str) -> Address:
         ConfigError: it is none of them.
     """
     host, colon, port = text.rpartition("://")[2].rpartition(":")
-    if not colon or not port.isdigit() or not 0 < int(port) < 65_536 or not host:
+    if not colon or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536 or not host:
         raise ConfigError("bootstrap.servers", "every entry must be host:port", text)
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 

@@ -20,6 +20,7 @@ from pkafka.coordination.znode_json import (
     in_scala_order,
     to_json,
 )
+from pkafka.java.numbers import parse_long
 from pkafka.model import BrokerId, LeaderEpoch, Millis, TopicId, TopicPartition, parse_topic_id, topic_id_text
 
 BROKER_IDS: Final = "/brokers/ids"
@@ -334,7 +335,7 @@ class ControllerEpoch:
     @classmethod
     @decoder
     def decode(cls, data: bytes) -> "ControllerEpoch":
-        return cls(int(data))
+        return cls(parse_long(data.decode()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,4 +584,4 @@ class ConsumerOffset:
     @classmethod
     @decoder
     def decode(cls, data: bytes) -> "ConsumerOffset":
-        return cls(int(data))
+        return cls(parse_long(data.decode()))

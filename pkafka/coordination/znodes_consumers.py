@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from pkafka.coordination.znode_json import from_json, to_json
 from pkafka.coordination.znodes import CONSUMERS, decoder
+from pkafka.java.numbers import parse_int
 from pkafka.model import Millis, TopicPartition
 
 STATIC: Final = "static"
@@ -89,4 +90,4 @@ class PartitionOwner:
         consumer_id, dash, number = data.decode().rpartition("-")
         if not dash:
             raise ValueError(f"{data[:80]!r} is no thread of a consumer")
-        return cls(ConsumerThread(consumer_id, int(number)))
+        return cls(ConsumerThread(consumer_id, parse_int(number)))

@@ -4,6 +4,7 @@ Python's int() and float() take what these refuse (blanks, underscores, "inf") a
 """
 
 import re
+from math import inf
 from typing import Final
 
 from pkafka.java.text import trim
@@ -15,6 +16,22 @@ _DECIMAL: Final = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE
 _HEXADECIMAL: Final = re.compile(
     r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
 )
+
+
+def double_text(value: float) -> str:
+    """Double.toString: with an exponent below 1e-3 and from 1e7 on."""
+    if value != value:
+        return "NaN"
+    if value in (inf, -inf):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(float(value))
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
 
 
 def parse_integer(text: str, bits: int) -> int:
@@ -65,7 +82,7 @@ def parse_double(text: str) -> float:
         try:
             return float.fromhex(hexadecimal[1])
         except OverflowError:
-            return float("-inf" if trimmed.startswith("-") else "inf")
+            return -inf if trimmed.startswith("-") else inf
     if _DECIMAL.fullmatch(trimmed) is None:
         raise ValueError(f'For input string: "{trimmed}"' if trimmed else "empty String")
     return float(

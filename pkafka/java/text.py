@@ -1,7 +1,10 @@
 """String.trim, split, equalsIgnoreCase and Boolean.parseBoolean; the lines of a BufferedReader."""
 
+import re
 from typing import Final
 
+_BLANKS_BETWEEN: Final = re.compile(r"\s+", re.ASCII)
+_SPACES: Final = " \t\n\v\f\r"
 BLANKS: Final = "".join(map(chr, range(0x21)))
 """What String.trim takes away: U+0020 and all below it, and nothing above it, such as U+00A0 or U+2003."""
 
@@ -19,6 +22,16 @@ def split(text: str, separator: str) -> list[str]:
     while pieces and not pieces[-1]:
         pieces.pop()
     return pieces
+
+
+def split_list(text: str) -> list[str]:
+    r"""The pieces between commas, empty ones too, without the blanks around the commas: what ``\s*,\s*`` parts."""
+    return [piece.strip(_SPACES) for piece in text.split(",")]
+
+
+def split_blanks(text: str) -> list[str]:
+    r"""The pieces between blanks of ASCII: what ``\s+`` parts."""
+    return split(_BLANKS_BETWEEN.sub(" ", text), " ")
 
 
 def lines(text: str) -> list[str]:

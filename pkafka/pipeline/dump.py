@@ -186,4 +186,4 @@ def _dump_parts(
 
 
 def _is_segment(path: Path) -> bool:
-    return path.suffix == ".log" and path.stem.isdigit() and path.is_file()
+    return path.suffix == ".log" and path.stem.isdecimal() and path.is_file()

@@ -187,7 +187,7 @@ def _segments_in(directory: Path) -> list[Segment]:
 
 
 def _is_segment(path: Path) -> bool:
-    return path.suffix == _SEGMENT_SUFFIX and path.stem.isdigit()
+    return path.suffix == _SEGMENT_SUFFIX and path.stem.isdecimal()
 
 
 def _splits_of(

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from pkafka.coordination.store import ConnectionLossError, SessionExpiredError, StoreError, StoreFullError
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.java.numbers import parse_int
 from pkafka.server.broker_loggers import check_logger_changes
 from pkafka.server.config_context import ConfigContext
 from pkafka.server.config_keys import ConfigKey, broker_keys, topic_keys
@@ -172,7 +173,7 @@ def _change_loggers(context: ConfigContext, resource: ResourceChanges, *, valida
 
 def _check_node_id(context: ConfigContext, name: str, unexpected: str) -> None:
     try:
-        node_id = int(name)
+        node_id = parse_int(name)
     except ValueError:
         sentence = f"Node id must be an integer, but it is: {name}"
         raise ApiError(ErrorCode.INVALID_REQUEST, sentence) from None

@@ -22,6 +22,8 @@ from typing import Final, NamedTuple
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ConfigError
+from pkafka.java.numbers import parse_int
+from pkafka.java.text import trim
 from pkafka.net.listener import Admission
 from pkafka.server.config import BrokerConfig
 from pkafka.server.rates import SampledRate
@@ -83,9 +85,13 @@ def _listener_limit(config: BrokerConfig, listener: str, base: str) -> int:
     """A listener's own limit; by default that of the broker."""
     key = f"listener.name.{listener.lower()}.{base}"
     text = config.originals.get(key, config.originals.get(base, str(UNLIMITED)))
-    if not text.strip().isdecimal():
+    try:
+        limit = parse_int(trim(text))
+    except ValueError:
+        limit = -1
+    if limit < 0:
         raise ConfigError(key, "must be a whole number, 0 or more", text)
-    return int(text)
+    return limit
 
 
 def _packed(host: str) -> bytes:

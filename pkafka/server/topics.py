@@ -256,7 +256,7 @@ def _check_added(
 
 def live_racks(store: Store) -> dict[BrokerId, str | None]:
     """The live brokers with their racks."""
-    ids = [int(name) for name in store.children("/brokers/ids") if name.isdigit()]
+    ids = [int(name) for name in store.children("/brokers/ids") if name.isdecimal()]
     found = store.get_many([BrokerRegistration.path(one) for one in ids])
     return {
         one: BrokerRegistration.decode(node[0]).rack

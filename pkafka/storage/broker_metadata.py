@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pkafka.errors import StorageError
+from pkafka.java.numbers import parse_int
+from pkafka.java.properties import PropertiesError, decode_properties
 from pkafka.model import new_topic_id, topic_id_text
 from pkafka.storage.files import Files, disk_failure, read_file, replace_file
 
@@ -83,23 +85,19 @@ def decode_broker_metadata(data: bytes, origin: str) -> BrokerMetadata:
     Raises:
         StorageError: it is damaged or of an unknown version.
     """
-    fields: dict[str, str] = {}
-    for line in data.decode("latin-1").splitlines():
-        text = line.strip()
-        if text and text[0] not in "#!":
-            name, _, value = (
-                text.replace(":", "=", 1).partition("=") if "=" not in text else text.partition("=")
-            )
-            fields[name.strip()] = value.strip().replace("\\=", "=").replace("\\:", ":")
     try:
-        version = int(fields["version"])
+        fields = decode_properties(data)
+    except PropertiesError as error:
+        raise StorageError(f"{origin}: {error}") from None
+    try:
+        version = parse_int(fields["version"])
     except (KeyError, ValueError):
         raise StorageError(f"{origin}: no legal version") from None
     if version not in {VERSION_ZOOKEEPER, VERSION_KRAFT}:
         raise StorageError(f"{origin}: version {version}, where 0 and 1 are known")
     number = fields.get("node.id" if version == VERSION_KRAFT else "broker.id")
     try:
-        broker_id = None if number is None else int(number)
+        broker_id = None if number is None else parse_int(number)
     except ValueError:
         raise StorageError(f"{origin}: {number!r} is no broker id") from None
     return BrokerMetadata(version, fields.get("cluster.id"), broker_id, fields.get("directory.id"))

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from pkafka.errors import StorageError
+from pkafka.java.numbers import parse_int, parse_long
+from pkafka.java.text import lines as lines_of
+from pkafka.java.text import split_blanks
 from pkafka.model import Offset, TopicPartition
 from pkafka.storage.files import Files, disk_failure, read_file, replace_file
 
@@ -37,19 +40,19 @@ def decode_offsets(data: bytes, origin: str) -> dict[TopicPartition, Offset]:
     Raises:
         StorageError: it is not one, with the line that is wrong; ``origin`` names the file.
     """
-    lines = data.decode("utf-8", errors="replace").splitlines()
+    lines = lines_of(data.decode("utf-8", errors="replace"))
     if not lines:
         return {}
-    if lines[0].strip() != _VERSION:
+    if lines[0] != _VERSION:
         raise StorageError(f"{origin}: version {lines[0]!r} where {_VERSION} is known")
     offsets: dict[TopicPartition, Offset] = {}
     for number, line in enumerate(lines[2:], start=3):
         try:
-            topic, partition, offset = line.split()
-            offsets[TopicPartition(topic, int(partition))] = int(offset)
+            topic, partition, offset = split_blanks(line)
+            offsets[TopicPartition(topic, parse_int(partition))] = parse_long(offset)
         except ValueError:
             raise StorageError(f"{origin}: line {number} is not 'topic partition offset': {line!r}") from None
-    if len(lines) < 2 or lines[1].strip() != str(len(offsets)):
+    if len(lines) < 2 or lines[1] != str(len(offsets)):
         raise StorageError(f"{origin}: the file does not hold the number of entries that it promises")
     return offsets
 

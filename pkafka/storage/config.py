@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from pkafka.errors import ConfigError
+from pkafka.java.numbers import parse_double, parse_long
+from pkafka.java.text import equals_ignore_case, parse_boolean, split_list, trim
 
 _LONG_MAX: Final = 2**63 - 1
 
@@ -103,25 +105,25 @@ class LogConfig:
             if parse is None:
                 continue
             try:
-                values[name] = parse(text.strip())
+                values[name] = parse(trim(text))
             except ValueError as error:
                 raise ConfigError(key, f"not a legal value ({error})", text) from error
         return replace(defaults, **values) if values else defaults  # type: ignore[arg-type]
 
 
 def _parse_flag(text: str) -> bool:
-    if text.lower() not in {"true", "false"}:
+    if not equals_ignore_case(text, "true") and not equals_ignore_case(text, "false"):
         raise ValueError("true or false expected")
-    return text.lower() == "true"
+    return parse_boolean(text)
 
 
 def _parse_list(text: str) -> tuple[str, ...]:
-    return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)
+    return tuple(filter(None, split_list(text)))
 
 
 _BY_TYPE: Final[Mapping[object, Callable[[str], object]]] = {
-    int: int,
-    float: float,
+    int: parse_long,
+    float: parse_double,
     bool: _parse_flag,
     str: str,
     tuple[str, ...]: _parse_list,

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from pkafka.errors import StorageError
+from pkafka.java.numbers import parse_int, parse_long
+from pkafka.java.text import lines as lines_of
+from pkafka.java.text import split_blanks
 from pkafka.model import LeaderEpoch, Offset
 from pkafka.storage.files import Files, read_file, replace_file
 
@@ -145,17 +148,18 @@ def decode_epochs(data: bytes) -> list[tuple[LeaderEpoch, Offset]]:
     Raises:
         StorageError: it is not one, or its epochs or offsets do not increase.
     """
-    lines = data.decode("utf-8", errors="replace").split("\n")
+    lines = lines_of(data.decode("utf-8", errors="replace"))
     try:
         if lines[0] != _VERSION:
             raise ValueError("version")
         entries: list[tuple[LeaderEpoch, Offset]] = []
-        for line in lines[2 : 2 + int(lines[1])]:
-            epoch, start = map(int, line.split())
+        for line in lines[2 : 2 + parse_int(lines[1])]:
+            first, second = split_blanks(line)
+            epoch, start = parse_int(first), parse_long(second)
             if epoch < 0 or start < 0 or (entries and (epoch <= entries[-1][0] or start <= entries[-1][1])):
                 raise ValueError(line)
             entries.append((epoch, start))
-        if len(entries) != int(lines[1]):
+        if len(entries) != parse_int(lines[1]):
             raise ValueError("count")
     except (ValueError, IndexError) as error:
         raise StorageError(f"damaged leader epoch checkpoint: {error}") from None

@@ -257,7 +257,7 @@ class LogDirectory:
         except OSError as error:
             raise disk_failure(self.path, "list", error) from error
         return sum(
-            name.rpartition("-")[2].isdigit() or name.endswith(FUTURE_DIRECTORY_SUFFIX) for name in names
+            name.rpartition("-")[2].isdecimal() or name.endswith(FUTURE_DIRECTORY_SUFFIX) for name in names
         )
 
     def path_of(self, topic_partition: TopicPartition) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pkafka.errors import StorageError
+from pkafka.java.text import lines
 from pkafka.model import TopicId, parse_topic_id, topic_id_text
 from pkafka.storage.files import Files, disk_failure, read_file, replace_file
 
@@ -31,7 +32,7 @@ def read_topic_id(files: Files, directory: Path) -> TopicId | None:
     if not data:
         return None
     fields: dict[str, str] = {}
-    for line in data.decode("utf-8", errors="replace").splitlines():
+    for line in lines(data.decode("utf-8", errors="replace")):
         name, _, value = line.partition(":")
         fields[name.strip()] = value.strip()
     if fields.get("version") != _VERSION:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pkafka.errors import ConfigError, PkafkaError
+from pkafka.java.text import parse_boolean, trim
 from pkafka.tools.json_bytes import bytes_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ class LineRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
     partition: int | None = None
     timestamp_ms: int | None = None
+
+
+def lines_within(text: bytes) -> list[bytes]:
+    """The lines of what lies before a line feed, and of the line feed: a carriage return ends one, too."""
+    if b"\r" not in text:
+        return [text.removesuffix(b"\n")]
+    lines = text.replace(b"\r\n", b"\r").replace(b"\n", b"\r").split(b"\r")
+    return lines if lines[-1] else lines[:-1]
 
 
 class JsonReader:
@@ -110,7 +119,8 @@ class LineReader:
         return LineRecord(key, self._or_null(rest), headers)
 
     def _cut(self, text: bytes, separator: bytes, name: str) -> tuple[bytes | None, bytes]:
-        head, found, tail = text.partition(separator)
+        # An empty separator is found at once, as by Java.
+        head, found, tail = text.partition(separator) if separator else (b"", True, text)
         if found:
             return head, tail
         if self._ignore_error:
@@ -120,11 +130,9 @@ class LineReader:
 
     def _read_headers(self, text: bytes) -> tuple[tuple[str, bytes | None], ...]:
         headers: list[tuple[str, bytes | None]] = []
-        pairs = text.split(self._headers_separator)
-        while len(pairs) > 1 and not pairs[-1]:
-            pairs.pop()  # Java's split drops what is empty at the end
-        for pair in pairs:
-            name, found, value = pair.partition(self._header_key_separator)
+        for pair in self._split_headers(text):
+            separator = self._header_key_separator
+            name, found, value = pair.partition(separator) if separator else (b"", b"at once", pair)
             if not found and not self._ignore_error:
                 shown = pair.decode("utf-8", errors="replace")
                 raise LineError(
@@ -137,6 +145,15 @@ class LineReader:
                 )
             headers.append((name.decode("utf-8", errors="replace"), self._or_null(value) if found else None))
         return tuple(headers)
+
+    def _split_headers(self, text: bytes) -> list[bytes]:
+        """As Java's split: what is empty at the end is dropped, and an empty separator stands between characters."""
+        if not self._headers_separator:
+            return [each.encode() for each in text.decode("utf-8", errors="replace")] or [text]
+        pairs = text.split(self._headers_separator)
+        while pairs and not pairs[-1] and text:
+            pairs.pop()
+        return pairs
 
     def _or_null(self, text: bytes) -> bytes | None:
         return None if text == self._null_marker and self._null_marker is not None else text
@@ -277,4 +294,4 @@ def _java_text(value: object) -> str:
 
 def _flag(properties: Mapping[str, str], name: str, *, default: bool = False) -> bool:
     text = properties.get(name)
-    return default if text is None else text.strip().lower() == "true"
+    return default if text is None else parse_boolean(trim(text))

@@ -159,7 +159,7 @@ def parse(document: object) -> Declaration:
         )
     brokers = {}
     for name, fields in _mapping(top.get("brokers") or {}, "brokers").items():
-        if name != EVERY_BROKER and not str(name).isdigit():
+        if name != EVERY_BROKER and not str(name).isdecimal():
             raise DeclarationError(
                 f"brokers.{name}: a broker is named by its id, all of them by {EVERY_BROKER}"
             )

@@ -208,7 +208,7 @@ class Dump:
             yield NoteRow("KRaft bootstrap snapshot")
         else:
             end, dash, epoch = path.stem.partition("-")
-            if not (end.isdigit() and dash and epoch.isdigit()):
+            if not (end.isdecimal() and dash and epoch.isdecimal()):
                 raise DumpError(f"{path}: the name of a snapshot is its end offset and epoch")
             yield NoteRow(f"Snapshot end offset: {int(end)}, epoch: {int(epoch)}")
 

@@ -60,7 +60,7 @@ def offset_range(text: str) -> tuple[int | None, int | None]:
     """
     first, colon, end = text.partition(":")
     parts = [first.strip(), end.strip()]
-    if not colon or not any(parts) or not all(part.isdigit() for part in parts if part):
+    if not colon or not any(parts) or not all(part.isdecimal() for part in parts if part):
         raise RangeError(f"a range of offsets is A:B, A: or :B, not {text!r}")
     found = [int(part) if part else None for part in parts]
     if found[0] is not None and found[1] is not None and found[1] < found[0]:
@@ -101,7 +101,7 @@ def moment_ms(text: str) -> int | None:
     text = text.strip()
     if not text:
         return None
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:

@@ -322,7 +322,7 @@ def base_offset_of(path: Path) -> int:
         DumpError: it begins with none.
     """
     stem = path.name.split(".")[0]
-    if not stem.isdigit():
+    if not stem.isdecimal():
         raise DumpError(f"{path}: the name of a segment's file begins with its base offset")
     return int(stem)
 

@@ -314,7 +314,7 @@ def read_nodes(store: "Store") -> Nodes:
     found = store.get_many([znodes.CONTROLLER, znodes.CONTROLLER_EPOCH])
     controller = -1 if found[0] is None else znodes.Controller.decode(found[0][0]).broker_id
     epoch = None if found[1] is None else int(found[1][0])
-    ids = [int(name) for name in _children(store, znodes.BROKER_IDS) if name.isdigit()]
+    ids = [int(name) for name in _children(store, znodes.BROKER_IDS) if name.isdecimal()]
     registrations = store.get_many([znodes.BrokerRegistration.path(each) for each in ids])
     names = _children(store, znodes.TOPICS)
     topic_nodes = store.get_many([znodes.TopicAssignment.path(name) for name in names])

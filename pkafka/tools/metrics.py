@@ -5,11 +5,13 @@ import re
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from pkafka.errors import PkafkaError
+from pkafka.java.numbers import double_text
 
 # SimpleDateFormat's letters, by how many of them stand together; others are refused.
 _DATES: Final = {
@@ -50,11 +52,15 @@ class MetricsPage:
     Args:
         url: ``http://host:port``, where ``pkafka.metrics.port`` says.
         timeout_s: for each request.
+        login: user and password, where they are asked for.
     """
 
-    def __init__(self, url: str, *, timeout_s: float) -> None:
+    def __init__(self, url: str, *, timeout_s: float, login: tuple[str, str] | None = None) -> None:
         self._url = url.rstrip("/")
         self._timeout_s = timeout_s
+        self._headers = {}
+        if login is not None:
+            self._headers["Authorization"] = f"Basic {b64encode(':'.join(login).encode()).decode()}"
 
     def beans(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """The beans that these names or patterns mean, all without any; each has its ``name`` and its attributes.
@@ -76,7 +82,8 @@ class MetricsPage:
 
     def _get(self, path: str) -> str:
         try:
-            with urllib.request.urlopen(f"{self._url}{path}", timeout=self._timeout_s) as answer:  # noqa: S310 - the user's
+            request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)  # noqa: S310 - the user's
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:  # noqa: S310
                 text: str = answer.read().decode()
                 return text
         except urllib.error.HTTPError as error:
@@ -151,20 +158,7 @@ def value_text(value: object) -> str:
     """A value as Java writes it: a double with E where it is small or large, NaN for none."""
     if value is None:
         return "NaN"
-    if not isinstance(value, float):
-        return str(value)
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    mantissa, _, exponent = f"{value!r}".partition("e") if "e" in repr(value) else _scientific(value)
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
-
-
-def _scientific(value: float) -> tuple[str, str, str]:
-    for digits in range(17):
-        text = f"{value:.{digits}e}"
-        if float(text) == value:
-            break
-    return text.partition("e")
+    return double_text(value) if isinstance(value, float) else str(value)
 
 
 def date_text(pattern: str | None, milliseconds: int) -> str:

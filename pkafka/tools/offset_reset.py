@@ -11,6 +11,8 @@ from pkafka.clients.admin import Admin
 from pkafka.clients.admin.partitions import EARLIEST, LATEST
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError, PkafkaError
+from pkafka.java.numbers import parse_int, parse_long
+from pkafka.java.text import lines, trim
 from pkafka.model import TopicPartition
 from pkafka.tools.consumer_groups import committed_offsets, partitions_of
 
@@ -156,9 +158,13 @@ def split_topics(topics: Iterable[str]) -> tuple[list[TopicPartition], list[str]
         if not topic or not numbers or ":" in numbers:
             raise ResetError(f"Invalid topic arg '{text}', expected topic name and partitions")
         for number in numbers.split(","):
-            if not number.isdecimal():
+            try:
+                partition = parse_int(number)
+            except ValueError:
+                partition = -1
+            if partition < 0:
                 raise ResetError(f"Invalid partition '{number}' specified in topic arg '{text}''")
-            named.append(TopicPartition(topic, int(number)))
+            named.append(TopicPartition(topic, partition))
     return named, whole
 
 
@@ -169,15 +175,19 @@ def read_plan(text: str, group_ids: list[str]) -> dict[str, Plan]:
         ResetError: a line is neither.
     """
     plan: dict[str, Plan] = {}
-    for number, row in enumerate(csv.reader(text.splitlines()), 1):
+    for number, row in enumerate(csv.reader(lines(text)), 1):
         if not row:
             continue
         if len(row) == 3 and len(group_ids) == 1:
             row = [group_ids[0], *row]
-        if len(row) != 4 or not row[2].strip().isdecimal() or not row[3].strip().lstrip("-").isdecimal():
-            raise ResetError(f"line {number} is not [group,]topic,partition,offset: {','.join(row)}")
-        group_id, topic, partition, offset = row
-        plan.setdefault(group_id, {})[TopicPartition(topic, int(partition))] = int(offset)
+        try:
+            group_id, topic, index, offset = row
+            partition = TopicPartition(topic, parse_int(trim(index)))
+            plan.setdefault(group_id, {})[partition] = parse_long(trim(offset))
+        except ValueError:
+            raise ResetError(
+                f"line {number} is not [group,]topic,partition,offset: {','.join(row)}"
+            ) from None
     return plan
 
 

@@ -51,7 +51,7 @@ def foresee(store: Store, partitions: Collection[TopicPartition] | None) -> list
     Raises:
         StoreError: the store failed.
     """
-    live = {int(name) for name in store.children(BROKER_IDS) if name.isdigit()}
+    live = {int(name) for name in store.children(BROKER_IDS) if name.isdecimal()}
     return [
         elected(each, foreseen(ElectionType.PREFERRED, found, live))
         for each, found in _described(store, partitions).items()

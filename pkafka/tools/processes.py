@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pkafka.errors import StorageError
-from pkafka.storage.broker_metadata import META_PROPERTIES_FILE, decode_broker_metadata
-from pkafka.storage.log_directory import LOCK_FILE
-from pkafka.tools.zookeeper_server import MAIN_CLASS as ZOOKEEPER_MAIN
 
 _PROC = Path("/proc")
 _BROKER_SCRIPT: Final = "pk-server-start"
@@ -55,6 +52,8 @@ class Server(NamedTuple):
 
     def log_directories(self) -> list[str]:
         """The data directories that it has locked; none before its start has come so far."""
+        from pkafka.storage.log_directory import LOCK_FILE
+
         found = []
         try:
             descriptors = sorted((_PROC / str(self.pid) / "fd").iterdir(), key=lambda each: int(each.name))
@@ -71,6 +70,8 @@ class Server(NamedTuple):
 
     def stored_broker_id(self) -> int | None:
         """The id that the data directories of a broker say it has; None before it has settled on one."""
+        from pkafka.storage.broker_metadata import META_PROPERTIES_FILE, decode_broker_metadata
+
         for directory in self.log_directories():
             path = f"{directory}/{META_PROPERTIES_FILE}"
             try:
@@ -97,7 +98,7 @@ def _processes() -> Iterator[_Process]:
     """
     ours = _namespace("self")
     for entry in _PROC.iterdir():
-        if not (entry.name.isascii() and entry.name.isdigit()):
+        if not (entry.name.isascii() and entry.name.isdecimal()):
             continue
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")[:-1]
@@ -189,9 +190,11 @@ def find_zookeepers() -> list[Server]:
 
 
 def _zookeeper_arguments(words: Sequence[str]) -> tuple[str, ...] | None:
-    if "java" not in os.path.basename(words[0]) or ZOOKEEPER_MAIN not in words:
+    from pkafka.tools.zookeeper_server import MAIN_CLASS
+
+    if "java" not in os.path.basename(words[0]) or MAIN_CLASS not in words:
         return None
-    return tuple(words[words.index(ZOOKEEPER_MAIN) + 1 :])
+    return tuple(words[words.index(MAIN_CLASS) + 1 :])
 
 
 def send_signal(pids: Sequence[int], name: str) -> None:
@@ -202,7 +205,7 @@ def send_signal(pids: Sequence[int], name: str) -> None:
     """
     text = name.upper().removeprefix("SIG")
     try:
-        number = signal.Signals(int(text)) if text.isdigit() else signal.Signals[f"SIG{text}"]
+        number = signal.Signals(int(text)) if text.isdecimal() else signal.Signals[f"SIG{text}"]
     except (KeyError, ValueError):
         raise ValueError(f"there is no signal {name}") from None
     for pid in pids:

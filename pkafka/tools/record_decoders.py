@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from pkafka.coordination.znode_json import string_hash
 from pkafka.errors import PkafkaError, ProtocolError
+from pkafka.java.numbers import double_text
 from pkafka.model import topic_id_text
 from pkafka.protocol.codec import decode_prefix
 from pkafka.protocol.messages.records import cluster_metadata, remote_log
@@ -21,7 +22,6 @@ from pkafka.protocol.primitives import read_uvarint
 from pkafka.protocol.schema import Message, version_range
 from pkafka.records.reading import Record
 from pkafka.tools.coordinator_records import TRANSACTION_STATES, document
-from pkafka.tools.java_values import java_double
 from pkafka.tools.log_rows import ContentOf, Documents, Texts, plain_content, plain_documents
 from pkafka.tools.offsets_decoder import decode_offsets_record
 
@@ -263,7 +263,7 @@ def _metadata(record: Record) -> Texts:
     if isinstance(message, cluster_metadata.ClientQuotaRecord):
         # The only number with a fraction.
         text = text.replace(
-            f'"value":{message.value!r},"remove"', f'"value":{java_double(message.value)},"remove"'
+            f'"value":{message.value!r},"remove"', f'"value":{double_text(message.value)},"remove"'
         )
     return None, text
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from pkafka.coordination.administration import KeeperCode, KeeperError, Nodes
 from pkafka.errors import PkafkaError
+from pkafka.java.numbers import parse_long
 
 QUOTAS: Final = "/zookeeper/quota"
 KINDS: Final = {"n": "count", "b": "bytes", "N": "countHardLimit", "B": "byteHardLimit"}
@@ -39,7 +40,10 @@ def parse(data: bytes | None) -> dict[str, int]:
     """Limits or counts by name."""
     text = (data or b"").decode(errors="replace").replace("=;", ",").replace(";", ",")
     pairs = (item.partition("=")[::2] for item in text.split(",") if "=" in item)
-    return {key: int(value) for key, value in pairs}
+    try:
+        return {key: parse_long(value) for key, value in pairs}
+    except ValueError:
+        raise QuotaError(f"invalid string {text}") from None
 
 
 def text_of(values: dict[str, int]) -> str:

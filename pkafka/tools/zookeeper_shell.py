@@ -152,7 +152,7 @@ class Shell:
             return Answer()
         number = arguments[0]
         # The last line is this very one: doing it again would never end.
-        if not number.isdigit() or int(number) >= len(self.history) - 1:
+        if not number.isdecimal() or int(number) >= len(self.history) - 1:
             raise VerbUsageError("Command index out of range")
         line = self.history[int(number)]
         if split_line(line)[:1] == ["redo"]:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from pkafka.coordination.administration import Acl, Nodes, Permission
 from pkafka.coordination.store import ANY_VERSION, Stat
 from pkafka.errors import PkafkaError
+from pkafka.java.numbers import parse_int
 
 _LETTERS: Final = {
     "c": Permission.CREATE,
@@ -55,7 +56,7 @@ class Words(NamedTuple):
         if text is None:
             return otherwise
         try:
-            return int(text)
+            return parse_int(text)
         except ValueError:
             raise VerbUsageError(f"-{flag} needs a number, not {text!r}") from None
 
@@ -99,7 +100,7 @@ def read_words(verb: Verb, words: Sequence[str]) -> Words:
     rest: list[str] = []
     left = iter(words)
     for word in left:
-        if len(word) < 2 or word[0] != "-" or word[1:].isdigit():
+        if len(word) < 2 or word[0] != "-" or word[1:].isdecimal():
             rest.append(word)
             continue
         letters = word.lstrip("-")

@@ -56,6 +56,21 @@ def test_the_store_of_a_broker_that_runs_can_be_read_and_of_one_that_does_not_be
 # -- TLS ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--wrong"],
+        ["--wrong", "h:1", "ls", "/"],
+        ["h:1", "--wrong", "ls", "/"],
+        ["h:1", "ls", "--wrong", "/"],
+    ],
+)
+def test_a_wrong_flag_is_wrong_use_and_no_server(words: list[str]) -> None:
+    done = shell(*words)
+    assert done.returncode == 2, done
+    assert "--wrong" in done.stderr
+
+
 def openssl(directory: Path, *words: str) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("no openssl: sudo apt-get install -y openssl")

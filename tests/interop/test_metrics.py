@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -205,6 +207,30 @@ def test_waiting(sides: Sides) -> None:
     sides.ours("--wait", "--object-name", "kafka.server:*", code=2)
 
 
+def test_kafkas_own_command_line_asks_a_broker_of_either_make(sides: Sides) -> None:
+    name = "kafka.log:type=Log,name=LogEndOffset,topic=t,partition=0"
+    words = [
+        "--object-name",
+        name,
+        "--one-time",
+        "true",
+        "--report-format",
+        "properties",
+        "--attributes",
+        "Value",
+    ]
+    port = sides.url.rpartition(":")[2]
+    words += ["--reporting-interval", "100", "--date-format", "yyyy", "--wait", "--jmx-ssl-enable", "false"]
+    theirs = sides.theirs(*words)
+    program = "from pkafka.cli.metrics import jmx_main; jmx_main()"
+    for host in ("", "127.0.0.1"):
+        url = f"service:jmx:rmi:///jndi/rmi://{host}:{port}/jmxrmi"
+        login = ["--jmx-auth-prop", "me=secret"] if host else []
+        command = [sys.executable, "-c", program, "--jmx-url", url, *words, *login]
+        ours = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (ours.returncode, ours.stdout) == (0, theirs), ours
+
+
 def test_other_forms(sides: Sides) -> None:
     name = "kafka.log:type=Log,name=LogEndOffset,topic=t,partition=0"
     shown = json.loads(sides.ours("--output", "json", "--object-name", name))
@@ -225,4 +251,5 @@ def test_the_metrics_of_a_cluster_are_the_sum_over_its_brokers(sides: Sides) -> 
 def test_nobody_serves_metrics() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     assert pk("metrics", "--url", url, "--one-time", code=3) == ""
-    pk("metrics", "--jmx-url", "service:jmx:rmi:///jndi/rmi://x:1/jmxrmi", "--one-time", code=2)
+    pk("metrics", "--jmx-url", "service:jmx:rmi:///jndi/rmi://localhost:1/jmxrmi", "--one-time", code=3)
+    pk("metrics", "--jmx-url", "service:jmx:iiop:///x", "--one-time", code=2)

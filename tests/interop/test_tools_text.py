@@ -187,6 +187,9 @@ def test_consumer_performance_has_kafkas_columns(side: SideBySide, java_tool: Ja
             assert _shape(ours[-1]) == _shape(theirs[-1])
             if "--show-detailed-stats" not in detail:
                 assert ours[-1].split(", ")[4] == theirs[-1].split(", ")[4] == "1000"
+                # Both joined a group, and tell the time that took.
+                assert int(ours[-1].split(", ")[6]) > 0
+                assert int(theirs[-1].split(", ")[6]) > 0
     short = (*flags, 1_001, "--timeout", 1_000)
     warned = java_tool("org.apache.kafka.tools.ConsumerPerformance", *[str(each) for each in short])
     assert pk("consumer_perf_test", *short, code=1).splitlines()[1] == warned.stdout.splitlines()[1]

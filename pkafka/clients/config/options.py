@@ -5,6 +5,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self, dataclass_transform
 
 from pkafka.errors import ConfigError
+from pkafka.java.numbers import parse_long
+from pkafka.java.text import equals_ignore_case, parse_boolean, split_list, trim
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -104,7 +106,7 @@ def parse_int(key: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     try:
-        return int(str(value).strip())
+        return parse_long(trim(str(value)))
     except ValueError:
         raise ConfigError(key, "must be a whole number", value) from None
 
@@ -112,25 +114,25 @@ def parse_int(key: str, value: object) -> int:
 def _parse_bool(key: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
-    text = str(value).strip().lower()
-    if text not in {"true", "false"}:
+    text = trim(str(value))
+    if not equals_ignore_case(text, "true") and not equals_ignore_case(text, "false"):
         raise ConfigError(key, "must be true or false", value)
-    return text == "true"
+    return parse_boolean(text)
 
 
 def _parse_str(key: str, value: object) -> str:
-    return str(value).strip()
+    return trim(str(value))
 
 
 def _parse_optional_str(key: str, value: object) -> str | None:
-    return None if value is None else str(value).strip()
+    return None if value is None else trim(str(value))
 
 
 def _parse_list(key: str, value: object) -> tuple[str, ...]:
-    items = value.split(",") if isinstance(value, str) else value
+    items = split_list(trim(value)) if isinstance(value, str) else value
     if not isinstance(items, Iterable):
         raise ConfigError(key, "must be a list", value)
-    return tuple(text for item in items if (text := str(item).strip()))
+    return tuple(text for item in items if (text := trim(str(item))))
 
 
 def _as_it_is(_key: str, value: object) -> object:

@@ -82,5 +82,5 @@ def _rules_out_idempotence(values: Mapping[str, object]) -> bool:
     return (
         acks not in {"all", "-1"}
         or str(values.get("retries", 1)) == "0"
-        or (in_flight.isdigit() and int(in_flight) > 5)
+        or (in_flight.isdecimal() and int(in_flight) > 5)
     )

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from pkafka.coordination.znodes_consumers import BLACK_LIST, WHITE_LIST
 from pkafka.errors import ConfigError
+from pkafka.java.pattern import PatternError, compile_pattern
+from pkafka.java.text import trim
 from pkafka.model import INTERNAL_TOPICS
 
 
@@ -14,19 +16,21 @@ class TopicFilter:
 
     raw_regex: str
     regex: str = field(init=False)
+    _compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
     pattern = ""
 
     def __post_init__(self) -> None:
-        text = self.raw_regex.strip().replace(",", "|").replace(" ", "").strip("\"'")
+        text = trim(self.raw_regex).replace(",", "|").replace(" ", "").strip("\"'")
         try:
-            re.compile(text)
-        except re.error as error:
+            compiled = compile_pattern(text)
+        except PatternError as error:
             raise ConfigError("topic filter", f"is an invalid regular expression: {error}", text) from error
         object.__setattr__(self, "regex", text)
+        object.__setattr__(self, "_compiled", compiled)
 
     def allows(self, topic: str, *, exclude_internal: bool) -> bool:
         """Whether the topic is to be read; internal ones only where ``exclude_internal`` is false."""
-        matches = re.fullmatch(self.regex, topic) is not None
+        matches = self._compiled.fullmatch(topic) is not None
         return self._wants(matches) and not (exclude_internal and topic in INTERNAL_TOPICS)
 
     def _wants(self, matches: bool) -> bool:

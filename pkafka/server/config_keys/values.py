@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from pkafka.errors import ConfigError
+from pkafka.java.numbers import double_text, parse_double, parse_integer
+from pkafka.java.text import equals_ignore_case, parse_boolean, split_list, trim
 from pkafka.server.config_keys import ConfigKey
 
 Value = bool | int | float | str | tuple[str, ...] | None
@@ -20,9 +22,7 @@ METADATA_VERSIONS: Final[dict[str, int | None]] = {
 _UNFINISHED: Final = "4.0"
 """Of this, Kafka 3.9 knows interim releases only."""
 
-_INTEGER_LIMITS: Final = {"short": 1 << 15, "int": 1 << 31, "long": 1 << 63}
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-_DOUBLE: Final = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
+_INTEGER_BITS: Final = {"short": 16, "int": 32, "long": 64}
 
 
 class InvalidValueError(ConfigError):
@@ -43,7 +43,7 @@ def parse(key: ConfigKey, text: str | None) -> Value:
         value: Value = None
     else:
         try:
-            value = _PARSERS[key.type](text.strip())
+            value = _PARSERS[key.type](trim(text))
         except ValueError as error:
             raise InvalidValueError(key.name, str(error), None if key.sensitive else text) from None
     broken = _broken_rule(key, value)
@@ -62,7 +62,7 @@ def render(value: Value) -> str | None:
     if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, float):
-        return _render_double(value)
+        return double_text(value)
     return str(value)
 
 
@@ -74,31 +74,30 @@ def kafka_message(error: ConfigError) -> str:
 
 
 def _parse_boolean(text: str) -> bool:
-    lowered = text.lower()
-    if lowered not in ("true", "false"):
+    if not equals_ignore_case(text, "true") and not equals_ignore_case(text, "false"):
         raise ValueError("Expected value to be either true or false")
-    return lowered == "true"
+    return parse_boolean(text)
 
 
 def _parse_integer(kind: str) -> Callable[[str], int]:
-    limit = _INTEGER_LIMITS[kind]
+    def parse(text: str) -> int:
+        try:
+            return parse_integer(text, _INTEGER_BITS[kind])
+        except ValueError:
+            raise ValueError(f"Not a number of type {kind.upper()}") from None
 
-    def parse_integer(text: str) -> int:
-        if _INTEGER.fullmatch(text) and -limit <= (number := int(text)) < limit:
-            return number
-        raise ValueError(f"Not a number of type {kind.upper()}")
-
-    return parse_integer
+    return parse
 
 
 def _parse_double(text: str) -> float:
-    if _DOUBLE.fullmatch(text) is None:
-        raise ValueError("Not a number of type DOUBLE")
-    return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
+    try:
+        return parse_double(text)
+    except ValueError:
+        raise ValueError("Not a number of type DOUBLE") from None
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",")) if text else ()
+    return tuple(split_list(text)) if text else ()
 
 
 _PARSERS: Final[dict[str, Callable[[str], Value]]] = {
@@ -112,20 +111,6 @@ _PARSERS: Final[dict[str, Callable[[str], Value]]] = {
     "class": str,
     "password": str,
 }
-
-
-def _render_double(value: float) -> str:
-    """As Java's Double.toString: an exponent below 1e-3 and from 1e7 on."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return {float("inf"): "Infinity", float("-inf"): "-Infinity"}.get(value, "NaN")
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value) if "e" not in repr(value) else f"{value:f}"
-    mantissa, exponent = f"{value!r}e0".split("e")[:2] if "e" in repr(value) else f"{value:.17e}".split("e")
-    if "e" not in repr(value):
-        digits = repr(value).replace(".", "").lstrip("-0")
-        digits = digits.rstrip("0") or "0"
-        mantissa = ("-" if value < 0 else "") + digits[0] + "." + (digits[1:] or "0")
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
 
 
 def _broken_rule(key: ConfigKey, value: Value) -> tuple[str, str] | None:
@@ -201,7 +186,7 @@ def _version(value: Value, _: tuple[object, ...]) -> str | None:
     if not interim:
         is_known = last != -1 and release != _UNFINISHED
     else:
-        is_known = last is not None and interim.isdigit() and int(interim) <= last
+        is_known = last is not None and interim in map(str, range(last + 1))
     if is_known:
         return None
     return f"Version {text} is not a valid version"

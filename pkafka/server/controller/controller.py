@@ -790,7 +790,7 @@ class Controller:
 
     def _watch_brokers(self) -> set[BrokerId]:
         """Watch every registration that there is; before reading them, so that what comes later makes an event."""
-        ids = {int(name) for name in self._states.children(nodes.BROKER_IDS) if name.isdigit()}
+        ids = {int(name) for name in self._states.children(nodes.BROKER_IDS) if name.isdecimal()}
         for broker in ids:
             self._watch_data(nodes.broker(broker), events.BrokerChange())
         return ids

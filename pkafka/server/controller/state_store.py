@@ -79,7 +79,7 @@ class StateStore:
 
     def read_brokers(self) -> dict[BrokerId, tuple[BrokerInfo, int]]:
         """The live brokers with their epochs."""
-        ids = [int(name) for name in self.children(nodes.BROKER_IDS) if name.isdigit()]
+        ids = [int(name) for name in self.children(nodes.BROKER_IDS) if name.isdecimal()]
         found = self._store.get_many([nodes.broker(one) for one in ids])
         brokers = {}
         for broker, node in zip(ids, found, strict=True):

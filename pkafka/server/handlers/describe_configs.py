@@ -9,6 +9,7 @@ from typing import Final
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.java.numbers import parse_int
 from pkafka.model import topic_name_problem
 from pkafka.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -110,7 +111,7 @@ def _check_broker_name(context: ConfigContext, name: str, *, empty_allowed: bool
             return
         raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     try:
-        broker_id = int(name)
+        broker_id = parse_int(name)
     except ValueError:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"

@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pkafka.clients.admin.results import Reassignment
 from pkafka.errors import ApiError, PkafkaError
+from pkafka.java.numbers import parse_int
+from pkafka.java.text import split
 from pkafka.model import TopicPartition, TopicPartitionReplica
 from pkafka.server.controller.placement import place_replicas
 from pkafka.tools.json_input import (
@@ -137,11 +139,11 @@ def parse_brokers(text: str) -> list[int]:
         ReassignmentError: it is not that, or a broker is there twice.
     """
     brokers = []
-    for part in text.rstrip(",").split(","):
+    for part in split(text, ","):
         try:
-            brokers.append(int(part))
-        except ValueError:
-            raise ReassignmentError(f'For input string: "{part}"') from None
+            brokers.append(parse_int(part))
+        except ValueError as error:
+            raise ReassignmentError(str(error)) from None
     if twice := _duplicates(brokers):
         raise ReassignmentError(f"Broker list contains duplicate entries: {_java_list(twice)}")
     return brokers

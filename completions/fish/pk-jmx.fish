@@ -1,0 +1,16 @@
+# Completion of pk-jmx for fish; made by scripts/regenerate.py.
+complete -c pk-jmx -f
+complete -c pk-jmx -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-jmx -l debug -d 'Show the traceback of a failure.'
+complete -c pk-jmx -l jmx-url -x -d 'Host and port of the broker\'s page of metrics: as a URL of JMX, whose port JMX_PORT is, or of HTTP. service:jmx:rmi:///jndi/rmi://:9999/jmxrmi when left out.'
+complete -c pk-jmx -l object-name -x -d 'A bean, or a pattern of beans (kafka.log:type=Log,*); repeat for more. All when left out.'
+complete -c pk-jmx -l attributes -x -d 'Attributes to show; all when left out.'
+complete -c pk-jmx -l reporting-interval -x -d 'How often to look; 2000. -1: once.'
+complete -c pk-jmx -l date-format -x -d 'Of the time, as in java.text.SimpleDateFormat.'
+complete -c pk-jmx -l report-format -x -a 'original properties csv tsv' -d 'Form of the text.'
+complete -c pk-jmx -l one-time -x -d 'Look once.'
+complete -c pk-jmx -l wait -d 'Wait until all beans are there, at most as long as --timeout says.'
+complete -c pk-jmx -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'
+complete -c pk-jmx -l jmx-auth-prop -x -d 'Log in, where a proxy before the page asks for that.'
+complete -c pk-jmx -l jmx-ssl-enable -x -d 'Ask over HTTPS.'
+complete -c pk-jmx -s h -l help -d 'Show this message and exit.'
