@@ -163,8 +163,8 @@ def test_beans_of_brokers_that_follow_each_other_have_kafkas_names_and_attribute
 def test_brokers_that_do_the_same_for_each_other_measure_the_same(sides: Sides) -> None:
     theirs, ours = (at_rest(sides, broker) for broker in (KAFKA, PKAFKA))
     for one in (theirs, ours):
-        # The move ends with LeaderAndIsr. Where that overtakes the answer to the leader's own proposal, the leader, Apache
-        # Kafka's too, has the larger ISR from the controller and counts no expansion of its own.
+        # The move ends with LeaderAndIsr. Where that overtakes the answer to the leader's own proposal, the leader,
+        # Apache Kafka's too, has the larger ISR from the controller and counts no expansion of its own.
         assert one.pop((ISR_CHANGES.format("Expands"), "Count")) in ("0", "1")
         assert one[ISR_CHANGES.format("Shrinks"), "Count"] == "0"
     wanted = {(swapped(name), attribute): value for (name, attribute), value in theirs.items()}
