@@ -11,7 +11,7 @@ from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.output import View
 from pkafka.cli.spelling import did_you_mean
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.java.numbers import double_text, parse_double
+from pkafka.java.numbers import double_text, parse_double, parse_int
 from pkafka.net.scram import (
     ITERATIONS_DEFAULT,
     ITERATIONS_MAX,
@@ -268,12 +268,16 @@ def parse_credential(mechanism: ScramMechanism, text: str) -> tuple[int, bytes]:
         CommandError: it is none; the text of it is not repeated.
     """
     found = _CREDENTIAL.fullmatch(text)
-    if found is None or found[1] in ("", "-"):
+    try:
+        iterations = parse_int(found[1] or "-1") if found is not None and found[1] != "" else None
+    except ValueError:
+        iterations = None
+    if found is None or iterations is None:
         raise CommandError(
             f"Invalid credential property {mechanism.mechanism_name}",
             hint=f"{mechanism.mechanism_name}=[iterations=8192,password=...]",
         )
-    iterations = ITERATIONS_DEFAULT if found[1] in (None, "-1") else int(found[1])
+    iterations = ITERATIONS_DEFAULT if iterations == -1 else iterations
     try:
         check_iterations(mechanism, iterations)
     except ScramError as error:

@@ -12,6 +12,7 @@ from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus, compat_39
 from pkafka.cli.kafka_command import HELP_FLAGS, ErrorText, KafkaCommand, asked_action
 from pkafka.cli.output import OutputFormat, View, show
+from pkafka.java.numbers import parse_long
 
 if TYPE_CHECKING:
     from pkafka.cli.client_settings import Settings
@@ -286,12 +287,19 @@ def parse_duration_ms(text: str, *, option: str = "timeout") -> int:
     Raises:
         click.UsageError: it is none of them.
     """
-    for suffix, factor in (("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)):
-        if text.endswith(suffix) and text[: -len(suffix)].isdecimal():
-            return int(text[: -len(suffix)]) * factor
-    if not text.isdecimal():
+    factor = 1
+    number = text
+    for suffix, milliseconds in (("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)):
+        if text.endswith(suffix):
+            number, factor = text.removesuffix(suffix), milliseconds
+            break
+    try:
+        amount = parse_long(number)
+    except ValueError:
+        amount = -1
+    if amount < 0:
         raise click.UsageError(f"Cannot parse argument '{text}' of option {option}")
-    return int(text)
+    return amount * factor
 
 
 def parse_assignments(items: Sequence[str], *, option: str) -> dict[str, str]:

@@ -30,6 +30,9 @@ _ANCHORS: Final = {
 }
 _REPEATED: Final = re.compile(r"\{([0-9]+)(,([0-9]*))?\}", re.ASCII)
 _GROUP_NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
+_ALONE: Final = re.compile(
+    r"[A-Za-z0-9]|\\[^A-Za-z0-9]|\[(?:[A-Za-z0-9-]|\\U[0-9a-f]{8})+\]", re.ASCII | re.DOTALL
+)
 _FLAGS: Final = "idmsuxU"
 _REPEATS_MAX: Final = 2**31 - 1
 
@@ -171,7 +174,8 @@ def _text_of(ranges: Ranges) -> str:
 
 
 def _code(character: int) -> str:
-    return f"\\U{character:08x}"
+    letter = chr(character)
+    return letter if letter.isascii() and letter.isalnum() else f"\\U{character:08x}"
 
 
 # -- the grammar -------------------------------------------------------------------------------------------
@@ -250,7 +254,7 @@ class _Reader:
             quantifier += "?"
         elif self._accept("+"):
             quantifier += "+"
-        return f"(?:{atom}){quantifier}"
+        return f"{atom if _ALONE.fullmatch(atom) else f'(?:{atom})'}{quantifier}"
 
     def _bounds(self) -> str:
         found = _REPEATED.match(self._text, self._at)

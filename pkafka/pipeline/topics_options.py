@@ -11,6 +11,9 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.errors import PkafkaError
+from pkafka.java.numbers import parse_int, parse_long
+from pkafka.java.pattern import PatternError, compile_pattern
+from pkafka.java.text import trim
 from pkafka.model import Millis, Offset, TopicPartition
 from pkafka.pipeline.topics_ranges import names
 
@@ -270,8 +273,8 @@ def _strategy(options: dict[str, str]) -> Strategy:
             f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{value}'"
         )
     try:
-        return Matching(re.compile(value.strip()))
-    except re.error as error:
+        return Matching(compile_pattern(trim(value)))
+    except PatternError as error:
         raise OptionError(f"subscribePattern is no regular expression: {error}: {value}") from error
 
 
@@ -280,7 +283,7 @@ def _limit(options: dict[str, str], side: str, default: Bound) -> Limit:
     time = options.get(f"{side}timestamp")
     if time is not None:
         try:
-            return OneTime(int(time.strip()))
+            return OneTime(parse_long(trim(time)))
         except ValueError:
             raise OptionError(f"Expected a single long value, got {time.strip()}") from None
     times = options.get(f"{side}offsetsbytimestamp")
@@ -298,7 +301,7 @@ def _limit(options: dict[str, str], side: str, default: Bound) -> Limit:
 def _numbers(text: str, example: str) -> dict[TopicPartition, int]:
     try:
         return {
-            TopicPartition(topic, int(partition)): _whole(number)
+            TopicPartition(topic, parse_int(partition)): _whole(number)
             for topic, partitions in json.loads(text).items()
             for partition, number in partitions.items()
         }
@@ -389,7 +392,7 @@ def _number(options: dict[str, str], name: str) -> int | None:
     if text is None:
         return None
     try:
-        return int(text.strip())
+        return parse_long(trim(text))
     except ValueError:
         raise OptionError(f"{name} must be a whole number, got {text}") from None
 

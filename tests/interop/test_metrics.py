@@ -220,12 +220,13 @@ def test_kafkas_own_command_line_asks_a_broker_of_either_make(sides: Sides) -> N
         "Value",
     ]
     port = sides.url.rpartition(":")[2]
-    words += ["--reporting-interval", "100", "--date-format", "yyyy", "--wait", "--jmx-ssl-enable", "false"]
+    words += ["--reporting-interval", "100", "--date-format", "yyyy", "--wait"]
     theirs = sides.theirs(*words)
     program = "from pkafka.cli.metrics import jmx_main; jmx_main()"
     for host in ("", "127.0.0.1"):
         url = f"service:jmx:rmi:///jndi/rmi://{host}:{port}/jmxrmi"
-        login = ["--jmx-auth-prop", "me=secret"] if host else []
+        # Kafka's tool takes --jmx-ssl-enable false for true.
+        login = ["--jmx-auth-prop", "me=secret", "--jmx-ssl-enable", "false"] if host else []
         command = [sys.executable, "-c", program, "--jmx-url", url, *words, *login]
         ours = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (ours.returncode, ours.stdout) == (0, theirs), ours

@@ -62,6 +62,23 @@ def test_junk_in_text_files_is_refused_and_nothing_worse(junk: bytes) -> None:
             decode()
 
 
+@pytest.mark.parametrize(
+    "line", ["t 1_0 5", "t 0 1_0", "t 0\xa05", "t 0 5\u2028u 0 5", " t 0 5", "t 0 9223372036854775808"]
+)
+def test_a_line_that_java_cannot_read_is_damage(line: str) -> None:
+    with pytest.raises(StorageError, match="line 3"):
+        decode_offsets(f"0\n1\n{line}\n".encode(), "x")
+    assert decode_offsets(b"0\r\n1\r\nt\t0  +5 \r\n", "x") == {TopicPartition("t", 0): 5}
+
+
+def test_broker_metadata_is_a_properties_file() -> None:
+    text = b"version : 0\n broker.id 3\ncluster.id=a\\\n  b\\u0063\n"
+    assert decode_broker_metadata(text, "x") == BrokerMetadata(0, "abc", 3, None)
+    for wrong in (b"version=0\nbroker.id=1_0", b"version=0\ncluster.id=\\u00"):
+        with pytest.raises(StorageError, match=r"^x: "):
+            decode_broker_metadata(wrong, "x")
+
+
 @given(entries=st.dictionaries(st.integers(0, 2**31 - 1), st.integers(0, 2**62), max_size=5))
 def test_epochs_give_back_what_they_took(entries: dict[int, int]) -> None:
     starts = sorted(set(entries.values()))

@@ -6,7 +6,7 @@ import pytest
 
 from pkafka.clients.serialization import SerializationError
 from pkafka.errors import ConfigError
-from pkafka.tools.console import LineError, LineReader, RecordFormatter, ShownRecord
+from pkafka.tools.console import LineError, LineReader, RecordFormatter, ShownRecord, lines_within
 
 RECORD = ShownRecord(3, 7, 1_000, 1, b"k", b"v", (("h", b"1"), ("g", None)))
 EVERYTHING = {f"print.{part}": "true" for part in ("timestamp", "partition", "offset", "headers", "key")}
@@ -27,6 +27,36 @@ EVERYTHING = {f"print.{part}": "true" for part in ("timestamp", "partition", "of
 )
 def test_lines_become_records(properties: dict[str, str], line: bytes, expected: tuple[object, ...]) -> None:
     assert tuple(LineReader(properties).read(line)) == (*expected, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (b"a\n", [b"a"]),
+        (b"a\r\n", [b"a"]),
+        (b"a\rb\r\r\n", [b"a", b"b", b""]),
+        (b"a\r", [b"a"]),
+        (b"a\x0b\x0c\x85\xe2\x80\xa8b", [b"a\x0b\x0c\x85\xe2\x80\xa8b"]),
+        (b"\n", [b""]),
+        (b"\r\n", [b""]),
+    ],
+)
+def test_a_carriage_return_ends_a_line(text: bytes, lines: list[bytes]) -> None:
+    assert lines_within(text) == lines
+
+
+@pytest.mark.parametrize(
+    "name", ["headers.delimiter", "headers.separator", "headers.key.separator", "key.separator"]
+)
+def test_an_empty_separator_is_found_at_once(name: str) -> None:
+    reader = LineReader({"parse.key": "true", "parse.headers": "true", name: ""})
+    if name == "key.separator":
+        assert reader.read(b"h:1\tv").key == b""
+    elif name == "headers.key.separator":
+        assert reader.read(b"h:1\tk\tv").headers == (("", b"h:1"),)
+    else:
+        with pytest.raises(LineError, match=r"No header key separator found in pair '(h|)' on line number 1"):
+            reader.read(b"h:1\tk\tv")
 
 
 def test_a_line_without_its_separator_is_named_by_number() -> None:
