@@ -5,61 +5,54 @@ import itertools
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, Protocol, TextIO
+from typing import Final
 
 from tests.interop.kafka import compile_java, jars, java_program
+from tests.talk import wait_for
 
 INTERVAL_S: Final = 0.005
 RETRY_BACKOFF_MS: Final = 50
 
 
-class Steady(Protocol):
+class Steady(ABC):
     """A producer at work."""
 
-    times_s: list[float]
-    """When records were acknowledged, on the monotonic clock."""
-    errors: list[str]
-
-    def close(self) -> None: ...
-
-
-class Librdkafka:
-    """confluent-kafka with its own defaults, but for ``settings``.
-
-    Args:
-        log_to: gets what librdkafka says of ``debug``.
-    """
-
-    def __init__(
-        self, bootstrap: str, topic: str, settings: Mapping[str, object], log_to: TextIO | None = None
-    ) -> None:
-        from confluent_kafka import Producer
-
+    def __init__(self) -> None:
         self.times_s: list[float] = []
+        """When records were acknowledged, on the monotonic clock."""
         self.errors: list[str] = []
-        self._topic = topic
-        config: dict[str, Any] = {
-            "bootstrap.servers": bootstrap,
-            "acks": "all",
-            "retry.backoff.ms": RETRY_BACKOFF_MS,
-            "on_delivery": self._delivered,
-            "error_cb": lambda _error: None,
-            "log_level": 7 if log_to else 0,
-            **settings,
-        }
-        if log_to is not None:
-            import logging
 
-            logger = logging.getLogger(f"librdkafka-{id(self)}")
-            logger.setLevel(logging.DEBUG)
-            handler = logging.StreamHandler(log_to)
-            handler.setFormatter(logging.Formatter("%(created).3f %(message)s"))
-            logger.addHandler(handler)
-            logger.propagate = False
-            config["logger"] = logger
-        self._producer = Producer(config)
+    def goes_on(self, timeout_s: float = 60.0) -> None:
+        """More is acknowledged than until now."""
+        before = len(self.times_s)
+        wait_for(lambda: len(self.times_s) > before + 20, timeout_s=timeout_s)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Send no more, and wait for what is on its way."""
+
+
+class Librdkafka(Steady):
+    """confluent-kafka with its own defaults, but for acks and the pause before it asks or sends again."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        from confluent_kafka import Producer  # not everybody has it
+
+        super().__init__()
+        self._topic = topic
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "retry.backoff.ms": RETRY_BACKOFF_MS,
+                "on_delivery": self._delivered,
+                "error_cb": lambda _error: None,
+                "log_level": 0,
+            }
+        )
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -84,15 +77,15 @@ class Librdkafka:
         self._thread.join()
 
 
-class Java:
-    """Kafka's own client, from the class path of a bundle of :func:`tests.interop.kafka.jars`."""
+class Java(Steady):
+    """Kafka's own client with its defaults, but for the same.
 
-    def __init__(self, class_path: str, bootstrap: str, topic: str, settings: Mapping[str, object]) -> None:
-        self.times_s: list[float] = []
-        self.errors: list[str] = []
-        pairs = [
-            f"{key}={value}" for key, value in {"retry.backoff.ms": RETRY_BACKOFF_MS, **settings}.items()
-        ]
+    Args:
+        class_path: of :func:`java_class_path`.
+    """
+
+    def __init__(self, class_path: str, bootstrap: str, topic: str) -> None:
+        super().__init__()
         self._process = subprocess.Popen(
             [
                 java_program("java"),
@@ -104,7 +97,7 @@ class Java:
                 bootstrap,
                 topic,
                 str(int(INTERVAL_S * 1000)),
-                *pairs,
+                f"retry.backoff.ms={RETRY_BACKOFF_MS}",
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -139,10 +132,7 @@ def writing(start: Callable[[], Steady]) -> Iterator[Steady]:
     """A producer that has begun to write."""
     made = start()
     try:
-        deadline_s = time.monotonic() + 60
-        while len(made.times_s) < 100:
-            assert time.monotonic() < deadline_s, made.errors
-            time.sleep(0.05)
+        made.goes_on()
         yield made
     finally:
         made.close()
