@@ -177,6 +177,53 @@ def _ask(context: _Context, version: int, *names: str | bytes | None, **values: 
     return decode(MetadataResponse, version, encode(response, version))
 
 
+def test_what_the_dead_lead_nobody_leads(cache: MetadataCache) -> None:
+    """They are told of still: only the controller says who is gone."""
+    alive, mourning = _Context(cache), _Context(cache)
+    mourning.dead = frozenset({1})
+    for context, led in ((alive, (1, 0)), (mourning, (-1, 5)), (alive, (1, 0))):
+        response = _ask(context, 9, "foo", "bar")
+        assert [broker.node_id for broker in response.brokers] == [1, 2]
+        foo, bar = response.topics
+        assert [(one.leader_id, one.error_code) for one in foo.partitions] == [led, led]
+        assert [(one.leader_id, one.error_code) for one in bar.partitions] == [(2, 0)]
+
+
+def test_what_a_broker_led_to_the_last_is_known_until_it_is_back_or_forgotten(cache: MetadataCache) -> None:
+    elected = _topic("foo", FOO, _partition(0, 2, leader_epoch=6))
+    cache.apply(_update(elected, brokers=[_broker(2)]))
+    assert {broker: one.led for broker, one in cache.departed.items()} == {1: {("foo", 0), ("foo", 1)}}
+    context = _Context(cache)
+    context.dead = frozenset({1})
+    told = _ask(context, 9, "foo")
+    assert [broker.node_id for broker in told.brokers] == [1, 2]
+    assert [one.leader_id for one in told.topics[0].partitions] == [-1, -1]
+    context.dead = frozenset()
+    told = _ask(context, 9, "foo")
+    assert [broker.node_id for broker in told.brokers] == [2]
+    assert [one.leader_id for one in told.topics[0].partitions] == [2, -1]
+    departed = cache.departed
+    cache.apply(_update())
+    assert not cache.departed, "it is back"
+    cache.apply(_update(brokers=[_broker(2)]))
+    cache.forget_departures(departed)
+    assert cache.departed, "it departed again"
+    cache.forget_departures(cache.departed)
+    assert not cache.departed
+
+
+def test_leaders_named(cache: MetadataCache) -> None:
+    def named(*topics: MetadataRequestTopic) -> set[int]:
+        return set(metadata.leaders_named(cache, MetadataRequest(topics=list(topics)), 12))
+
+    assert named(MetadataRequestTopic(name="foo"), MetadataRequestTopic(name="nope")) == {1}
+    assert named(MetadataRequestTopic(topic_id=BAR, name=None)) == {2}
+    assert named() == set()
+    assert set(metadata.leaders_named(cache, MetadataRequest(topics=None), 12)) == {1, 2}
+    cache.apply(_update(_topic("foo", FOO, _partition(0, -1))))
+    assert named(MetadataRequestTopic(name="foo")) == {1}, "of its other partition"
+
+
 def _codes(topics: list[MetadataResponseTopic]) -> list[tuple[str | None, int]]:
     return [(one.name, one.error_code) for one in topics]
 
