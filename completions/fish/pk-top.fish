@@ -14,4 +14,5 @@ complete -c pk-top -l sort -x -a 'rate size records name' -d 'Order of the topic
 complete -c pk-top -l topic -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'Show the partitions of this topic in place of all topics.'
 complete -c pk-top -l internal -d 'Also topics whose names begin with __.'
 complete -c pk-top -l group -x -a '(pk-completions names groups (commandline -opc) 2>/dev/null)' -d 'Only groups whose name matches.'
+complete -c pk-top -l metrics-url -x -d 'Where a broker serves its metrics, for bytes in and out; repeat. Others are found by the brokers\' settings.'
 complete -c pk-top -s h -l help -d 'Show this message and exit.'

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pkafka.cli.columns import columns, told
+from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.options import Common, command, connection_options
 from pkafka.cli.output import (
     JsonList,
@@ -42,6 +44,8 @@ _HEADINGS: Final = {
     "size_bytes": "size",
     "records_per_s": "rec/s",
     "bytes_per_s": "B/s",
+    "bytes_in_per_s": "B/s in",
+    "bytes_out_per_s": "B/s out",
 }
 """What is too long for a screen."""
 _ROWS_MIN: Final = 3
@@ -60,6 +64,13 @@ _ROWS_MIN: Final = 3
 @click.option("--topic", metavar="NAME", help="Show the partitions of this topic in place of all topics.")
 @click.option("--internal", is_flag=True, help="Also topics whose names begin with __.")
 @click.option("--group", metavar="REGEX", help="Only groups whose name matches.")
+@click.option(
+    "--metrics-url",
+    "metrics_urls",
+    multiple=True,
+    metavar="URL",
+    help="Where a broker serves its metrics, for bytes in and out; repeat. Others are found by the brokers' settings.",
+)
 def main(
     common: Common,
     interval: str,
@@ -68,14 +79,19 @@ def main(
     topic: str | None,
     internal: bool,
     group: str | None,
+    metrics_urls: tuple[str, ...],
 ) -> None:
     """Show brokers, topics and consumer groups, what they hold and how fast it moves.
 
     On a terminal: q leaves, s takes the next order of topics. Rates are what was appended, and committed, between two
     looks; a pipe gets its first answer after one interval.
+
+    Bytes in and out of a broker, without what followers copy, are what its metrics count (pkafka.metrics.port). Of one
+    without them, bytes in are what the partitions that it leads grew by (~), and bytes out nobody knows (-).
     """
     seconds = _seconds(interval)
     groups = _pattern(group)
+    urls = [_url(each) for each in metrics_urls]
 
     def show_of(now: "Look", before: "Look | None") -> "Overview":
         from pkafka.tools.overview import overview
@@ -83,11 +99,14 @@ def main(
         found = overview(now, before, topic=topic, internal=internal)
         return found._replace(groups=tuple(each for each in found.groups if groups.search(each.group)))
 
-    with common.admin() as admin:
+    with common.admin() as admin, _pages_answer():
+        from pkafka.tools.broker_traffic import MetricsPages
         from pkafka.tools.overview import look
 
+        pages = MetricsPages(urls, timeout_s=common.timeout_ms / 1_000)
+
         def take() -> "Look":
-            return look(admin, timeout_ms=common.timeout_ms)
+            return look(admin, timeout_ms=common.timeout_ms, pages=pages)
 
         if choose_format(common.output) is OutputFormat.TABLE and sys.stdout.isatty():
             _live(take, show_of, seconds, sort, count)
@@ -103,6 +122,24 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < 86_400:
         raise click.UsageError(f"Cannot parse argument '{text}' of option interval")
     return seconds
+
+
+def _url(given: str) -> str:
+    if not given.startswith(("http://", "https://")):
+        raise click.UsageError(f"--metrics-url {given}: like http://localhost:9999")
+    return given
+
+
+@contextmanager
+def _pages_answer() -> Iterator[None]:
+    """A page of metrics that was named has to answer."""
+    from pkafka.tools.metrics import MetricsUnavailableError
+
+    try:
+        yield
+    except MetricsUnavailableError as error:
+        hint = "a broker serves its metrics where pkafka.metrics.port says; without it, it does not"
+        raise CommandError(str(error), hint=hint, status=ExitStatus.UNREACHABLE) from None
 
 
 def _pattern(text: str | None) -> re.Pattern[str]:
@@ -245,7 +282,7 @@ def _fitting(found: "Overview", sort: str, height: int) -> list[Table]:
     return [
         Table(
             [
-                {_HEADINGS.get(key, key): _seen(key, row[key]) for key in told(table)}
+                {_HEADINGS.get(key, key): _seen(key, row) for key in told(table) if key != "bytes_from"}
                 for row in table.rows[: shares[name]]
             ]
         )
@@ -264,10 +301,13 @@ def _shares(counts: Mapping[str, int], room: int) -> dict[str, int]:
     return shares
 
 
-def _seen(key: str, value: object) -> object:
+def _seen(key: str, row: Mapping[str, object]) -> object:
+    value = row[key]
     if isinstance(value, bool):
         return "yes" if value else ""
-    if key.endswith("bytes") or key == "bytes_per_s":
+    if key == "bytes_in_per_s" and row["bytes_from"] == "sizes":
+        return f"~{_short(value, unit='B')}"
+    if "bytes" in key:
         return _short(value, unit="B")
     return _short(value) if isinstance(value, float) or key in ("records", "lag") else value
 

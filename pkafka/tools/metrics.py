@@ -1,5 +1,6 @@
 """Beans of a broker, read from its page over HTTP, and how kafka-jmx writes them."""
 
+import http.client
 import json
 import re
 import time
@@ -69,7 +70,11 @@ class MetricsPage:
             MetricsUnavailableError, BadQueryError: see there.
         """
         query = urlencode([("qry", name) for name in names])
-        found: list[dict[str, Any]] = json.loads(self._get(f"/jmx?{query}"))["beans"]
+        text = self._get(f"/jmx?{query}")
+        try:
+            found: list[dict[str, Any]] = json.loads(text)["beans"]
+        except (ValueError, KeyError, TypeError):
+            raise MetricsUnavailableError(f"{self._url} has no beans: it is no page of a broker's") from None
         return found
 
     def prometheus(self) -> str:
@@ -90,7 +95,7 @@ class MetricsPage:
             if error.code == 400:
                 raise BadQueryError(json.loads(error.read())["error"]) from None
             raise MetricsUnavailableError(f"{self._url}{path} answers {error.code} {error.reason}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             text = getattr(reason, "strerror", None) or str(reason)
             raise MetricsUnavailableError(f"Could not connect to {self._url}: {text}") from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartition
+from pkafka.tools.broker_traffic import MetricsPages, Traffic
 from pkafka.tools.metadata_view import is_under_replicated, replicas_being_added
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class BrokerLook(NamedTuple):
     size_bytes: int | None
     """Of all replicas on it; None where it did not tell."""
 
+    traffic: Traffic | None = None
+    """None where it has no page of metrics that answered."""
+
 
 class GroupLook(NamedTuple):
     """One group of consumers, with what it has committed."""
@@ -61,6 +65,7 @@ class Look(NamedTuple):
     Args:
         at_s: on a clock that only goes forward.
         groups: an error where its coordinator did not answer.
+        sizes_at_s: when the brokers had told sizes, which they do last; None for at the same time.
     """
 
     at_s: float
@@ -68,6 +73,7 @@ class Look(NamedTuple):
     brokers: tuple[BrokerLook, ...]
     partitions: Mapping[TopicPartition, PartitionLook]
     groups: Mapping[str, GroupLook | ApiError]
+    sizes_at_s: float | None = None
 
 
 class BrokerRow(NamedTuple):
@@ -82,6 +88,15 @@ class BrokerRow(NamedTuple):
     size_bytes: int | None
     records_per_s: float | None
     """Appended to the partitions that it leads."""
+
+    bytes_in_per_s: float | None
+    """From producers; what it copies from other leaders is not in it."""
+
+    bytes_out_per_s: float | None
+    """To consumers; what followers copy is not in it."""
+
+    bytes_from: str | None
+    """"metrics": the broker counted them. "sizes": bytes in are what the partitions that it leads grew by."""
 
 
 class TopicRow(NamedTuple):
@@ -164,8 +179,11 @@ def overview(
     )
 
 
-def look(admin: "Admin", *, timeout_ms: int) -> Look:
+def look(admin: "Admin", *, timeout_ms: int, pages: MetricsPages | None = None) -> Look:
     """Ask the cluster for everything; what a single broker or group refuses is left out.
+
+    Args:
+        pages: where brokers tell what they have received and sent.
 
     Raises:
         PkafkaError: the cluster cannot be asked at all.
@@ -177,6 +195,8 @@ def look(admin: "Admin", *, timeout_ms: int) -> Look:
     ends, starts = _offsets(admin, found, timeout_ms)
     groups = _groups(admin, timeout_ms)
     sizes = _sizes(admin, cluster.brokers, timeout_ms)
+    sizes_at_s = time.monotonic()
+    traffic = {} if pages is None else pages.traffic(admin, cluster.brokers)
     total: Counter[TopicPartition] = Counter()
     for replicas in sizes.values():
         for partition, size in replicas.items():
@@ -206,10 +226,11 @@ def look(admin: "Admin", *, timeout_ms: int) -> Look:
             each.rack,
             each.id == cluster.controller_id,
             sum(sizes[each.id].values()) if each.id in sizes else None,
+            traffic.get(each.id),
         )
         for each in sorted(cluster.brokers)
     )
-    return Look(at_s, cluster.cluster_id, brokers, partitions, groups)
+    return Look(at_s, cluster.cluster_id, brokers, partitions, groups, sizes_at_s)
 
 
 # -- asking ------------------------------------------------------------------------------------------------
@@ -300,20 +321,31 @@ class _Rates:
         self._now = now
         self._before = before
         self._seconds = 0.0 if before is None else now.at_s - before.at_s
+        self._sizes_seconds = 0.0 if before is None else _sizes_at_s(now) - _sizes_at_s(before)
 
     def records(self, partition: TopicPartition) -> float | None:
         """Appended in a second; None where it was not there before, or was made anew."""
         if self._before is None:
             return None
         old, new = self._before.partitions.get(partition), self._now.partitions[partition]
-        return self._rate(None if old is None else old.end, new.end)
+        return self._rate(None if old is None else old.end, new.end, self._seconds)
 
     def bytes(self, partition: TopicPartition) -> float | None:
         """By which it grew in a second; what was deleted meanwhile hides as much."""
         if self._before is None:
             return None
         old, new = self._before.partitions.get(partition), self._now.partitions[partition]
-        return self._rate(None if old is None else old.size_bytes, new.size_bytes)
+        return self._rate(None if old is None else old.size_bytes, new.size_bytes, self._sizes_seconds)
+
+    def traffic(self, broker: BrokerLook) -> tuple[float, float] | None:
+        """Bytes in and out in a second; None where it did not tell both times, or began anew in between."""
+        earlier = () if self._before is None else self._before.brokers
+        old = next((each.traffic for each in earlier if each.id == broker.id), None)
+        new = broker.traffic
+        if old is None or new is None or new.received < old.received or new.sent < old.sent:
+            return None
+        seconds = new.at_s - old.at_s
+        return (new.received - old.received) / seconds, (new.sent - old.sent) / seconds
 
     def committed(self, group: str) -> float | None:
         """Records by which a group went on in a second."""
@@ -322,16 +354,25 @@ class _Rates:
         if not isinstance(old, GroupLook) or not isinstance(new, GroupLook):
             return None
         both = old.offsets.keys() & new.offsets.keys()
-        return self._rate(sum(old.offsets[each] for each in both), sum(new.offsets[each] for each in both))
+        earlier, later = (sum(each.offsets[one] for one in both) for each in (old, new))
+        return self._rate(earlier, later, self._seconds)
 
-    def _rate(self, old: int | None, new: int | None) -> float | None:
-        if old is None or new is None or self._seconds <= 0:
+    @staticmethod
+    def _rate(old: int | None, new: int | None, seconds: float) -> float | None:
+        if old is None or new is None or seconds <= 0:
             return None
-        return max(0, new - old) / self._seconds
+        return max(0, new - old) / seconds
+
+
+def _sizes_at_s(look: Look) -> float:
+    return look.at_s if look.sizes_at_s is None else look.sizes_at_s
 
 
 def _broker_row(broker: BrokerLook, now: Look, rates: _Rates) -> BrokerRow:
     led = [name for name, each in now.partitions.items() if each.leader == broker.id]
+    bytes_in, bytes_out = counted = rates.traffic(broker) or (None, None)
+    if counted == (None, None):
+        bytes_in = _sum(rates.bytes(each) for each in led)
     return BrokerRow(
         broker.id,
         broker.address,
@@ -341,7 +382,16 @@ def _broker_row(broker: BrokerLook, now: Look, rates: _Rates) -> BrokerRow:
         sum(broker.id in each.replicas for each in now.partitions.values()),
         broker.size_bytes,
         _sum(rates.records(each) for each in led),
+        bytes_in,
+        bytes_out,
+        _source(bytes_in, bytes_out),
     )
+
+
+def _source(bytes_in: float | None, bytes_out: float | None) -> str | None:
+    if bytes_out is not None:
+        return "metrics"
+    return None if bytes_in is None else "sizes"
 
 
 def _topic_row(members: list[TopicPartition], now: Look, rates: _Rates, *, alone: bool) -> TopicRow:

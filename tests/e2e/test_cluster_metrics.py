@@ -12,7 +12,10 @@ from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.metadata import main as metadata
 from pkafka.cli.top import main as top
 from pkafka.clients.admin.results import PartitionDescription
+from pkafka.clients.consumer import Consumer
 from pkafka.model import TopicPartition
+from pkafka.tools.broker_traffic import MetricsPages
+from pkafka.tools.overview import look, overview
 from tests.cluster import Cluster, hanging
 from tests.e2e.test_replication_throttles import is_moving, limit
 from tests.talk import good, wait_for
@@ -86,6 +89,18 @@ def fill(cluster: Cluster, topic: str) -> None:
         producer.flush()
 
 
+def read(cluster: Cluster, topic: str) -> int:
+    """How many records a consumer finds in the first partition."""
+    partition = TopicPartition(topic, 0)
+    count = 0
+    with Consumer({"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest"}) as consumer:
+        consumer.assign([partition])
+        end = consumer.end_offsets([partition])[partition]
+        while consumer.position(partition) < end:
+            count += len(consumer.poll(1_000))
+    return count
+
+
 def test_a_move_that_goes_well_alarms_nobody(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.create_topic(
         "grows", assignment={0: (0,)}, configs={"leader.replication.throttled.replicas": "*"}
@@ -152,6 +167,46 @@ def test_what_followers_fetch_is_not_consumed(cluster: Cluster) -> None:
     assert value(
         cluster, 1, "kafka.server:type=BrokerTopicMetrics,name=TotalFetchRequestsPerSec,topic=copied", "Count"
     )
+
+
+def test_a_balance_of_leaders_is_not_one_of_load(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each broker leads one partition, and one of them has all that is written and read."""
+    busy, idle, third = 2, 0, 1
+    cluster.create_topic("skewed", assignment={0: (busy, idle), 1: (idle, third), 2: (third, busy)})
+    wait_for(lambda: len(cluster.leadership("skewed")) == 3)
+    pages = MetricsPages([address(cluster, broker) for broker in range(3)], timeout_s=10)
+    with cluster.admin() as admin:
+        before = look(admin, timeout_ms=10_000, pages=pages)
+        fill(cluster, "skewed")
+        assert read(cluster, "skewed") == RECORDS
+        wait_for(lambda: cluster.same_logs("skewed"))
+        now = look(admin, timeout_ms=10_000, pages=pages)
+        unknown = overview(look(admin, timeout_ms=10_000), before)
+    rows = {row.broker: row for row in overview(now, before).brokers}
+    assert {row.bytes_from for row in rows.values()} == {"metrics"}
+    counted = [each.traffic for one in (before, now) for each in one.brokers if each.id == busy]
+    earlier, later = (each for each in counted if each is not None)
+    assert RECORDS * len(RECORD) < later.received - earlier.received < 1.05 * RECORDS * len(RECORD)
+    assert rows[busy].bytes_in_per_s == (later.received - earlier.received) / (later.at_s - earlier.at_s)
+    assert rows[busy].bytes_out_per_s == rows[busy].bytes_in_per_s
+    assert [(rows[each].bytes_in_per_s, rows[each].bytes_out_per_s) for each in (idle, third)] == [(0, 0)] * 2
+    # Without the pages: by what the leaders' logs grew, and nobody knows what was read.
+    by_sizes = {row.broker: (row.bytes_from, row.bytes_out_per_s) for row in unknown.brokers}
+    assert by_sizes == dict.fromkeys(range(3), ("sizes", None))
+    assert [bool(row.bytes_in_per_s) for row in unknown.brokers] == [False, False, True]
+    flags = ["--bootstrap-server", cluster.bootstrap, "--interval", "0.05", "--output", "json"]
+    capsys.readouterr()
+    assert top.run([*flags, "--metrics-url", address(cluster, busy)]) == ExitStatus.OK
+    (shown,) = json.loads(capsys.readouterr().out)["looks"]
+    assert {row["broker"]: row["bytes_from"] for row in shown["brokers"]} == {
+        busy: "metrics",
+        idle: "sizes",
+        third: "sizes",
+    }
+    host, _, port = cluster.bootstrap.split(",")[0].partition(":")
+    assert top.run([*flags, "--metrics-url", f"http://{host}:{port}"]) == ExitStatus.UNREACHABLE
 
 
 def test_a_follower_that_hangs_leaves_the_isr_and_comes_back(cluster: Cluster) -> None:

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 import pytest
 
 from pkafka.model import TopicPartition
+from pkafka.tools.broker_traffic import MetricsPages
+from pkafka.tools.overview import Look, look, overview
 from tests.cluster import ClusterBroker
 from tests.interop.conftest import JavaTool
 from tests.interop.kafka import KafkaBroker, jars
@@ -63,10 +65,13 @@ class Sides(NamedTuple):
             done = self.tool(JMX_TOOL, "--jmx-url", self.jmx, *words)
             assert done.returncode == 0, done
             return done.stdout
-        found = re.findall(
-            r"Metrics on (http://\S+)/metrics", self.cluster.brokers[PKAFKA].log_file.read_text()
-        )
-        return pk("metrics", "--url", found[-1], *words)
+        return pk("metrics", "--url", self.page(), *words)
+
+    def page(self) -> str:
+        """Where pkafka's broker serves its metrics."""
+        log = self.cluster.brokers[PKAFKA].log_file.read_text()
+        found: list[str] = re.findall(r"Metrics on (http://\S+)/metrics", log)
+        return found[-1]
 
 
 class Watched(Mixed):
@@ -175,6 +180,32 @@ def test_brokers_that_do_the_same_for_each_other_measure_the_same(sides: Sides) 
     assert int(ours[replicated.format("ReplicationBytesIn"), "Count"]) > 2 * RECORDS * len(RECORD)
     assert int(ours[replicated.format("ReassignmentBytesOut"), "Count"]) > RECORDS * len(RECORD)
     assert ours[replicated.format("BytesOut"), "Count"] == "0"
+
+
+def test_bytes_in_of_a_broker_by_its_leaders_logs_are_what_it_counts(sides: Sides) -> None:
+    """Apache Kafka's broker has no page of metrics: what the logs that it leads grew by is the same number."""
+    pages = MetricsPages([sides.page()], timeout_s=10)
+    with sides.cluster.admin() as admin, sides.cluster.producer() as producer:
+        before = look(admin, timeout_ms=10_000, pages=pages)
+        for broker in (KAFKA, PKAFKA):
+            for _ in range(RECORDS):
+                producer.send(f"led-{broker}", RECORD, partition=0).result(30)
+        now = look(admin, timeout_ms=10_000, pages=pages)
+    theirs, ours = overview(at(10.0, now), at(0.0, before)).brokers
+    assert (theirs.bytes_from, theirs.bytes_out_per_s) == ("sizes", None)
+    assert (ours.bytes_from, ours.bytes_out_per_s) == ("metrics", 0)
+    assert theirs.bytes_in_per_s == ours.bytes_in_per_s
+    assert ours.bytes_in_per_s is not None
+    assert ours.bytes_in_per_s * 10 > RECORDS * len(RECORD)
+
+
+def at(seconds: float, found: Look) -> Look:
+    """As if all of it had been told at one moment."""
+    brokers = [
+        each._replace(traffic=None if each.traffic is None else each.traffic._replace(at_s=seconds))
+        for each in found.brokers
+    ]
+    return found._replace(at_s=seconds, sizes_at_s=seconds, brokers=tuple(brokers))
 
 
 def test_fetches_are_those_of_followers(sides: Sides) -> None:

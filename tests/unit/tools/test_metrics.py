@@ -1,11 +1,20 @@
 """What pk-metrics makes of beans: values as Java writes them, dates as SimpleDateFormat does."""
 
+import http.server
+import threading
 import time
 from typing import Any
 
 import pytest
 
-from pkafka.tools.metrics import attributes_of, date_text, summed, value_text
+from pkafka.tools.metrics import (
+    MetricsPage,
+    MetricsUnavailableError,
+    attributes_of,
+    date_text,
+    summed,
+    value_text,
+)
 
 NOON = 1_700_000_000_123
 
@@ -96,3 +105,40 @@ def test_beans_of_several_brokers_are_added_up() -> None:
     assert summed([[{"name": "a:b=c", "Version": "1"}], [{"name": "a:b=c", "Version": "2"}]]) == [
         {"name": "a:b=c"}
     ]
+
+
+class _Answers(http.server.BaseHTTPRequestHandler):
+    """Answers every question with the body that the server has."""
+
+    def do_GET(self) -> None:
+        body: bytes = self.server.body  # type: ignore[attr-defined]
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.0 200 OK\r\n\r\n<html>a page of somebody else</html>",
+        b"HTTP/1.0 200 OK\r\n\r\n{}",
+        b"HTTP/1.0 200 OK\r\n\r\n[]",
+        b"HTTP/1.0 200 OK\r\n\r\n\xff",
+        b"HTTP/1.0 404 Not Found\r\n\r\n",
+        b"\0\0\0\x05not HTTP",
+        b"",
+    ],
+)
+def test_what_is_no_page_of_a_broker_is_unavailable(answer: bytes) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), _Answers) as server:
+        server.body = answer  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            page = MetricsPage(f"http://127.0.0.1:{server.server_port}", timeout_s=10)
+            with pytest.raises(MetricsUnavailableError):
+                page.beans([])
+        finally:
+            server.shutdown()
+            thread.join()

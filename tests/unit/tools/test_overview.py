@@ -2,6 +2,7 @@
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
+from pkafka.tools.broker_traffic import Traffic
 from pkafka.tools.overview import BrokerLook, GroupLook, Look, PartitionLook, overview
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -79,3 +80,38 @@ def test_partitions_of_one_topic_and_internal_topics() -> None:
     assert [(row.partition, row.leader, row.partitions) for row in found.topics] == [(0, 1, 1), (1, 2, 1)]
     assert [row.topic for row in overview(look(10, 50, 20, 30), internal=True).topics][-1] == INTERNAL.topic
     assert overview(look(10, 50, 20, 30), topic="nowhere").topics == ()
+
+
+def with_traffic(at_s: float, a0: int, traffic: Traffic | None) -> Look:
+    found = look(at_s, a0, 20, 30)
+    return found._replace(
+        brokers=(found.brokers[0]._replace(traffic=traffic), *found.brokers[1:]),
+    )
+
+
+def test_bytes_of_brokers_are_what_these_counted() -> None:
+    now, before = (
+        with_traffic(14, 90, Traffic(14.5, 5_000, 900)),
+        with_traffic(10, 50, Traffic(10.5, 1_000, 500)),
+    )
+    one, two = overview(now, before).brokers
+    assert (one.bytes_in_per_s, one.bytes_out_per_s, one.bytes_from) == (1_000, 100, "metrics")
+    # It led nothing whose size is known by growth: a1 stood still.
+    assert (two.bytes_in_per_s, two.bytes_out_per_s, two.bytes_from) == (0, None, "sizes")
+
+
+def test_bytes_in_of_a_broker_that_does_not_count_are_what_its_partitions_grew_by() -> None:
+    one = overview(with_traffic(14, 90, None), with_traffic(10, 50, None)).brokers[0]
+    assert (one.bytes_in_per_s, one.bytes_out_per_s, one.bytes_from) == (100, None, "sizes")
+
+
+def test_rates_of_sizes_count_from_when_sizes_were_told() -> None:
+    now, before = look(14, 90, 20, 50), look(10, 50, 20, 30)
+    found = overview(now._replace(sizes_at_s=14.5), before._replace(sizes_at_s=12.5))
+    assert (found.topics[0].records_per_s, found.topics[0].bytes_per_s) == (10, 200)
+
+
+def test_a_broker_that_began_anew_does_not_run_backwards() -> None:
+    now, before = with_traffic(14, 90, Traffic(14, 100, 900)), with_traffic(10, 50, Traffic(10.5, 1_000, 500))
+    assert overview(now, before).brokers[0].bytes_from == "sizes"
+    assert overview(with_traffic(10, 50, Traffic(10, 1, 1))).brokers[0].bytes_from is None
