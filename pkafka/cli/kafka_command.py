@@ -86,8 +86,6 @@ class _Explaining(click.Command):
     def run(self, args: list[str]) -> int:
         """Run the command and return its status."""
         name = self.name or "pk"
-        if sys.stdout is None:  # closed by the caller, as >&- does
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lasts
         output.begin_run()
         try:
             self._run(name, args)

@@ -4,6 +4,9 @@ Text is what Kafka 3.9 prints and may gain columns with it; JSON and CSV are pka
 JSON document per run, errors and dry runs included.
 """
 
+import codecs
+import io
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -103,9 +106,31 @@ _document = _Document.NONE
 
 
 def begin_run() -> None:
-    """A command starts: nothing of its JSON document is printed yet."""
+    """A command starts: nothing of its JSON document is printed yet, and whatever text comes can be printed."""
     global _document
     _document = _Document.NONE
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by the caller, as >&- does
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the process lasts
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors=_ANYWAY)
+
+
+def _anyway(error: UnicodeError) -> tuple[bytes, int]:
+    """Bytes for characters that standard output has none for.
+
+    What came as a byte that is no text, in a command line or the name of a file, leaves as that byte; for anything
+    else there is a question mark, as Java prints.
+    """
+    assert isinstance(error, UnicodeEncodeError)
+    characters = error.object[error.start : error.end]
+    return bytes(
+        ord(each) - 0xDC00 if "\udc80" <= each <= "\udcff" else 0x3F for each in characters
+    ), error.end
+
+
+_ANYWAY: Final = "pkafka.anyway"
+codecs.register_error(_ANYWAY, _anyway)
 
 
 def show(
@@ -204,10 +229,11 @@ def prompt(text: str) -> None:
 
 
 def to_json(value: object) -> str:
-    """One line of JSON; what JSON does not know becomes text."""
+    """One line of JSON; what JSON does not know becomes text, and half of a surrogate pair its escape."""
     import json
 
-    return json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def _set(document: _Document) -> None:
