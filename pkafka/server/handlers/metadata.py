@@ -122,16 +122,16 @@ def answer_from_cache(ctx: MetadataContext, request: MetadataRequest, version: i
 
 def leaders_named(cache: MetadataCache, request: MetadataRequest, version: int) -> Collection[BrokerId]:
     """The brokers to which an answer sends its client."""
-    topics: Iterable[TopicInfo | None]
     if request.topics is None or (version == 0 and not request.topics):
-        topics = cache.topics.values()
-    else:
-        topics = (
-            cache.topic((one.name if one.topic_id == NO_TOPIC_ID else cache.topic_name(one.topic_id)) or "")
-            for one in request.topics
-        )
+        everywhere = cache.derived.get("leaders")
+        if not isinstance(everywhere, frozenset):
+            everywhere = frozenset().union(*(_leaders_of(cache, topic) for topic in cache.topics.values()))
+            cache.derived["leaders"] = everywhere
+        return everywhere
     named: set[BrokerId] = set()
-    for topic in topics:
+    for one in request.topics:
+        name = one.name if one.topic_id == NO_TOPIC_ID else cache.topic_name(one.topic_id)
+        topic = cache.topic(name or "")
         if topic is not None:
             named |= _leaders_of(cache, topic)
     return named
