@@ -18,7 +18,7 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.net.buffers import FrameBytes, Lease, ReadBuffers
@@ -151,6 +151,7 @@ class ServerConnection:
         "_will_send_due",
         "closed",
         "frame_bytes_max",
+        "has_refused",
         "hurry",
         "last_active",
         "listener",
@@ -182,6 +183,8 @@ class ServerConnection:
         self.state: object = None
         self.pending: Note | None = None
         """What its owner notes of the request in hand that ``finish`` will answer."""
+        self.has_refused = False
+        """Set by a handler that refused what may come again, while the client does not know that yet."""
         self.hurry: Callable[[], None] | None = None
         """Set by a handler that may wait long before it answers. Called once when there is nothing to wait for any
         more: the client is gone, or the connection is about to be closed. It then answers with what there is."""
@@ -439,6 +442,11 @@ class ServerConnection:
     def has_answers_due(self) -> bool:
         """Whether requests are being served whose answers come later."""
         return bool(self._due)
+
+    @property
+    def answers_due(self) -> "Iterable[LaterAnswer]":
+        """Those that were not sent yet, in the order of their requests."""
+        return self._due
 
     def send_due(self) -> None:
         """An answer that was to come later is there: send what does not have to wait for others any more."""

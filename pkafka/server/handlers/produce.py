@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
+_REFUSED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Of records that are not in the log, and that their producer sends again."""
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 
 _FIRST_VERSION_WITH_LEADERS: Final = 10
@@ -50,43 +59,48 @@ def handle(
     """Serve one frame; a later answer when other workers' have to be waited for."""
     version = header.api_version
     transactional_id, acks, timeout_ms, parts = decode_produce(frame, position, version)
-    if len(parts) == 1:
+    refused = _refused_before(connection) if connection.has_refused else None
+    if len(parts) == 1 and not refused:
         # Most requests of a busy producer look like this.
         topic, partition, data = parts[0]
         if (topic, partition) in worker.partitions.led:
             row = append(worker, topic, partition, data, version, acks, header.client_id, transactional_id)
-            if worker.logs.flushes_due or worker.acks_due:
-                gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
-                gathering.rows[0] = row
-                gathering.wait_for_own()
-                return gathering.wait()
-            return _answer_now(worker, connection, header, acks, [row])
+            if not (worker.logs.flushes_due or worker.acks_due or row[2]):
+                return _answer_now(worker, connection, header, acks, [row])
+            gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
+            gathering.take(0, row)
+            return gathering.wait()
     foreign = worker.foreign_owner([(topic, partition) for topic, partition, _data in parts])
     if foreign is not None and not connection.has_answers_due:
         detach = worker.hand_over(connection, foreign)
         if detach is not None:
             return detach
     gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
-    here: list[int] = []
-    elsewhere: dict[int, list[int]] = {}
-    for number, (topic, partition, _data) in enumerate(parts):
-        owner = worker.partitions.owner(topic, partition)
-        if owner == worker.index:
-            here.append(number)
-        else:
-            elsewhere.setdefault(owner, []).append(number)
-    for owner, numbers in elsewhere.items():
-        # First, so that the others work while this worker does.
-        gathering.forward(owner, numbers, transactional_id)
-    rows = gathering.rows
-    for number in here:
+    for number in gathering.forward_others(transactional_id, refused or {}):
         topic, partition, data = parts[number]
-        rows[number] = append(
-            worker, topic, partition, data, version, acks, header.client_id, transactional_id
+        gathering.take(
+            number,
+            append(worker, topic, partition, data, version, acks, header.client_id, transactional_id),
         )
-    if worker.logs.flushes_due or worker.acks_due:
-        gathering.wait_for_own()
     return gathering.wait()
+
+
+def _refused_before(connection: ServerConnection) -> dict[tuple[str, int], Row]:
+    """What was refused of partitions in requests whose answers are still due.
+
+    What the client has sent behind it is refused as well. It cannot have known, and an idempotent producer's next
+    sequence would be out of order, on which some begin a new epoch, and write twice what they have on its way to other
+    partitions. (Apache Kafka, which looks at a request when all before it are answered, hardly ever comes to that.)
+    """
+    refused = {
+        (row[0], row[1]): row
+        for later in connection.answers_due
+        if isinstance(later, _Gathering)
+        for row in later.rows
+        if row[2] in _REFUSED
+    }
+    connection.has_refused = bool(refused)
+    return refused
 
 
 def append(
@@ -248,7 +262,40 @@ class _Gathering(LaterAnswer):
         self._waiting = False
         self.rows: list[Row] = [_NO_ROW] * len(parts)
 
-    def forward(self, owner: int, numbers: Sequence[int], transactional_id: str | None) -> None:
+    def forward_others(
+        self, transactional_id: str | None, refused: Mapping[tuple[str, int], Row]
+    ) -> Sequence[int]:
+        """Send to other workers what is theirs, first, so that they work while this one does.
+
+        Args:
+            refused: what is refused at once, see _refused_before.
+
+        Returns:
+            The places in the request of what is this worker's own.
+        """
+        worker = self._worker
+        here: list[int] = []
+        elsewhere: dict[int, list[int]] = {}
+        for number, (topic, partition, _data) in enumerate(self._parts):
+            if refused and (topic, partition) in refused:
+                self.rows[number] = refused[topic, partition]
+                continue
+            owner = worker.partitions.owner(topic, partition)
+            if owner == worker.index:
+                here.append(number)
+            else:
+                elsewhere.setdefault(owner, []).append(number)
+        for owner, numbers in elsewhere.items():
+            self._forward(owner, numbers, transactional_id)
+        return here
+
+    def take(self, number: int, row: Row) -> None:
+        """What became of a record set."""
+        self.rows[number] = row
+        if row[2]:
+            self._connection.has_refused = True
+
+    def _forward(self, owner: int, numbers: Sequence[int], transactional_id: str | None) -> None:
         """Send the record sets of one owner to it, as they are, behind one frame header."""
         parts = [self._parts[number] for number in numbers]
         sets = [data if data is not None else b"" for _topic, _partition, data in parts]
@@ -318,14 +365,14 @@ class _Gathering(LaterAnswer):
         error = ApiError(code)
         self._take(numbers, [_failed(*self._parts[number][:2], error) for number in numbers])
 
-    def wait_for_own(self) -> None:
+    def _wait_for_own(self) -> None:
         """What this worker appended is flushed (flush.messages) or replicated (acks=all) before the answer."""
         self._missing += 1
         _when_safe(self._worker, self.rows, self._timeout_ms, self._share_is_there)
 
     def _take(self, numbers: Sequence[int], answers: Sequence[Row]) -> None:
         for number, answer in zip(numbers, answers, strict=True):
-            self.rows[number] = answer
+            self.take(number, answer)
         self._share_is_there()
 
     def _share_is_there(self) -> None:
@@ -339,12 +386,19 @@ class _Gathering(LaterAnswer):
 
     def wait(self) -> Answer | LaterAnswer:
         """The answer when all rows are there, else itself."""
+        if self._worker.logs.flushes_due or self._worker.acks_due:
+            self._wait_for_own()
         self._has_read()
         self._missing -= 1
         self._waiting = self._missing > 0
         if self._waiting:
             return self
-        return _answer_now(self._worker, self._connection, self._header, self._acks, self.rows)
+        answer = _answer_now(self._worker, self._connection, self._header, self._acks, self.rows)
+        if not (self._connection.has_refused and self._connection.has_answers_due):
+            return answer
+        # Requests behind this one see in its rows what was refused, until the answers before it are sent.
+        self.answer = answer
+        return self
 
 
 def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callable[[], None]) -> None:

@@ -57,11 +57,18 @@ class Connection:
         self.state = ConnectionState(moves=30)
         self.answers: list[Any] = []
         self.due: list[LaterAnswer] = []
+        self.has_refused = False
+
+    @property
+    def answers_due(self) -> list[LaterAnswer]:
+        return self.due
 
     def close(self) -> None:
         self.closed = True
 
-    has_answers_due = False
+    @property
+    def has_answers_due(self) -> bool:
+        return bool(self.due)
 
     def send_due(self) -> None:
         """Its answers are taken in the order in which they come."""
@@ -73,6 +80,13 @@ class Connection:
         if self.slot is None or self.arena is None:
             return None
         return Lease(self.slot, self.arena.give_back)
+
+
+class Unread(Connection):
+    """Its first answer does not come, and all others wait for it."""
+
+    def send_due(self) -> None:
+        pass
 
 
 def serve(
@@ -443,3 +457,43 @@ def test_a_producer_whose_leader_goes_hears_who_leads_now(tmp_path: Path) -> Non
         )
 
     with_family(tmp_path, body, workers=1)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_behind_a_refusal_that_the_client_has_not_heard_of_all_is_refused(
+    tmp_path: Path, workers: int
+) -> None:
+    async def body(family: Family) -> None:
+        await family.lead("t", [0, 1, 2])
+        know_brokers(family, "t", [0, 1, 2], leader=0, epoch=0)
+        by_partition = {index: family.workers[0].partitions.owner("t", index) for index in range(3)}
+        waits = next(index for index, owner in by_partition.items() if owner == 0)
+        refuses, serves = (index for index in range(3) if index != waits)
+        worker = family.workers[0]
+        lead_replicas(worker.partitions.led["t", waits], [0, 2], [0, 2])
+        connection = Unread(worker)
+        assert serve(worker, connection, ("t", waits, GOOD)) is None
+        await follow(family, "t", [refuses], leader=2, epoch=9)
+        assert serve(worker, connection, ("t", refuses, GOOD)) is None
+        owner = family.workers[by_partition[refuses]].partitions
+        await until(lambda: connection.due[1].rows[0][0] != "")  # type: ignore[attr-defined]
+        await family.lead("t", [refuses], epoch=10)
+        assert ("t", refuses) in owner.led
+        assert serve(worker, connection, ("t", refuses, GOOD), ("t", serves, GOOD)) is None
+        first, second = (later.rows for later in connection.due[1:])  # type: ignore[attr-defined]
+        await until(lambda: second[1][0] != "")
+        assert [row[2] for row in (*first, *second)] == [
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.NONE,
+        ]
+        assert owner.led["t", refuses].log.log_end_offset == 0
+        # Those answers are sent; what the client sends now it sends in its new order.
+        connection.due.clear()
+        answer = serve(worker, connection, ("t", refuses, GOOD))
+        if answer is None:
+            await until(lambda: connection.due[0].rows[0][0] != "")  # type: ignore[attr-defined]
+        assert owner.led["t", refuses].log.log_end_offset == 2
+        assert not connection.has_refused
+
+    with_family(tmp_path, body, workers=workers)

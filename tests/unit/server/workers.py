@@ -80,12 +80,18 @@ class Family:
                 self.introduce(one, other)
         await until(lambda: all(len(one.worker_peers) == self.size - 1 for one in self.workers))
 
-    async def lead(self, topic: str, partitions: Sequence[int]) -> None:
+    async def lead(self, topic: str, partitions: Sequence[int], *, epoch: int = 0) -> None:
         """Every partition is led by the worker that owns it."""
         for worker in self.workers:
             states = [
                 LeaderAndIsrPartitionState(
-                    partition_index=index, leader=0, leader_epoch=0, isr=[0], replicas=[0], is_new=True
+                    partition_index=index,
+                    leader=0,
+                    leader_epoch=epoch,
+                    partition_epoch=epoch,
+                    isr=[0],
+                    replicas=[0],
+                    is_new=not epoch,
                 )
                 for index in partitions
                 if worker.partitions.owner(topic, index) == worker.index
