@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--record-size", type=int, metavar="BYTES", help="Size of every record.")
 @click.option("--payload-file", metavar="FILE", help="Take random lines of this file.")
 @click.option(
-    "--payload-delimiter", default="\\n", metavar="TEXT", help="What ends a payload in the file (\\n)."
+    "--payload-delimiter", default="\\n", metavar="REGEX", help="What ends a payload in the file (\\n)."
 )
 @click.option("--payload-monotonic", is_flag=True, help="Send counting numbers.")
 @bootstrap_option
@@ -102,9 +102,8 @@ def _payload(flags: Mapping[str, object], *, tells: bool) -> tuple[int | None, l
             "one of the arguments --record-size --payload-file --payload-monotonic is required"
         )
     if flags["payload_file"]:
-        delimiter = str(flags["payload_delimiter"]).encode().decode("unicode_escape").encode()
         path = Path(str(flags["payload_file"]))
-        lines = [each for each in path.read_bytes().split(delimiter) if each]
+        lines = _pieces(path.read_bytes(), str(flags["payload_delimiter"]))
         if not lines:
             raise CommandError("File does not exist or empty file provided.", kafka_status=1)
         if tells:
@@ -114,6 +113,19 @@ def _payload(flags: Mapping[str, object], *, tells: bool) -> tuple[int | None, l
     if size is not None and size < 0:
         raise click.UsageError("--record-size cannot be below 0")
     return size, None
+
+
+def _pieces(data: bytes, delimiter: str) -> list[bytes]:
+    """What stands between the matches of a regular expression; an empty piece is an empty payload, but at the end."""
+    from pkafka.java.pattern import PatternError, compile_pattern, split_by
+
+    try:
+        pattern = compile_pattern(delimiter)
+    except PatternError as error:
+        raise click.UsageError(f"--payload-delimiter {delimiter}: {error}") from None
+    return (
+        [each.encode() for each in split_by(pattern, data.decode("utf-8", errors="replace"))] if data else []
+    )
 
 
 def _properties(flags: Mapping[str, object]) -> dict[str, object]:

@@ -54,6 +54,23 @@ def compile_pattern(text: str) -> re.Pattern[str]:
         raise PatternError(f"{error}: this cannot be matched here") from None
 
 
+def split_by(pattern: re.Pattern[str], text: str) -> list[str]:
+    """Pattern.split: nothing before a match of nothing at the beginning, and no empty pieces at the end."""
+    pieces, start, at = [], 0, 0
+    # Behind a match of nothing Java looks on at the next character; Python's finditer looks again at the same.
+    while at <= len(text) and (found := pattern.search(text, at)) is not None:
+        if found.end():
+            pieces.append(text[start : found.start()])
+            start = found.end()
+        at = found.end() + (found.end() == found.start())
+    if not start:
+        return [text]
+    pieces.append(text[start:])
+    while pieces and not pieces[-1]:
+        pieces.pop()
+    return pieces
+
+
 # -- sets of characters ------------------------------------------------------------------------------------
 
 

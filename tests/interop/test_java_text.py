@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pkafka.java import numbers
-from pkafka.java.pattern import PatternError, compile_pattern
+from pkafka.java.pattern import PatternError, compile_pattern, split_by
 from pkafka.java.properties import parse_properties
 from pkafka.java.text import equals_ignore_case, lines, parse_boolean, split, trim
 from tests.interop.line_oracle import LineOracle, line_oracle
@@ -41,6 +41,9 @@ a b c A B 0 1 9 . _ - ^ $ | ( ) [ ] { } * + ? , & \ #
 """
 PIECES = [" ", *OF_PATTERNS.split()]
 PATTERNS = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join)
+CUTTERS = st.lists(st.sampled_from([*"ab,|$^", r"\|", ",*", "(a|b)", "[ab]+", "", "b?"]), max_size=3).map(
+    "".join
+)
 SUBJECTS = [
     *"abc0&{] ",
     "",
@@ -148,6 +151,14 @@ def test_regular_expressions(java: LineOracle, text: str) -> None:
         assert answer is REFUSED or "cannot be matched here" in problem
     else:
         assert answer == [str(pattern.fullmatch(each) is not None).lower() for each in SUBJECTS]
+
+
+@MUCH
+@given(text=CUTTERS, cut=st.text("ab,|", max_size=7))
+def test_pieces_between_matches(java: LineOracle, text: str, cut: str) -> None:
+    pattern, _ = compiled(text)
+    answer = asked(java, "split-by", text, cut)
+    assert answer == (REFUSED if pattern is None else split_by(pattern, cut))
 
 
 def compiled(text: str) -> tuple[re.Pattern[str] | None, str]:

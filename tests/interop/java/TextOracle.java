@@ -57,6 +57,7 @@ public class TextOracle {
                 }
                 return found;
             }
+            case "split-by": return List.of(Pattern.compile(text).split(given.get(1)));
             default: throw new AssertionError(asked);
         }
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pkafka.java.pattern import PatternError, compile_pattern
+from pkafka.java.pattern import PatternError, compile_pattern, split_by
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,23 @@ def test_what_is_matched(text: str, matching: list[str], others: list[str]) -> N
     pattern = compile_pattern(text)
     assert [each for each in matching if not pattern.fullmatch(each)] == []
     assert [each for each in others if pattern.fullmatch(each)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "pieces"),
+    [
+        ("\\n", "a\nb\n\nc\n\n", ["a", "b", "", "c"]),
+        ("|", "a|b", ["a", "|", "b"]),
+        ("\\|", "|a||b", ["", "a", "", "b"]),
+        ("", "abc", ["a", "b", "c"]),
+        ("x", "", [""]),
+        ("(x)", "axb", ["a", "b"]),
+        (",", ",,", []),
+        ("|,*", ",", [","]),
+    ],
+)
+def test_what_stands_between(pattern: str, text: str, pieces: list[str]) -> None:
+    assert split_by(compile_pattern(pattern), text) == pieces
 
 
 @pytest.mark.parametrize(
