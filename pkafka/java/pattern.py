@@ -277,7 +277,7 @@ class _Reader:
         found = _REPEATED.match(self._text, self._at)
         if found is None:
             digit = self._text[self._at + 1 : self._at + 2]
-            raise self._error("Unclosed counted closure" if digit.isdigit() else "Illegal repetition")
+            raise self._error("Unclosed counted closure" if digit.isdecimal() else "Illegal repetition")
         least, most = int(found[1]), int(found[3] or found[1])
         if max(least, most) > _REPEATS_MAX or (found[3] and most < least):
             raise self._error("Illegal repetition range")

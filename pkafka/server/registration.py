@@ -197,7 +197,7 @@ class Registration:
 
 def _others(store: Store, broker_id: BrokerId) -> dict[BrokerId, BrokerRegistration]:
     """What the nodes of the other live brokers say; what cannot be read says nothing."""
-    ids = [int(name) for name in store.children(BROKER_IDS) if name.isdigit() and int(name) != broker_id]
+    ids = [int(name) for name in store.children(BROKER_IDS) if name.isdecimal() and int(name) != broker_id]
     found: dict[BrokerId, BrokerRegistration] = {}
     for one, node in zip(ids, store.get_many([BrokerRegistration.path(one) for one in ids]), strict=True):
         if node is not None:
