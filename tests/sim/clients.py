@@ -237,8 +237,7 @@ class Producer(Client):
         sequence = number = 0
         while not self.is_stopping or self._in_flight:
             for _ in range(0 if self.is_stopping else random.randint(1, self._in_flight_max)):
-                # Those behind the oldest count though they may have been answered: brokers remember so many.
-                if self._in_flight and number - self._in_flight[0].number == self._in_flight_max:
+                if self._in_flight and number - self._in_flight[0].number == self._most(number):
                     break
                 values = [f"{self.name}:{sequence + one}".encode() for one in range(random.randint(1, 4))]
                 self.checker.sent.update(values)
@@ -258,6 +257,14 @@ class Producer(Client):
                 await self.leader_of(self.key)
             elif random.random() < 0.7:
                 await asyncio.sleep(0.3 * random.random())
+
+    def _most(self, sent: int) -> int:
+        """How many may be on their way from the oldest on, those behind it that were answered among them.
+
+        Brokers remember so many. The first goes alone: of a producer that it does not know, a broker takes any batch.
+        """
+        is_known = sent > len(self._in_flight)
+        return self._in_flight_max if is_known else 1
 
     async def _new_id(self) -> tuple[int, int]:
         while True:
