@@ -129,8 +129,6 @@ def _check_classes(config: "BrokerConfig") -> None:
         key = broker_keys().get(name)
         if key is None or key.type != "class":
             continue
-        if not text.strip():
-            raise ConfigError(name, "is empty: Class  could not be found.", text)
         if name not in _POLICIES and not text.strip().startswith(_KAFKAS_OWN):
             problem = f"Class {text} could not be found: classes of Java cannot be loaded; remove the key"
             raise ConfigError(name, problem, text)

@@ -77,6 +77,10 @@ _CLUSTER_WIDE_LISTENER_KEYS: Final = (
     "max.connection.creation.rate",
     "num.network.threads",
 )
+_CONNECTION_LIMITS: Final = ("max.connections", "max.connection.creation.rate")
+"""Without any, nobody could connect to change it back."""
+_UNLIMITED: Final = -1
+_AS_THE_WHOLE: Final = -2
 _THREAD_KEYS: Final = (
     "num.io.threads",
     "num.network.threads",
@@ -293,6 +297,8 @@ def _check_reconfiguration(old: BrokerConfig, new: BrokerConfig) -> None:
         assert isinstance(before, int)
         assert isinstance(after, int)
         _check_thread_step(name, before, after)
+    _check_local_retention(old, new)
+    _check_connection_limits(old, new)
     if new.listeners != old.listeners:
         raise _refused_step(
             "listeners", "Listeners cannot be added, changed or removed while the broker runs"
@@ -306,6 +312,39 @@ def _check_reconfiguration(old: BrokerConfig, new: BrokerConfig) -> None:
                     " restart broker or create a new listener for update"
                 )
                 raise _refused_step(prefix, problem)
+
+
+def _check_connection_limits(old: BrokerConfig, new: BrokerConfig) -> None:
+    for listener in new.listeners:
+        for name in _CONNECTION_LIMITS:
+            own = f"listener.name.{listener.name.lower()}.{name}"
+            before, after = (
+                config.originals.get(own, config.originals.get(name, "")).strip() for config in (old, new)
+            )
+            if after == "0" != before:
+                raise _refused_step(name, f"Invalid {name} 0")
+
+
+def _check_local_retention(old: BrokerConfig, new: BrokerConfig) -> None:
+    """What of a log would stay local, were there another place, is no more than what stays at all."""
+    for name, whole, topic_key in (
+        ("log.local.retention.ms", "log.retention.ms", "retention.ms"),
+        ("log.local.retention.bytes", "log.retention.bytes", "retention.bytes"),
+    ):
+        local, kept = new.get(name), new.topic_default(topic_key)
+        assert isinstance(local, int)
+        assert isinstance(kept, int)
+        if local == _AS_THE_WHOLE or kept == _UNLIMITED:
+            continue
+        if (local, kept) == (old.get(name), old.topic_default(topic_key)):
+            continue
+        problem = ""
+        if local == _UNLIMITED:
+            problem = f"Value must not be -1 as {whole} value is set as {kept}."
+        elif local > kept:
+            problem = f"Value must not be more than {whole} property value: {kept}"
+        if problem:
+            raise _refused_step(name, f"Invalid value {local} for configuration {name}: {problem}")
 
 
 def _has_listener_change(old: BrokerConfig, new: BrokerConfig) -> bool:

@@ -119,6 +119,10 @@ SCRIPT: Final = (
     _topic(("leader.replication.throttled.replicas", APPEND, "2:7")),
     _topic(("leader.replication.throttled.replicas", SUBTRACT, "0:7")),
     _topic(("follower.replication.throttled.replicas", SET, "*")),
+    *[
+        _topic(("follower.replication.throttled.replicas", SET, text), validate_only=True)
+        for text in (",", "1:1,,2:2", "1:1,", "*,1:1", " 1:1 , 2:2 ", "1:1 2:2", "")
+    ],
     _topic(("segment.bytes", SET, "99999999999")),
     _topic(("segment.bytes", SET, "13")),
     _topic(("segment.ms", SET, " 5000 ")),
@@ -183,6 +187,25 @@ SCRIPT: Final = (
     _all_brokers(("producer.id.expiration.ms", SET, "100000")),
     _broker(("leader.replication.throttled.rate", SET, "77")),
     _broker(("leader.replication.throttled.rate", SET, "-1")),
+    *[
+        _broker(*changes, validate_only=True)
+        for changes in (
+            [("max.connections", SET, "0")],
+            [("max.connection.creation.rate", SET, "0")],
+            [("listener.name.plaintext.max.connections", SET, "0")],
+            [("log.local.retention.ms", SET, "-1")],
+            [("log.local.retention.ms", SET, "999999999999")],
+            [("log.local.retention.ms", SET, "-2")],
+            [("log.local.retention.ms", SET, "10"), ("log.retention.ms", SET, "5")],
+            [("log.local.retention.bytes", SET, "10"), ("log.retention.bytes", SET, "5")],
+            [("log.local.retention.bytes", SET, "-1"), ("log.retention.bytes", SET, "5")],
+            [("log.local.retention.bytes", SET, "-1")],
+            [("advertised.listeners", SET, "")],
+            [("advertised.listeners", SET, ",")],
+            [("principal.builder.class", SET, "")],
+            [("listener.name.plaintext.principal.builder.class", SET, "")],
+        )
+    ],
     _broker(("listener.name.plaintext.max.connections", SET, "77")),
     _broker(("listener.name.plaintext.connections.max.reauth.ms", SET, "77")),
     _broker(("listener.name.other.sasl.enabled.mechanisms", SET, "PLAIN")),

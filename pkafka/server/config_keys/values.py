@@ -70,6 +70,8 @@ def kafka_message(error: ConfigError) -> str:
     """The sentence with which Kafka itself would report ``error``."""
     if isinstance(error, InvalidValueError):
         return f"Invalid value {error.value} for configuration {error.key}: {error.problem}"
+    if error.problem[:1].isupper():
+        return f"requirement failed: {error.problem}"  # a sentence of its own
     return f"requirement failed: {error.key} {error.problem}"
 
 
@@ -100,6 +102,13 @@ def parse_list(text: str) -> tuple[str, ...]:
     return tuple(split_list(text)) if text else ()
 
 
+def _parse_class(text: str) -> str:
+    # Whether there is such a class shows when it is looked for; the name of none is there always.
+    if not text:
+        raise ValueError("Class  could not be found.")
+    return text
+
+
 _PARSERS: Final[dict[str, Callable[[str], Value]]] = {
     "boolean": _parse_boolean,
     "short": _parse_integer("short"),
@@ -108,7 +117,7 @@ _PARSERS: Final[dict[str, Callable[[str], Value]]] = {
     "double": _parse_double,
     "list": parse_list,
     "string": str,
-    "class": str,
+    "class": _parse_class,
     "password": str,
 }
 
@@ -200,12 +209,12 @@ def interim_release(text: str) -> tuple[int, ...]:
 
 
 _LAST_INTERIM: Final = 99
-_REPLICAS: Final = re.compile(r"([0-9]+:[0-9]+)?(,[0-9]+:[0-9]+)*")
+_REPLICA: Final = re.compile(r"([0-9]+:[0-9]+)?")
 
 
 def _replica_list(value: Value, _: tuple[object, ...]) -> str | None:
-    text = ",".join(value) if isinstance(value, tuple) else ""
-    if text == "*" or _REPLICAS.fullmatch(text):
+    replicas = value if isinstance(value, tuple) else ()
+    if replicas == ("*",) or all(map(_REPLICA.fullmatch, replicas)):
         return None
     return (
         "must be the literal '*' or a list of replicas in the following format: "
