@@ -6,6 +6,7 @@ many connections, and offsets in place of state per record. ``--quick`` shows th
 """
 
 import argparse
+import json
 import os
 import random
 import socket
@@ -13,16 +14,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-import psutil
-
-from benchmarks import wire
+from benchmarks import parallelism, wire
+from benchmarks.clusters import Cluster, running_cluster
 from benchmarks.consuming import Data, consume, fill
 from benchmarks.producing import Load, produce
+from benchmarks.scale import Row, Scale
 from benchmarks.systems import Systems, Target
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -36,26 +36,8 @@ _TEXT: Final = b'{"user":"u%06d","event":"page_view","path":"/products/%04d","ms
 _TEXT_RECORDS: Final = 500
 
 
-class Row(NamedTuple):
-    """One figure of one way of doing it."""
-
-    lever: str
-    way: str
-    value: float
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How long and how large."""
-
-    seconds: float
-    bytes: int
-    partitions: tuple[int, ...]
-
-
-FULL: Final = Scale(5.0, 512_000_000, (1, 12, 100, 1_000))
-QUICK: Final = Scale(0.2, 4_000_000, (1, 4))
+FULL: Final = Scale(5.0, 512_000_000, (1, 12, 100, 1_000), 4, (1, 2, 4, 6))
+QUICK: Final = Scale(0.2, 4_000_000, (1, 4), 2, (1, 2, 3))
 
 
 def zero_copy(directory: Path, scale: Scale) -> Iterator[Row]:
@@ -143,32 +125,6 @@ def compression(_directory: Path, _scale: Scale) -> Iterator[Row]:
         )
 
 
-def partitions(target: Target, scale: Scale) -> Iterator[Row]:
-    """What more partitions give a producer, and what they cost the broker (open files, memory, time to start)."""
-    for count in scale.partitions:
-        load = Load(1_000, 64_000, partitions=count, connections=4)
-        yield Row("partitions", str(count), produce(target, load, scale.seconds).mb_per_s, "MB/s produced")
-        topic = f"kept-{count}"
-        wire.create_topic(target.address, topic, count)
-        yield Row("partitions", f"{count} (kept)", _open_files(target), "open files")
-        yield Row("partitions", f"{count} (kept)", target.pss_mb(), "MB of memory")
-        target.broker.stop()
-        began = time.perf_counter()
-        target.broker.start()
-        wire.wait_for_leaders(target.address, topic, count)
-        yield Row("partitions", f"{count} (kept)", time.perf_counter() - began, "s to start and lead them")
-        wire.delete_topic(target.address, topic)
-
-
-def consumers(target: Target, scale: Scale) -> Iterator[Row]:
-    """Readers of a topic of four partitions, each with its own share: a fifth would have nothing to read."""
-    data = _data(target, scale, 4)
-    for count in (1, 2, 4):
-        outcome = consume(target, data, scale.seconds, connections=count)
-        yield Row("consumers of 4 partitions", str(count), outcome.mb_per_s, "MB/s")
-    wire.delete_topic(target.address, data.topic)
-
-
 def sparse_indexes(target: Target, scale: Scale) -> Iterator[Row]:
     """Fetches of one batch each: always the first of a log, and anywhere in it, found by index and a short scan."""
     data = _data(target, scale, 1)
@@ -215,11 +171,6 @@ def _data(target: Target, scale: Scale, count: int) -> Data:
     )
 
 
-def _open_files(target: Target) -> int:
-    head = psutil.Process(target.broker.pid)
-    return sum(process.num_fds() for process in (head, *head.children(recursive=True)))
-
-
 MACHINE: Final[Mapping[str, Callable[[Path, Scale], Iterator[Row]]]] = {
     "zero-copy": zero_copy,
     "sequential-writes": sequential_writes,
@@ -228,13 +179,15 @@ MACHINE: Final[Mapping[str, Callable[[Path, Scale], Iterator[Row]]]] = {
 """What needs a disk and sockets alone."""
 BROKER: Final[Mapping[str, Callable[[Target, Scale], Iterator[Row]]]] = {
     "batching": batching,
-    "partitions": partitions,
-    "consumers": consumers,
+    "partitions": parallelism.partitions,
+    "consumers": parallelism.consumers,
     "sparse-indexes": sparse_indexes,
     "event-loop": event_loop,
     "offsets-alone": offsets_alone,
 }
 """What needs a broker; each has one of its own."""
+CLUSTER: Final[Mapping[str, Callable[[Cluster, Scale], Iterator[Row]]]] = {"fail-over": parallelism.fail_over}
+"""What needs three brokers, and ZooKeeper's jars for them."""
 
 
 def rows_of(name: str, scale: Scale, parent: Path | None = None) -> Iterator[Row]:
@@ -246,30 +199,50 @@ def rows_of(name: str, scale: Scale, parent: Path | None = None) -> Iterator[Row
     with tempfile.TemporaryDirectory(prefix="pkafka-levers-", dir=parent) as folder:
         if name in MACHINE:
             yield from MACHINE[name](Path(folder), scale)
+        elif name in CLUSTER:
+            with running_cluster("pkafka", Path(folder) / "cluster", shares_cores=True) as cluster:
+                yield from CLUSTER[name](cluster, scale)
         else:
             with Systems(Path(folder)).target("pkafka") as target:
                 yield from BROKER[name](target, scale)
 
 
-def main() -> int:
-    """Pull the levers that the command line names, all without one."""
+def main(words: Sequence[str] | None = None) -> int:
+    """Pull the levers that the command line names, all without one.
+
+    Args:
+        words: the command line; None for that of the process.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.levers", description=str(__doc__).split("\n\n")[0]
     )
-    names = (*MACHINE, *BROKER)
-    parser.add_argument("lever", nargs="*", metavar="LEVER", help=f"of {', '.join(names)}; all when left out")
+    levers = {**MACHINE, **BROKER, **CLUSTER}
+    parser.add_argument(
+        "lever", nargs="*", metavar="LEVER", help=f"of {', '.join(levers)}; all when left out"
+    )
     parser.add_argument("--quick", action="store_true", help="small and short: does everything work?")
+    parser.add_argument("--json", action="store_true", help="one document at the end, with all rows")
     parser.add_argument("--directory", type=Path, help="where files are written; default: the system's")
-    options = parser.parse_args()
-    unknown = set(options.lever) - set(names)
+    options = parser.parse_args(words)
+    unknown = set(options.lever) - levers.keys()
     if unknown:
         parser.error(f"unknown levers: {', '.join(sorted(unknown))}")
-    for name in options.lever or names:
-        print((MACHINE.get(name) or BROKER[name]).__doc__)
+    every: list[Row] = []
+    for name in options.lever or levers:
+        if not options.json:
+            print(levers[name].__doc__)
+        found: list[Row] = []
         for row in rows_of(name, QUICK if options.quick else FULL, options.directory):
-            figure = f"{row.value:>12,.3g}" if row.value < 100 else f"{row.value:>12,.0f}"
-            print(f"  {row.way:<40}{figure}  {row.unit}", flush=True)
-        print()
+            found.append(row)
+            if not options.json:
+                figure = f"{row.value:>12,.3g}" if row.value < 100 else f"{row.value:>12,.0f}"
+                print(f"  {row.way:<40}{figure}  {row.unit}", flush=True)
+        every += found
+        if not options.json:
+            print(*(f"  {each}" for each in parallelism.advice(found)), "", sep="\n")
+    if options.json:
+        rows = [row._asdict() for row in every]
+        print(json.dumps({"rows": rows, "advice": list(parallelism.advice(every))}, indent=1))
     return 0
 
 

@@ -233,6 +233,11 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     late_ms = outcome.produced.measured.lag.percentile_us(99) / 1000
     if late_ms > _LATE_MS and late_ms > outcome.produced.measured.latency.percentile_us(99) / 2000:
         yield f"the generator was slow itself: 1% of all records were handed over {late_ms:.1f} ms late or more"
+    if outcome.partitions is not None and plan.consumers > outcome.partitions:
+        yield (
+            f"{plan.consumers - outcome.partitions} of {plan.consumers} consumers had nothing to read: each of the "
+            f"{outcome.partitions} partitions has one reader"
+        )
     if outcome.missing:
         yield f"{outcome.missing} acknowledged records were not read"
     if plan.warmup_s and not outcome.produced.measured.records + outcome.consumed.measured.records:

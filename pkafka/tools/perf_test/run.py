@@ -122,6 +122,9 @@ class Outcome:
     missed: int = 0
     """How many records were due and never handed over."""
 
+    partitions: int | None = None
+    """Of the topic, when the test began."""
+
     is_caught_up: bool = False
     is_log_append_time: bool = False
 
@@ -247,7 +250,9 @@ def run(
         end_ns = None if plan.duration_s is None else measured_ns + int(plan.duration_s * NS)
         epoch_ns = time.time_ns() + start_ns - time.monotonic_ns()
         clock = Clock(start_ns, measured_ns, end_ns, int(plan.interval_s * NS), epoch_ns)
-        test = _Test(fleet, admin, Outcome(plan, clock, datetime.now(UTC)), on_progress)
+        test = _Test(
+            fleet, admin, Outcome(plan, clock, datetime.now(UTC), partitions=len(partitions)), on_progress
+        )
         fleet.tell("start", clock=list(clock))
         if plan.is_until_end:
             ends = _offsets(admin, plan, partitions, at_end=True)

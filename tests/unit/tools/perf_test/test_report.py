@@ -71,6 +71,19 @@ def test_what_is_wrong_is_said() -> None:
     assert "interrupted: these are the figures until then" in build(made, Clients({}, {}))["remarks"]
 
 
+@pytest.mark.parametrize(
+    ("consumers", "said"),
+    [
+        (4, []),
+        (6, ["2 of 6 consumers had nothing to read: each of the 4 partitions has one reader"]),
+    ],
+)
+def test_consumers_past_the_number_of_partitions_are_idle(consumers: int, said: list[str]) -> None:
+    made = outcome(replace(PLAN, consumers=consumers))
+    made.partitions = 4
+    assert build(made, Clients({}, {}))["remarks"] == said
+
+
 @pytest.mark.parametrize(("late_us", "is_said"), [(9_000, False), (12_000, False), (16_000, True)])
 def test_a_generator_that_is_half_of_the_latency_says_so(late_us: int, is_said: bool) -> None:
     made = outcome(PLAN, latency_us=30_000)
