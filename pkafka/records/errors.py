@@ -11,16 +11,29 @@ class RecordError(ApiError):
     Args:
         code: CORRUPT_MESSAGE for damaged bytes, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
             UNSUPPORTED_COMPRESSION_TYPE for bytes that are whole but not acceptable.
-        message: one sentence for the client's log.
+        message: one sentence for a log; see ``is_told``.
         record_errors: (index of the record in its batch, what is wrong with it), for Produce v8 and later
             (KIP-467).
+        before_log: whether it is the request that is at fault, so that the log has not been looked at.
     """
 
     def __init__(
-        self, code: ErrorCode, message: str | None = None, record_errors: Sequence[tuple[int, str]] = ()
+        self,
+        code: ErrorCode,
+        message: str | None = None,
+        record_errors: Sequence[tuple[int, str]] = (),
+        *,
+        before_log: bool = False,
     ) -> None:
         super().__init__(code, message)
         self.record_errors = list(record_errors)
+        self.before_log = before_log
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a producer gets the message. From Kafka it gets that about single records, and about bytes that
+        cannot be taken apart at all."""
+        return bool(self.record_errors) or (self.before_log and self.code is ErrorCode.CORRUPT_MESSAGE)
 
 
 def corrupt(problem: str) -> RecordError:

@@ -57,9 +57,11 @@ def iter_entries(buffer: Buffer) -> Iterator[tuple[int, int, int]]:
     while len(buffer) - position >= _MAGIC_PEEK:
         _, size, magic = peek(buffer, position)
         if size - LOG_OVERHEAD < _SMALLEST_LENGTH:
-            raise corrupt(f"a batch cannot have a length of {size - LOG_OVERHEAD} bytes")
+            raise corrupt(
+                f"Record size {size - LOG_OVERHEAD} is less than the minimum record overhead ({_SMALLEST_LENGTH})"
+            )
         if not 0 <= magic <= 2:
-            raise corrupt(f"no message format has the magic {magic}")
+            raise corrupt(f"Invalid magic found in record: {magic}")
         if size > len(buffer) - position:
             return
         yield position, size, magic

@@ -59,6 +59,7 @@ class ProduceRules(NamedTuple):
         codec: compression.type of the topic; None keeps the producer's.
         codec_level: the level for ``codec``, None for its default.
         produce_version: the version of the Produce request.
+        place: topic and partition, as Kafka's texts name them.
         inflated_bytes_max: how large a compressed batch may become; no setting of Kafka's, which has no cap.
     """
 
@@ -70,6 +71,7 @@ class ProduceRules(NamedTuple):
     codec: Codec | None = None
     codec_level: int | None = None
     produce_version: int = 11
+    place: str = ""
     inflated_bytes_max: int = INFLATED_BYTES_MAX
 
 
@@ -127,10 +129,10 @@ def validate(data: Buffer, rules: ProduceRules, *, now_ms: int) -> ValidatedReco
     ordinary = _accept_ordinary(view, rules, now_ms)
     if ordinary is not None:
         return ordinary
-    entries = list(iter_entries(view))
+    entries = _take_apart(view)
     _check_produce_version(view, entries, rules.produce_version)
     if not entries:
-        return ValidatedRecords(bytearray(), [], Codec.NONE, _append_time(rules, now_ms))
+        return ValidatedRecords(bytearray(), [], Codec.NONE, NO_TIMESTAMP)
     _, size, magic = entries[0]
     if len(entries) == 1 and magic == 2:
         if size != len(view):
@@ -247,21 +249,33 @@ def _accept_ordinary(view: memoryview, rules: ProduceRules, now_ms: int) -> Vali
     return _new(ValidatedRecords, (view, [batch], Codec.NONE, NO_TIMESTAMP))
 
 
+def _take_apart(view: memoryview) -> list[tuple[int, int, int]]:
+    entries: list[tuple[int, int, int]] = []
+    try:
+        for entry in iter_entries(view):
+            entries.append(entry)
+    except RecordError as error:
+        error.before_log = not entries
+        raise
+    return entries
+
+
 def _check_produce_version(view: memoryview, entries: list[tuple[int, int, int]], version: int) -> None:
     if version < 3:
         return
-    of_version = f"Produce requests with version {version}"
+    code = ErrorCode.INVALID_RECORD
     if not entries:
-        raise invalid(f"{of_version} must have at least one record batch per partition")
-    if entries[0][2] != 2:
-        raise invalid(f"{of_version} are only allowed to contain record batches with magic version 2")
-    if version < 7 and read_header(view).codec == Codec.ZSTD:
-        raise RecordError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"{of_version} are not allowed to use ZStandard compression",
-        )
-    if len(entries) > 1:
-        raise invalid(f"{of_version} are only allowed to contain exactly one record batch per partition")
+        problem = "must have at least one record batch per partition"
+    elif entries[0][2] != 2:
+        problem = "are only allowed to contain record batches with magic version 2"
+    elif version < 7 and read_header(view).codec == Codec.ZSTD:
+        code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        problem = "are not allowed to use ZStandard compression"
+    elif len(entries) > 1:
+        problem = "are only allowed to contain exactly one record batch per partition"
+    else:
+        return
+    raise RecordError(code, f"Produce requests with version {version} {problem}", before_log=True)
 
 
 def _check_entry(view: memoryview, position: int, size: int, magic: int, rules: ProduceRules) -> Codec:
@@ -312,12 +326,16 @@ def _validate_batch(
         or not _times_are_legal(oldest, newest, rules, now_ms)
     ):
         records = _decode(header, body)
-        _check_records(records, header.timestamp_type, rules, now_ms)
+        # What Kafka would not decode to check it, it calls by another name.
+        is_looked_through = source is not Codec.NONE and target is source
+        kind = "PartialDefaultRecord" if is_looked_through else "DefaultRecord"
+        _check_records(records, header.timestamp_type, rules, now_ms, kind)
         if misplaced or target is not source:
             return _rebuild(records, source, target, rules, now_ms, header)
         times = [record.timestamp for record in records]
         newest = max(times)
         ts_max_index = times.index(newest)
+        newest = max(newest, NO_TIMESTAMP)
     if rules.timestamp_type:
         newest, ts_max_index = now_ms, 0
     if newest != header.max_timestamp or rules.timestamp_type != header.timestamp_type:
@@ -369,30 +387,43 @@ def _decode(header: BatchHeader, body: bytes | memoryview) -> list[Record]:
 
 
 def _check_records(
-    records: Iterable[Record], source_timestamp_type: int, rules: ProduceRules, now_ms: int
+    records: Iterable[Record],
+    source_timestamp_type: int,
+    rules: ProduceRules,
+    now_ms: int,
+    kind: str = "DefaultRecord",
 ) -> None:
-    """What holds for single records; the slow path, taken when a batch may have a record at fault."""
+    """What holds for single records; the slow path, taken when a batch may have a record at fault.
+
+    Args:
+        kind: what Kafka's text calls a record.
+    """
     faults = []
     code = ErrorCode.INVALID_RECORD
     for index, record in enumerate(records):
         if rules.compacted and record.key is None:
-            faults.append((index, "Compacted topic cannot accept message without key"))
-        elif (problem := _time_problem(record, source_timestamp_type, rules, now_ms)) is not None:
+            faults.append(
+                (index, f"Compacted topic cannot accept message without key in topic partition {rules.place}")
+            )
+        elif (problem := _time_problem(record, source_timestamp_type, rules, now_ms, kind)) is not None:
             code = ErrorCode.INVALID_TIMESTAMP
             faults.append((index, problem))
     if not faults:
         return
     if code is ErrorCode.INVALID_TIMESTAMP:
         raise RecordError(code, "One or more records have been rejected due to invalid timestamp", faults)
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in faults[:3])
     raise RecordError(
         code,
         f"One or more records have been rejected due to {len(faults)} record errors in total, and only showing "
-        f"the first three errors at most: {[problem for _, problem in faults[:3]]}",
+        f"the first three errors at most: [{shown}]",
         faults,
     )
 
 
-def _time_problem(record: Record, source_timestamp_type: int, rules: ProduceRules, now_ms: int) -> str | None:
+def _time_problem(
+    record: Record, source_timestamp_type: int, rules: ProduceRules, now_ms: int, kind: str
+) -> str | None:
     if rules.timestamp_type == 0 and record.timestamp != NO_TIMESTAMP:
         if _times_are_legal(record.timestamp, record.timestamp, rules, now_ms):
             return None
@@ -401,7 +432,12 @@ def _time_problem(record: Record, source_timestamp_type: int, rules: ProduceRule
             f"should be within [{now_ms - rules.timestamp_before_max_ms}, {now_ms + rules.timestamp_after_max_ms}]"
         )
     if source_timestamp_type:
-        return "Producer should not set timestamp type to LogAppendTime."
+        nothing = 0 if kind == "DefaultRecord" else -1
+        key, value = (nothing if part is None else len(part) for part in (record.key, record.value))
+        return (
+            f"Invalid timestamp type in message {kind}(offset={record.offset}, timestamp={record.timestamp}, "
+            f"key={key} bytes, value={value} bytes). Producer should not set timestamp type to LogAppendTime."
+        )
     return None
 
 
@@ -411,19 +447,19 @@ def _convert_legacy(
     """Write messages of v0 or v1 as one v2 batch (MSG-5)."""
     first_magic = entries[0][2]
     records: list[Record] = []
-    timestamp_type = 0
     for position, _, magic in entries:
         if magic != first_magic:
             raise invalid(
                 f"Batch magic {magic} is not the same as the first batch's magic byte {first_magic}"
             )
         message = legacy.read_message(view, position, check_crc=False)
-        timestamp_type |= message.timestamp_type if magic else 0
+        begin = len(records)
         for each in legacy.deep_messages(
             view, position, bytes_max=rules.inflated_bytes_max, check_crc=source is not Codec.NONE
         ):
             records.append(Record(len(records), each.timestamp, each.key, each.value, ()))
-    _check_records(records, timestamp_type, rules, now_ms)
+        # Each message is a batch of its own: the first with a fault says what is wrong.
+        _check_records(records[begin:], message.timestamp_type if magic else 0, rules, now_ms)
     target = source if rules.codec is None else rules.codec
     return _rebuild(records, source, target, rules, now_ms, None)
 
@@ -439,8 +475,9 @@ def _rebuild(
     """Write the records as a new batch of the codec ``target`` that keeps the producer of ``header``."""
     times = [each.timestamp for each in records]
     newest = max(times)
-    if newest - min(times) > LONG_MAX:
-        raise RecordError(ErrorCode.INVALID_TIMESTAMP, "the timestamps of a batch are too far apart")
+    if min(times) < NO_TIMESTAMP:
+        # Kafka fails to write such, and says UNKNOWN_SERVER_ERROR.
+        raise RecordError(ErrorCode.INVALID_TIMESTAMP, f"Invalid negative timestamp {min(times)}")
     rows: list[RecordFields] = [(each.timestamp, each.key, each.value, each.headers) for each in records]
     producer = (header.producer_id, header.producer_epoch, header.base_sequence) if header else (-1, -1, -1)
     data = build_batch(

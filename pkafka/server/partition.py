@@ -123,6 +123,7 @@ class Partition:
                 codec=codec,
                 codec_level=_level(config, codec),
                 produce_version=produce_version,
+                place=f"{self.topic}-{self.index}",
             )
             self._rules[produce_version] = rules
         return rules

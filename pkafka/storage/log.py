@@ -154,7 +154,7 @@ class Log(LogReader):
                     return AppendResult(
                         duplicate.first_offset,
                         duplicate.last_offset,
-                        duplicate.timestamp if records.log_append_time_ms >= 0 else _NO_TIMESTAMP,
+                        duplicate.timestamp,
                         self.log_start_offset,
                         True,
                     )

@@ -437,7 +437,16 @@ def test_transactions_are_refused_until_they_are_served(client: RawClient, addre
     assert client.call(request, 4).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     topic = create_topic(address)
     data = batch(b"x", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
-    assert produce_to(client, topic, data)[0] == ErrorCode.INVALID_TXN_STATE
+    refused = answer_of(client, topic, data)
+    assert (refused.error_code, refused.log_start_offset) == (
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,  # it does not say whose
+        -1,
+    )
+    named = produce_request({(topic, 0): data})
+    named.transactional_id = "tx"
+    refused = client.call(named, 9).responses[0].partition_responses[0]
+    assert refused.error_code == ErrorCode.INVALID_TXN_STATE
+    assert "not served" in refused.error_message
 
 
 # -- connections that move --

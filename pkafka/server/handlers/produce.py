@@ -23,6 +23,7 @@ from pkafka.protocol.hot import (
     decode_produce,
     encode_produce_response,
 )
+from pkafka.records.batch import ATTRIBUTE_TRANSACTIONAL, ATTRIBUTES_POSITION, BATCH_OVERHEAD, MAGIC_POSITION
 from pkafka.records.validation import RecordError, validate
 from pkafka.server.acknowledgements import DelayedProduce
 from pkafka.server.ipc import Blob, LaterReply, PeerLate, Reply
@@ -46,6 +47,18 @@ _REFUSED: Final = frozenset(
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 
 _FIRST_VERSION_WITH_LEADERS: Final = 10
+_WITHOUT_LOG_START: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+"""Errors beside which Kafka does not say where the log begins."""
 
 Row: TypeAlias = tuple[str, int, int, int, int, int, list[tuple[int, str]], str | None, CurrentLeader | None]
 """topic, partition, error code, base offset, log append time, log start offset, record errors, error message, leader
@@ -118,33 +131,28 @@ def append(
     A row is not to be answered before what ``worker.logs.flushes_due`` lists then is flushed, and what
     ``worker.acks_due`` lists is committed.
     """
+    found = worker.partitions.led.get((topic, partition))
+    if found is None:
+        return _not_here(worker, topic, partition)
     try:
-        found = worker.partitions.led.get((topic, partition))
-        if found is None:
-            return _not_here(worker, topic, partition)
         worker.metrics.produce(topic)
         _check_may_append(found, acks, client_id)
         now_ms = worker.clock.now_ms()
         records = validate(data if data is not None else b"", found.rules(version), now_ms=now_ms)
         for batch in records.batches:
             if batch.is_transactional:
-                raise ApiError(
-                    ErrorCode.INVALID_TXN_STATE, "Transactions are not served by this version of pkafka"
-                )
+                _refuse_transaction(transactional_id)
         result = found.log.append_as_leader(
             records, leader_epoch=found.leader_epoch, now_ms=now_ms, flush_later=True
         )
-    except RecordError as error:
-        worker.metrics.failed_produce(topic)
-        return (topic, partition, error.code, -1, -1, -1, error.record_errors, error.message, None)
     except ApiError as error:
         worker.metrics.failed_produce(topic)
         if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
             worker.log_failed(topic, partition)
-        return _failed(topic, partition, error)
+        return _refused(found, error, data, transactional_id)
     except (StorageError, OSError) as error:
         worker.metrics.failed_produce(topic)
-        return _failed(topic, partition, ApiError(worker.disk_refused(topic, partition, error)))
+        return _failed(topic, partition, worker.disk_refused(topic, partition, error))
     if not result.duplicate:
         worker.metrics.appended(topic, records)
     _let_read(worker, found, is_new=not result.duplicate)
@@ -163,13 +171,44 @@ def append(
     )
 
 
+def _refuse_transaction(transactional_id: str | None) -> None:
+    """
+    Raises:
+        ApiError: the request does not say whose transaction it is, or it does, and there are none here.
+    """
+    if transactional_id is None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not served by this version of pkafka")
+
+
+def _refused(partition: "Partition", error: ApiError, data: Blob | None, transactional_id: str | None) -> Row:
+    """The row of a record set that did not get into the log, with what Kafka says beside the code."""
+    if transactional_id is None and data is not None and _is_transactional(data):
+        error = ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)  # whatever else is wrong
+    log_start = partition.log.log_start_offset
+    faults: list[tuple[int, str]] = []
+    message = error.message if error.code == ErrorCode.INVALID_TXN_STATE else None
+    if isinstance(error, RecordError):
+        faults = error.record_errors
+        message = error.message if error.is_told else None
+        log_start = -1 if error.before_log else log_start
+    if error.code in _WITHOUT_LOG_START:
+        log_start = -1
+    return (partition.topic, partition.index, error.code, -1, -1, log_start, faults, message, None)
+
+
+def _is_transactional(data: Blob) -> bool:
+    """Whether a record set begins with a batch of a transaction."""
+    if len(data) < BATCH_OVERHEAD or data[MAGIC_POSITION] != 2:
+        return False
+    return bool(data[ATTRIBUTES_POSITION + 1] & ATTRIBUTE_TRANSACTIONAL)
+
+
 def _check_may_append(partition: "Partition", acks: int, client_id: str | None) -> None:
     if acks not in (0, 1, ACKS_ALL):
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:
-        raise ApiError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {partition.topic}"
-        )
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     if acks == ACKS_ALL:
         partition.check_enough_in_sync()
 
@@ -182,9 +221,8 @@ def _let_read(worker: "Worker", partition: "Partition", *, is_new: bool) -> None
         worker.appended(partition)
 
 
-def _failed(topic: str, partition: int, error: ApiError, leader: CurrentLeader | None = None) -> Row:
-    message = error.message if error.message != error.code.message else None
-    return (topic, partition, error.code, -1, -1, -1, [], message, leader)
+def _failed(topic: str, partition: int, code: ErrorCode, leader: CurrentLeader | None = None) -> Row:
+    return (topic, partition, code, -1, -1, -1, [], None, leader)
 
 
 def _not_here(worker: "Worker", topic: str, partition: int) -> Row:
@@ -192,7 +230,7 @@ def _not_here(worker: "Worker", topic: str, partition: int) -> Row:
     leader = None
     if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
         leader = worker.current_leader(topic, partition)
-    return _failed(topic, partition, error, leader)
+    return _failed(topic, partition, error.code, leader)
 
 
 def _answer(
@@ -362,8 +400,7 @@ class _Gathering(LaterAnswer):
             self._held = None
 
     def _fail(self, numbers: Sequence[int], code: ErrorCode) -> None:
-        error = ApiError(code)
-        self._take(numbers, [_failed(*self._parts[number][:2], error) for number in numbers])
+        self._take(numbers, [_failed(*self._parts[number][:2], code) for number in numbers])
 
     def _wait_for_own(self) -> None:
         """What this worker appended is flushed (flush.messages) or replicated (acks=all) before the answer."""
@@ -434,15 +471,19 @@ def _note_failures(
     codes: "Mapping[PartitionKey, ErrorCode]",
     leader_of: Callable[[str, int], CurrentLeader | None],
 ) -> None:
+    """Put errors into the rows of what was appended. What is in the log, but less safe than asked for, has its place
+    there beside the error."""
     if not any(codes.values()):
         return
     for number, row in enumerate(rows):
         code = codes.get((row[0], row[1]), ErrorCode.NONE)
         if code and not row[2]:
             moved = code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            rows[number] = _failed(
-                row[0], row[1], ApiError(code), leader_of(row[0], row[1]) if moved else None
-            )
+            leader = leader_of(row[0], row[1]) if moved else None
+            if code == ErrorCode.KAFKA_STORAGE_ERROR:
+                rows[number] = _failed(row[0], row[1], code)
+            else:
+                rows[number] = (*row[:2], code, *row[3:8], leader)
 
 
 def _safe_rows(worker: "Worker", rows: list[Row], timeout_ms: int) -> list[Row] | LaterReply:

@@ -313,25 +313,47 @@ def test_without_acks_an_error_closes_the_connection_and_nothing_is_answered(
 
 
 @pytest.mark.parametrize(
-    ("data", "acks", "code"),
+    ("data", "acks", "transactional_id", "code"),
     [
-        (GOOD, 1, ErrorCode.NONE),
-        (GOOD, -1, ErrorCode.NONE),
-        (GOOD, 2, ErrorCode.INVALID_REQUIRED_ACKS),
-        (TRANSACTIONAL, -1, ErrorCode.INVALID_TXN_STATE),
-        (GOOD[:-1], -1, ErrorCode.INVALID_RECORD),
-        (GOOD + GOOD, -1, ErrorCode.INVALID_RECORD),
+        (GOOD, 1, None, ErrorCode.NONE),
+        (GOOD, -1, None, ErrorCode.NONE),
+        (GOOD, 2, None, ErrorCode.INVALID_REQUIRED_ACKS),
+        (TRANSACTIONAL, -1, "mine", ErrorCode.INVALID_TXN_STATE),
+        (TRANSACTIONAL, -1, None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (TRANSACTIONAL[:-1], -1, None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (GOOD[:-1], -1, None, ErrorCode.INVALID_RECORD),
+        (GOOD + GOOD, -1, None, ErrorCode.INVALID_RECORD),
     ],
 )
-def test_the_code_of_a_record_set(tmp_path: Path, data: bytes, acks: int, code: ErrorCode) -> None:
+def test_the_code_of_a_record_set(
+    tmp_path: Path, data: bytes, acks: int, transactional_id: str | None, code: ErrorCode
+) -> None:
     async def body(family: Family) -> None:
         await family.lead("t", [0])
         [worker] = family.workers
-        row = produce.append(worker, "t", 0, bytearray(data), VERSION, acks, "me", None)
+        row = produce.append(worker, "t", 0, bytearray(data), VERSION, acks, "me", transactional_id)
         assert row[:3] == ("t", 0, code)
         assert worker.partitions.led["t", 0].log.log_end_offset == (2 if not code else 0)
 
     with_family(tmp_path, body, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "row"),
+    [
+        (ErrorCode.REQUEST_TIMED_OUT, ("t", 0, ErrorCode.REQUEST_TIMED_OUT, 7, 99, 2, [], None, None)),
+        (
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            ("t", 0, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 7, 99, 2, [], None, None),
+        ),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ("t", 0, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, [], None, None)),
+    ],
+)
+def test_what_is_in_the_log_has_its_place_there_beside_an_error(code: ErrorCode, row: produce.Row) -> None:
+    rows: list[produce.Row] = [("t", 0, 0, 7, 99, 2, [], None, None), ("t", 1, 0, 8, 99, 0, [], None, None)]
+    other = rows[1]
+    produce._note_failures(rows, {("t", 0): code}, lambda _topic, _index: None)
+    assert rows == [row, other]
 
 
 def test_the_log_of_offsets_is_written_by_nobody_else(tmp_path: Path) -> None:
