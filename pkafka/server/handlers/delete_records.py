@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import INTERNAL_TOPICS
+from pkafka.model import INTERNAL_TOPICS, Offset
 from pkafka.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -35,10 +35,13 @@ async def handle(
     context: RequestContext, request: DeleteRecordsRequest, _version: int
 ) -> DeleteRecordsResponse:
     """Ask the owners of all partitions."""
+    wanted: dict[str, dict[int, Offset]] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            # What is said last of a partition counts.
+            wanted.setdefault(topic.name, {})[partition.partition_index] = partition.offset
     rows: list[Row] = [
-        [topic.name, partition.partition_index, partition.offset]
-        for topic in request.topics
-        for partition in topic.partitions
+        [name, index, offset] for name, offsets in wanted.items() for index, offset in offsets.items()
     ]
     answers = await ask_owners(context.worker, "delete_records", rows, local)
     await _wait_for_followers(context.worker, rows, answers, request.timeout_ms)

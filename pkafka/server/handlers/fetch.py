@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import NO_EPOCH, NO_LEADER, BrokerId
+from pkafka.model import NO_LEADER, BrokerId
 from pkafka.net.connection import Answer, Detach, FileRange, Part, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import (
@@ -580,12 +580,13 @@ def _read_partition(
     if topic_id is not None and topic_id != log.topic_id:
         # A topic made anew under its old name: the log is led already, and the old id not yet forgotten.
         raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
-    partition.check_epoch(current_leader_epoch)
+    if current_leader_epoch >= 0:
+        partition.check_epoch(current_leader_epoch)
     if led is None and not _may_follow(partition, limits):
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if limits.follows and limits.replica_id not in partition.replicas:
         # Who knows the leader's epoch knows of an assignment of the replicas that is still to come here, says Kafka.
-        knows_more = current_leader_epoch != NO_EPOCH
+        knows_more = current_leader_epoch >= 0
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_more else ErrorCode.NOT_LEADER_OR_FOLLOWER)
     diverging = divergence(log, offset, last_fetched_epoch)
     if diverging is not None:
