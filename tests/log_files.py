@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from pkafka.protocol.codec import encode
-from pkafka.protocol.messages.records import cluster_metadata, control, remote_log, transaction_log
+from pkafka.protocol.messages.records import (
+    cluster_metadata,
+    control,
+    group_metadata,
+    remote_log,
+    transaction_log,
+)
 from pkafka.protocol.primitives import uvarint
 from pkafka.protocol.schema import Message, version_range
 from pkafka.records.batch import ATTRIBUTE_DELETE_HORIZON, BATCH_OVERHEAD, HEADER, LOG_OVERHEAD, write_crc
@@ -61,6 +67,24 @@ class SegmentFile:
         entries = [(last - self.base, position) for _, last, position in self.places[1:]]
         path.with_suffix(".index").write_bytes(b"".join(struct.pack(">ii", *each) for each in entries))
         return path
+
+
+def offset_record(
+    group: str, topic: str, partition: int, offset: int | None, timestamp: int = 1_000, version: int = 3
+) -> tuple[int, bytes, bytes | None, tuple[()]]:
+    """A record of ``__consumer_offsets`` in which a group stores an offset, or takes it back."""
+    key = group_metadata.OffsetCommitKey(group=group, topic=topic, partition=partition)
+    stored = group_metadata.OffsetCommitValue(offset=offset or 0, commit_timestamp=timestamp)
+    value = None if offset is None else struct.pack(">h", version) + encode(stored, version)
+    return timestamp, struct.pack(">h", 1) + encode(key, 1), value, ()
+
+
+def offsets_segment(stored: Iterable[tuple[str, str, int, int | None]]) -> SegmentFile:
+    """A segment of ``__consumer_offsets`` with these offsets of groups, one after the other."""
+    segment = SegmentFile()
+    for each in stored:
+        segment.records([offset_record(*each)])
+    return segment
 
 
 def rich_segment() -> SegmentFile:

@@ -1,5 +1,6 @@
 """pk-dump-log --spark: the same dump by tasks of Spark's; and what only Spark can: tables in files, SQL, reports."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_REPORTS: Final = ("audit", "size", "producers", "keys")
+_REPORTS: Final = ("audit", "size", "producers", "keys", "lag")
 _FILES: Final = ("json", "parquet", "csv")
 _TABLE_FLAGS: Final = ("to", "sql", "report")
 _NOT_WITH_SPARK: Final = ("stats", "verify")
@@ -44,6 +45,13 @@ def spark_options(function: F) -> F:
             "--id-header",
             metavar="NAME",
             help="Of the audit: the header that tells messages apart, not time, key and value.",
+        ),
+        click.option(
+            "--tier",
+            multiple=True,
+            metavar="NAME=REGEX",
+            help="Of the audit: compare tiers, each the logs in whose directories' paths the expression is found; "
+            "the first has what all should have.",
         ),
         click.option(
             "--top", type=click.IntRange(1), default=20, metavar="N", help="Of keys: so many of each topic."
@@ -121,6 +129,26 @@ def wants_table(flags: Mapping[str, object]) -> bool:
     return True
 
 
+def _tiers(flags: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    given = flags["tier"]
+    assert isinstance(given, tuple)
+    if given and flags["report"] != "audit":
+        raise click.UsageError("--tier is for --report audit")
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, pattern = text.partition("=")
+        if not (name and equals and pattern):
+            raise click.UsageError(f"--tier is NAME=REGEX, not {text}")
+        if name in found:
+            raise click.UsageError(f"--tier {name} is there twice")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise click.UsageError(f"--tier {text}: no regular expression: {error}") from error
+        found[name] = pattern
+    return tuple(found.items())
+
+
 def show_or_write(
     paths: Sequence[Path], flags: Mapping[str, object], selection: "Selection", *, records: bool
 ) -> None:
@@ -148,6 +176,7 @@ def show_or_write(
         "endTimestamp": selection.time_to,
     }
     read = {name: str(value) for name, value in bounds.items() if value is not None}
+    tiers = _tiers(flags)
     with spark.session("pk-dump-log", str(flags["master"])) as session:
         from pkafka.pipeline.reports import ReportOptions, make_view, report
         from pkafka.pipeline.tables import write
@@ -155,7 +184,7 @@ def show_or_write(
         if flags["report"]:
             header, top = flags["id_header"], flags["top"]
             assert isinstance(top, int)
-            options = ReportOptions(bucket_ms, None if header is None else str(header), top)
+            options = ReportOptions(bucket_ms, None if header is None else str(header), tiers, top)
             table = report(session, str(flags["report"]), logs, read, options)
         elif flags["sql"]:
             for rows in ("records", "batches"):

@@ -58,6 +58,16 @@ def document(message: Message, version: int) -> dict[str, object]:
     }
 
 
+def stored_offset(key: bytes | None, value: bytes | None) -> tuple[OffsetCommitKey, OffsetCommitValue] | None:
+    """Where a group stored an offset, and what; None for records of other kinds, and those that take one back."""
+    place, stored = _decoded(OffsetCommitKey, key), _decoded(OffsetCommitValue, value)
+    if place is None or stored is None:
+        return None
+    assert isinstance(place[0], OffsetCommitKey), place
+    assert isinstance(stored[0], OffsetCommitValue), stored
+    return place[0], stored[0]
+
+
 def _as_json(kind: _Kind) -> Formatter:
     def format_record(key: bytes | None, value: bytes | None) -> bytes:
         from json import dumps

@@ -27,7 +27,7 @@ from pkafka.testing import Broker, running_broker
 from scripts.regenerate import commands
 from tests.fakes.broker import FakeBroker
 from tests.json_schemas import COMMON, SCHEMAS, check, check_cells, leaves, prints_json
-from tests.log_files import write_rich_files
+from tests.log_files import offsets_segment, write_rich_files
 from tests.sockets import free_port
 from tests.spark import Sessions, share
 from tests.talk import Talk, talking, wait_for
@@ -1004,6 +1004,11 @@ def logs_are_asked(at: At) -> None:
         return
     for report in ("audit", "size", "producers", "keys"):
         assert at.document(*words, "--report", report)["rows"]
+    assert at.document(*words, "--report", "audit", "--tier", "all=orders")["rows"]
+    offsets = at.tmp_path / "__consumer_offsets-0"
+    offsets.mkdir()
+    offsets_segment([("g", "orders", 0, 1)]).write(offsets)
+    assert at.document("--files", str(at.tmp_path), *words[2:], "--report", "lag")["rows"]
 
 
 READING = (

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pkafka.pipeline.reports import DEFAULTS, ReportOptions, report
+from pkafka.clients.audit import ID_HEADER, TIME_HEADER
+from pkafka.pipeline.reports import DEFAULTS, REPORTS, ReportOptions, report
 from pkafka.records.compression import Codec
 from pkafka.records.control import build_end_marker
-from tests.log_files import SegmentFile, name_of
+from tests.log_files import SegmentFile, name_of, offset_record
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -147,3 +148,110 @@ def test_keys(spark: SparkSession, data: Path) -> None:
         ("orders", 2, b"k0", 2, 10.0, 6, 0, 1, 7),
         ("orders", 3, b"k1", 2, 10.0, 6, 0, 1, 7),
     ]
+
+
+def stamped(number: int, *times: int, value: bytes = b"v") -> Any:
+    """A record of a message as the audit's interceptor leaves it; the first time is when it was sent first."""
+    stamps = [(TIME_HEADER, b"%d" % (DAY + each)) for each in times]
+    return (DAY + times[0], b"k", value, ((ID_HEADER, b"%016d" % number), *stamps))
+
+
+def test_tiers_are_compared_message_by_message(spark: SparkSession, tmp_path: Path) -> None:
+    def log(directory: str, *records: Any) -> None:
+        segment = SegmentFile()
+        for record in records:
+            segment.records([record])
+        path = tmp_path / directory
+        path.mkdir(parents=True)
+        segment.write(path)
+
+    sent = [stamped(number, number * 10) for number in range(5)] + [stamped(5, HOUR + 10)]
+    log("here/orders-0", *sent)
+    log("replica/orders-0", *sent[:4])  # the same records on another broker are no repeats
+    log(
+        "there/orders-copy-0",
+        stamped(0, 0, 100),
+        stamped(1, 10, 30),
+        stamped(1, 10, 400),  # twice, and counted from the first arrival
+        stamped(3, 30, 30),
+        stamped(4, 40, 50),
+        stamped(9, 60, 60),  # nobody sent it here
+        (DAY + 70, None, b"without an id", ()),
+    )
+    tiers = (("sent", "/(here|replica)/orders-"), ("copied", "/there/"), ("none", "/nowhere/"))
+    found = rows(spark, "audit", tmp_path / "*", ReportOptions(tiers=tiers))
+    names = (
+        "records",
+        "messages",
+        "repeats",
+        "lost",
+        "unexpected",
+        "unstamped",
+        "delay_avg_ms",
+        "delay_max_ms",
+    )
+    assert {(row["tier"], row["time"]): tuple(row[name] for name in names) for row in found} == {
+        ("sent", 0): (5, 5, 0, 0, 0, 0, None, None),
+        ("copied", 0): (7, 5, 1, 1, 1, 1, 26, 100),
+        ("none", 0): (0, 0, 0, 5, 0, 0, None, None),
+        ("sent", HOUR): (1, 1, 0, 0, 0, 0, None, None),
+        ("copied", HOUR): (0, 0, 0, 1, 0, 0, None, None),
+        ("none", HOUR): (0, 0, 0, 1, 0, 0, None, None),
+    }
+    assert [row["tier"] for row in found] == ["sent", "copied", "none"] * 2
+
+
+def test_the_lag_of_groups_comes_from_the_logs_alone(spark: SparkSession, tmp_path: Path) -> None:
+    def log(name: str, *segments: SegmentFile) -> None:
+        (tmp_path / name).mkdir(parents=True)
+        for each in segments:
+            each.write(tmp_path / name)
+
+    old, new = SegmentFile(100), SegmentFile(140)
+    old.records([(DAY, None, b"v", ())] * 40)
+    new.records([(DAY + 5, None, b"v", ())] * 10)
+    log("a/orders-0", old, new)
+    short = SegmentFile(100)
+    short.records([(DAY, None, b"v", ())] * 20)
+    log("b/orders-0", short)
+    log("a/orders-1", SegmentFile(77))  # retention removed everything
+    stored = SegmentFile()
+    stored.records([offset_record("g", "orders", 0, 90, DAY)])
+    stored.records(
+        [offset_record("g", "orders", 0, 120, DAY + 1), offset_record("g", "orders", 1, 77, DAY + 2)]
+    )
+    stored.records([offset_record("g", "gone", 0, 5, DAY + 3, version=0)])
+    stored.records([offset_record("left", "orders", 0, 100)])
+    stored.records([offset_record("left", "orders", 0, None)])
+    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
+    for sequence, (offset, committed) in enumerate(((130, True), (149, False), (150, None))):
+        stored.records([offset_record("eos", "orders", 0, offset, DAY)], base_sequence=sequence, **producer)
+        if committed is not None:
+            how = {"producer_id": 7, "producer_epoch": 0, "coordinator_epoch": 0, "timestamp_ms": DAY}
+            stored.add(build_end_marker(committed=committed, base_offset=stored.next_offset, **how), 1)
+    log("a/__consumer_offsets-3", stored)
+    behind = SegmentFile()
+    behind.records([offset_record("g", "orders", 0, 90, DAY)])
+    log("b/__consumer_offsets-3", behind)
+    names = (
+        *("group", "topic", "partition", "current_offset", "first_offset", "log_end_offset", "lag"),
+        *("committed_time", "last_time"),
+    )
+    found = rows(spark, "lag", tmp_path / "*")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("eos", "orders", 0, 130, 100, 150, 20, 0, 5),
+        ("g", "gone", 0, 5, None, None, None, 3, None),
+        ("g", "orders", 0, 120, 100, 150, 30, 1, 5),
+        ("g", "orders", 1, 77, 77, 77, 0, 2, None),
+    ]
+
+
+def test_no_report_asks_more_of_spark_than_its_answer_needs(spark: SparkSession, data: Path) -> None:
+    """On small logs stages are what takes the time: none of them counts twice, or runs the query to sort its answer."""
+    for name in REPORTS:
+        if name == "lag":
+            continue
+        plan = report(spark, name, [str(data)], {})._jdf.queryExecution().executedPlan().toString()
+        exchanges = plan.count("Exchange ")
+        assert "rangepartitioning" not in plan, name
+        assert exchanges <= {"audit": 4, "keys": 3}.get(name, 2), (name, plan)
