@@ -82,6 +82,8 @@ def wants_spark(flags: Mapping[str, object]) -> bool:
     if flags["to"] and flags["output"] not in (*_FILES, None):
         raise click.UsageError(f"files are written as {', '.join(_FILES)}, not as {flags['output']}")
     exclude(flags, "sql", "report")
+    if flags["tier"] and flags["report"] != "audit":
+        raise click.UsageError("--tier is for --report audit")
     return is_asked
 
 
@@ -132,8 +134,6 @@ def wants_table(flags: Mapping[str, object]) -> bool:
 def _tiers(flags: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     given = flags["tier"]
     assert isinstance(given, tuple)
-    if given and flags["report"] != "audit":
-        raise click.UsageError("--tier is for --report audit")
     found: dict[str, str] = {}
     for text in given:
         name, equals, pattern = text.partition("=")
