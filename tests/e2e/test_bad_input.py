@@ -57,7 +57,13 @@ MIB = 1024 * 1024
 
 @pytest.fixture(scope="module")
 def broker_settings() -> dict[str, object]:
-    return {"pkafka.workers": WORKERS, "socket.request.max.bytes": REQUEST_BYTES_MAX}
+    return {
+        "pkafka.workers": WORKERS,
+        "socket.request.max.bytes": REQUEST_BYTES_MAX,
+        # A million names are a second of work: where ten others want the core, a worker that is busy with them would be
+        # taken for one that hangs.
+        "pkafka.heartbeat.timeout.ms": 60_000,
+    }
 
 
 @pytest.fixture(scope="module")

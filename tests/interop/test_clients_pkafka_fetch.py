@@ -121,7 +121,7 @@ def test_narrow_limits_and_many_partitions_lose_and_repeat_nothing(
 
 def test_a_fetch_waits_for_enough_bytes_or_for_its_time(system: System, talk: Talk, topic: str) -> None:
     talk.create(topic)
-    with consumer_of(system.bootstrap, topic, fetch_min_bytes=2_000, fetch_max_wait_ms=1_500) as consumer:
+    with consumer_of(system.bootstrap, topic, fetch_min_bytes=2_000, fetch_max_wait_ms=4_000) as consumer:
         read_all(consumer)
         assert consumer.poll(50) == []  # a fetch is under way
         began = time.monotonic()
@@ -134,7 +134,9 @@ def test_a_fetch_waits_for_enough_bytes_or_for_its_time(system: System, talk: Ta
         talk.send(topic, b"much" * 1_000)
         while not consumer.poll(100):
             continue
-        assert time.monotonic() - began < 1.4
+        assert (
+            time.monotonic() - began < 3.9
+        )  # a busy machine is slow; who waited for its time took four seconds
 
 
 def test_a_paused_partition_goes_on_where_it_was(system: System, talk: Talk, topic: str) -> None:
