@@ -149,6 +149,7 @@ def talk(pkafka_broker: Broker) -> Iterator[Talk]:
         yield talk
 
 
+@pytest.mark.timeout(900)  # as all that start Spark, as some of these do
 @pytest.mark.parametrize("name", sorted(SCHEMAS.keys() - COMMON))
 def test_what_a_command_prints_is_what_its_schema_promises(
     name: str,
