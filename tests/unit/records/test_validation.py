@@ -356,3 +356,62 @@ def outcome(data: bytes | bytearray, rules: ProduceRules) -> object:
     except RecordError as error:
         return error.code, error.message, error.record_errors
     return bytes(result.data), result[1:]
+
+
+# -- what is said about single records, and times before all time --
+
+
+@pytest.mark.parametrize(
+    ("codec", "kind", "nothing"), [(Codec.NONE, "DefaultRecord", 0), (Codec.GZIP, "PartialDefaultRecord", -1)]
+)
+def test_texts_about_records_name_what_kafkas_name(codec: Codec, kind: str, nothing: int) -> None:
+    data = build_batch([(7, None, b"v", ()), (8, b"k", None, ())], timestamp_type=1, codec=codec)
+    rules = ProduceRules(compacted=True, timestamp_type=1, place="t-3")
+    with pytest.raises(RecordError) as caught:
+        validate(data, rules, now_ms=10)
+    assert caught.value.record_errors == [
+        (0, "Compacted topic cannot accept message without key in topic partition t-3"),
+        (
+            1,
+            f"Invalid timestamp type in message {kind}(offset=1, timestamp=8, key=1 bytes, value={nothing} bytes). "
+            "Producer should not set timestamp type to LogAppendTime.",
+        ),
+    ]
+    assert caught.value.is_told
+
+
+def test_the_text_about_many_records_shows_three() -> None:
+    data = build_batch([(7, None, b"v", ())] * 5)
+    with pytest.raises(RecordError) as caught:
+        validate(data, ProduceRules(compacted=True, place="t-0"), now_ms=10)
+    assert len(caught.value.record_errors) == 5
+    assert caught.value.message.count("RecordError(batchIndex=") == 3
+    assert "due to 5 record errors in total" in caught.value.message
+
+
+def test_no_maximum_timestamp_is_below_that_of_no_timestamp() -> None:
+    data = build_batch([(-5, b"k", b"v", ()), (-7, b"k", b"v", ())])
+    [stored] = validate(data, ProduceRules(), now_ms=10).batches
+    assert (stored.max_timestamp, read_header(data).max_timestamp) == (-1, -1)
+
+
+def test_times_before_all_time_are_not_written_anew() -> None:
+    data = build_batch([(-5, b"k", b"v", ())])
+    with pytest.raises(RecordError) as caught:
+        validate(data, ProduceRules(codec=Codec.GZIP), now_ms=10)
+    assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize(
+    ("data", "is_told", "before_log"),
+    [
+        (bytes(16) + b"\3" + bytes(60), True, True),  # what cannot be taken apart
+        (build_batch([(7, b"k", b"v", ())]) + bytes(30), False, False),  # nor what follows
+        (b"", False, True),
+        (build_batch([(7, b"k", b"v", ())])[:-1] + b"?", False, False),  # a wrong checksum
+    ],
+)
+def test_what_a_producer_is_told(data: bytes, is_told: bool, before_log: bool) -> None:
+    with pytest.raises(RecordError) as caught:
+        validate(bytearray(data), ProduceRules(), now_ms=10)
+    assert (caught.value.is_told, caught.value.before_log) == (is_told, before_log)
