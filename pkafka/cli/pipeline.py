@@ -289,7 +289,7 @@ def _sum(numbers: Iterator[int | None]) -> int | None:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65_535:
+    if not port.isdecimal() or len(port) > 5 or int(port) > 65_535:
         raise click.UsageError(f"--metrics needs a port, or host:port, not {text!r}")
     return host.strip("[]") or _ALL_INTERFACES, int(port)
 
