@@ -128,13 +128,17 @@ def _read(file: str) -> Declaration:
     """
     import yaml
 
+    from pkafka.cli.yaml_loader import load_yaml
+
     text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     try:
-        return parse(yaml.safe_load(text))
+        return parse(load_yaml(text))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{file}, line {mark.line + 1}" if mark is not None else file
         raise CommandError(f"{where}: {error.problem}", status=ExitStatus.USAGE) from error
+    except RecursionError as error:
+        raise CommandError(f"{file}: it is nested too deeply", status=ExitStatus.USAGE) from error
     except (yaml.YAMLError, DeclarationError) as error:
         raise CommandError(f"{file}: {' '.join(str(error).split())}", status=ExitStatus.USAGE) from error
 

@@ -52,6 +52,27 @@ def line_of(node: yaml.Node) -> int:
     return int(node.start_mark.line) + (2 if is_block else 1)
 
 
+def _repeated_in_itself(node: yaml.Node) -> yaml.Node | None:
+    """A value that an alias in it stands for, where there is one; who reads it would never come to its end."""
+    around: set[int] = set()
+    done: set[int] = set()
+
+    def find(node: yaml.Node) -> yaml.Node | None:
+        if id(node) in around:
+            return node
+        if id(node) in done or isinstance(node, yaml.ScalarNode):
+            return None
+        around.add(id(node))
+        pairs = isinstance(node, yaml.MappingNode)
+        inner = [each for pair in node.value for each in pair] if pairs else node.value
+        found = next((again for each in inner if (again := find(each)) is not None), None)
+        around.discard(id(node))
+        done.add(id(node))
+        return found
+
+    return find(node)
+
+
 class Reader:
     """Reads values out of YAML and collects what is wrong with them."""
 
@@ -70,14 +91,19 @@ class Reader:
         try:
             self._loader = yaml.SafeLoader(text)
             node = self._loader.get_single_node()
+            again = None if node is None else _repeated_in_itself(node)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             raise PipelineError(Problem(mark.line + 1 if mark else None, str(error.problem))) from error
         except yaml.YAMLError as error:
             raise PipelineError(Problem(None, " ".join(str(error).split()))) from error
+        except RecursionError as error:
+            raise PipelineError(Problem(None, "it is nested too deeply")) from error
         if node is None:
             raise PipelineError(Problem(None, "there is nothing in it"))
         assert isinstance(node, yaml.Node)
+        if again is not None:
+            raise PipelineError(Problem(line_of(again), "a value is part of itself"))
         return node
 
     def tell(
@@ -101,7 +127,11 @@ class Reader:
             return {}
         assert self._loader is not None
         given = [key for key, _ in node.value if key.tag != _MERGE_TAG]
-        self._loader.flatten_mapping(node)  # << brings the values of another mapping, before its own
+        try:
+            self._loader.flatten_mapping(node)  # << brings the values of another mapping, before its own
+        except yaml.MarkedYAMLError as error:
+            self.tell(node, str(error.problem))
+            return {}
         found: dict[str, yaml.Node] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None
@@ -169,7 +199,11 @@ class Reader:
             return [self._plain(each, where) for each in node.value]
         if isinstance(node, yaml.ScalarNode) and node.tag == _INT_TAG:
             assert self._loader is not None
-            return self._loader.construct_yaml_int(node)
+            try:
+                return self._loader.construct_yaml_int(node)
+            except (ValueError, IndexError):  # as of !!int x
+                self.tell(node, f"{where} has a number that is none")
+                return None
         return self.text(node, where)
 
     def _filled(self, text: str, line: int) -> str:
