@@ -103,6 +103,10 @@ class IllegalStateError(ClientError, ValueError):
     """The call does not fit what was called before (IllegalStateException)."""
 
 
+class IllegalArgumentError(ClientError, ValueError):
+    """A call has an argument that nothing can be done with (IllegalArgumentException)."""
+
+
 class CommitFailedError(ClientError):
     """The offsets belong to somebody else by now, and were not stored (CommitFailedException)."""
 

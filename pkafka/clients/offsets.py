@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from pkafka.clients.errors import IllegalArgumentError
 from pkafka.model import TopicPartition
 
 
@@ -26,7 +27,7 @@ def offsets_to_store(
     """Offsets as a caller may write them, a plain number among them, as those that are stored.
 
     Raises:
-        ValueError: an offset is negative.
+        IllegalArgumentError: an offset is negative.
     """
     wanted = {
         TopicPartition(*partition): at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at)
@@ -34,7 +35,7 @@ def offsets_to_store(
     }
     for at in wanted.values():
         if at.offset < 0:
-            raise ValueError("Invalid negative offset")
+            raise IllegalArgumentError("Invalid negative offset")
     return wanted
 
 

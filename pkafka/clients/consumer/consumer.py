@@ -37,7 +37,7 @@ from pkafka.clients.consumer.subscription import (
     Mode,
     Subscription,
 )
-from pkafka.clients.errors import ClientTimeoutError, ClosedError, ConnectError, Stage
+from pkafka.clients.errors import ClientTimeoutError, ClosedError, ConnectError, IllegalArgumentError, Stage
 from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.offsets import ConsumerGroupMetadata, ListedOffset, OffsetAndMetadata, offsets_to_store
@@ -129,26 +129,28 @@ class Consumer:
         Raises:
             InvalidGroupIdError: there is no ``group.id``.
             IllegalStateError: :meth:`assign`, or the other form of this call, is in force.
-            ValueError: both or neither of topics and pattern are given, or a name is empty.
+            IllegalArgumentError: both or neither of topics and pattern are given, or a name is empty.
         """
         with self._call():
             self._need_group()
             if (topics is None) == (pattern is None):
-                raise ValueError("either topics or a pattern must be given")
+                raise IllegalArgumentError("either topics or a pattern must be given")
             if pattern is not None:
                 if not (pattern.pattern if isinstance(pattern, re.Pattern) else pattern):
-                    raise ValueError("Topic pattern to subscribe to cannot be empty")
+                    raise IllegalArgumentError("Topic pattern to subscribe to cannot be empty")
                 self._subscription.subscribe_pattern(re.compile(pattern), listener)
                 self._cluster.want_refresh()
                 return
             if isinstance(topics, str):
-                raise ValueError("topics must be a collection of names, not one name")
+                raise IllegalArgumentError("topics must be a collection of names, not one name")
             wanted = list(topics or ())
             if not wanted:
                 self._unsubscribe()
                 return
             if any(not each or not each.strip() for each in wanted):
-                raise ValueError("Topic collection to subscribe to cannot contain null or empty topic")
+                raise IllegalArgumentError(
+                    "Topic collection to subscribe to cannot contain null or empty topic"
+                )
             self._subscription.subscribe(wanted, listener)
             self._drop_unless(lambda partition: partition.topic in self._subscription.wanted_topics)
             self._want_topics()
@@ -170,12 +172,12 @@ class Consumer:
 
         Raises:
             IllegalStateError: :meth:`subscribe` is in force.
-            ValueError: a topic has no name.
+            IllegalArgumentError: a topic has no name.
         """
         with self._call():
             wanted = [TopicPartition(*each) for each in partitions]
             if any(not each.topic or not each.topic.strip() for each in wanted):
-                raise ValueError("Topic partitions to assign to cannot have null or empty topic")
+                raise IllegalArgumentError("Topic partitions to assign to cannot have null or empty topic")
             if not wanted:
                 self._unsubscribe()
                 return
@@ -202,11 +204,11 @@ class Consumer:
 
         Raises:
             IllegalStateError: the partition is not assigned.
-            ValueError: the offset is negative.
+            IllegalArgumentError: the offset is negative.
         """
         at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
         if at.offset < 0:
-            raise ValueError("seek offset must not be a negative number")
+            raise IllegalArgumentError("seek offset must not be a negative number")
         with self._call():
             if at.leader_epoch is None:
                 self._subscription.seek(partition, at.offset)
@@ -471,11 +473,11 @@ class Consumer:
         Raises:
             ApiError: a partition cannot be asked.
             ClientTimeoutError: the time ran out.
-            ValueError: a time is negative.
+            IllegalArgumentError: a time is negative.
         """
         for partition, timestamp in timestamps.items():
             if timestamp < 0:
-                raise ValueError(
+                raise IllegalArgumentError(
                     f"The target time for partition {partition} is {timestamp}. The target time cannot be negative."
                 )
         return self._look_up(timestamps, timeout_ms)

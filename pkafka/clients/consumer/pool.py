@@ -21,7 +21,7 @@ from pkafka.clients.consumer.errors import CommitFailedError
 from pkafka.clients.consumer.progress import Progress
 from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords
 from pkafka.clients.consumer.subscription import ConsumerRebalanceListener
-from pkafka.clients.errors import ClientError, WakeupError
+from pkafka.clients.errors import ClientError, IllegalArgumentError, WakeupError
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError, ConfigError, ErrorCode
 from pkafka.model import TopicPartition
@@ -88,7 +88,7 @@ class ConsumerPool:
 
     Raises:
         ConfigError: the consumer commits automatically, which would commit what is not processed.
-        ValueError: a number is not positive.
+        IllegalArgumentError: a number is not positive.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class ConsumerPool:
                 "enable.auto.commit", "must be false for a pool, which commits what was processed"
             )
         if workers < 1 or queued_records_max < 1:
-            raise ValueError("workers and queued_records_max must be positive")
+            raise IllegalArgumentError("workers and queued_records_max must be positive")
         self._consumer = consumer
         self._process = process
         self._order = order

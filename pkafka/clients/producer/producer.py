@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pkafka.clients import plugins
 from pkafka.clients.cluster import Cluster, PartitionView
 from pkafka.clients.config import ProducerConfig
-from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, IllegalStateError, Stage
+from pkafka.clients.errors import (
+    ClientError,
+    ClientTimeoutError,
+    ClosedError,
+    IllegalArgumentError,
+    IllegalStateError,
+    Stage,
+)
 from pkafka.clients.metrics import Metric, MetricName, metrics_of
 from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata, offsets_to_store
@@ -144,7 +151,7 @@ class Producer:
         Raises:
             ClosedError: the producer was closed.
             SerializationError: key or value is not what the serializer knows; without one, not bytes.
-            ValueError: a negative partition or timestamp, also one that ``partitioner.class`` gave.
+            IllegalArgumentError: a negative partition or timestamp, also one that ``partitioner.class`` gave.
             IllegalStateError: the producer has a ``transactional.id``, and no transaction is begun.
             TransactionError: the transaction has failed already.
         """
@@ -195,7 +202,7 @@ class Producer:
         """
         check_place(topic, partition, timestamp_ms)
         if keys is not None and len(keys) != len(values):
-            raise ValueError(f"{len(keys)} keys for {len(values)} values")
+            raise IllegalArgumentError(f"{len(keys)} keys for {len(values)} values")
         if self._is_guarded:
             self._check_may_send()
         stamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
@@ -289,7 +296,7 @@ class Producer:
         transactions = self._need_transactions()
         group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
         if group.generation_id > 0 and not group.member_id:
-            raise ValueError(
+            raise IllegalArgumentError(
                 f"Passed in group metadata {group} has generationId > 0 but member.id is unknown"
             )
         if not offsets:
@@ -405,10 +412,10 @@ class Producer:
         closes it already, this waits for the same end.
 
         Raises:
-            ValueError: a negative time-out.
+            IllegalArgumentError: a negative time-out.
         """
         if timeout_s is not None and timeout_s < 0:
-            raise ValueError("The timeout cannot be negative.")
+            raise IllegalArgumentError("The timeout cannot be negative.")
         if self._closed:
             if not self._is_forsaken:
                 self._sender.stop(timeout_s)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pkafka.clients.errors import IllegalArgumentError
+
 
 class ProducerRecord:
     """What ``send()`` takes, and what interceptors see and may replace.
@@ -15,7 +17,7 @@ class ProducerRecord:
         headers: names and bytes.
 
     Raises:
-        ValueError: no topic, or a negative partition or timestamp.
+        IllegalArgumentError: no topic, or a negative partition or timestamp.
     """
 
     __slots__ = ("headers", "key", "partition", "timestamp_ms", "topic", "value")
@@ -54,15 +56,15 @@ def check_place(topic: str | None, partition: int | None, timestamp_ms: int | No
     """Refuse what Kafka's ProducerRecord refuses.
 
     Raises:
-        ValueError: see :class:`ProducerRecord`.
+        IllegalArgumentError: see :class:`ProducerRecord`.
     """
     if topic is None:
-        raise ValueError("Topic cannot be null.")
+        raise IllegalArgumentError("Topic cannot be null.")
     if timestamp_ms is not None and timestamp_ms < 0:
-        raise ValueError(
+        raise IllegalArgumentError(
             f"Invalid timestamp: {timestamp_ms}. Timestamp should always be non-negative or null."
         )
     if partition is not None and partition < 0:
-        raise ValueError(
+        raise IllegalArgumentError(
             f"Invalid partition: {partition}. Partition number should always be non-negative or null."
         )
