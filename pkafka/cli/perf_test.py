@@ -457,7 +457,7 @@ def _read(path: str) -> Mapping[str, Any]:
 
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         document = None
     return comparison.check(document, where=path)
 

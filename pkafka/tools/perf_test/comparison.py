@@ -1,6 +1,6 @@
 """Two reports of load tests side by side: what became better, what became worse, and whether they measured the same."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from pkafka.errors import PkafkaError
@@ -42,16 +42,109 @@ class Comparison(NamedTuple):
 
 
 def check(report: object, *, where: str) -> Mapping[str, Any]:
-    """A report, if it is one.
+    """A report, if it is one, with all that is read of it here and in pictures.
 
     Raises:
-        ReportError: it is not, or of another format.
+        ReportError: it is not, or of another format, or somebody changed it.
     """
     if not isinstance(report, dict) or report.get("tool") != "pk-perf-test":
         raise ReportError(f"{where}: this is no report of pk-perf-test")
     if report.get("format") != FORMAT:
         raise ReportError(f"{where}: its format is {report.get('format')}, not {FORMAT}")
+    for path in _wrong(report, _FORM, ""):
+        raise ReportError(f"{where}: {path} is missing, or is not what pk-perf-test writes there")
     return report
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is one that can be reckoned with: a figure of a test is neither endless nor all but nothing."""
+    is_figure = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_figure and (value == 0 or _LEAST <= abs(value) <= _MOST)  # type: ignore[arg-type]
+
+
+def _is_seconds(value: object) -> bool:
+    return _is_number(value) and value > 0  # type: ignore[operator]
+
+
+def _maybe(kind: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: value is None or kind(value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _numbers_by_name(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
+
+
+def _texts_by_name(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+_LEAST: Final = 1e-9
+_MOST: Final = 1e18
+_FORM: Final[Mapping[str, Any]] = {
+    "status": _is_text,
+    "started_at": _is_text,
+    "host": _is_mapping,
+    "configuration": {
+        "rate": _maybe(_is_number),
+        "producers": _is_number,
+        "consumers": _is_number,
+    },
+    "results": [
+        {
+            "side": _is_text,
+            "records_per_s": _is_number,
+            "mib_per_s": _is_number,
+            "failed": _is_number,
+            "percentiles_ms": _numbers_by_name,
+            "latency_max_ms": _maybe(_is_number),
+            "cpu_us_per_record": _maybe(_is_number),
+        }
+    ],
+    "series": [
+        {
+            "at_s": _is_number,
+            "seconds": _is_seconds,
+            "produced": _maybe(_is_number),
+            "consumed": _maybe(_is_number),
+            **{
+                f"{side}_p{percent}_ms": _maybe(_is_number)
+                for side in ("produce", "end_to_end")
+                for percent in ("50", "99", "99.9")
+            },
+        }
+    ],
+    "histograms": _texts_by_name,
+}
+"""What a report has: a mapping by its keys, a list by what each of it is, a value by what tells whether it fits."""
+
+
+def _wrong(value: object, form: object, path: str) -> Iterator[str]:
+    """The places of a report that are not of their form."""
+    if isinstance(form, dict):
+        if not isinstance(value, dict):
+            yield path
+            return
+        for name, inner in form.items():
+            yield from _wrong(value.get(name, _MISSING), inner, f"{path}.{name}" if path else name)
+    elif isinstance(form, list):
+        if not isinstance(value, list):
+            yield path
+            return
+        for number, each in enumerate(value):
+            yield from _wrong(each, form[0], f"{path}[{number}]")
+    elif not callable(form) or not form(value):
+        yield path
+
+
+_MISSING: Final = object()
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any], *, threshold: float) -> Comparison:

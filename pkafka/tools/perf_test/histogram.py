@@ -11,7 +11,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from pkafka.errors import PkafkaError
 from pkafka.records import varint
+from pkafka.records.errors import RecordError
 
 HIGHEST_US: Final = 3_600_000_000
 """Longer times count as this."""
@@ -27,6 +29,10 @@ _OUTER: Final = struct.Struct(">ii")
 _INNER: Final = struct.Struct(">iiiiqqd")
 _COOKIE: Final = 0x1C849303 | 0x10
 _COMPRESSED_COOKIE: Final = 0x1C849304 | 0x10
+
+
+class HistogramError(PkafkaError):
+    """A text is no histogram."""
 
 
 class Histogram:
@@ -99,7 +105,7 @@ def decode(text: str) -> Histogram:
     """Read what :meth:`Histogram.encode`, or HdrHistogram with the same digits, wrote.
 
     Raises:
-        ValueError: it is something else.
+        HistogramError: it is something else.
     """
     try:
         packed = base64.b64decode(text, validate=True)
@@ -107,19 +113,24 @@ def decode(text: str) -> Histogram:
         inner = zlib.decompress(packed[_OUTER.size :]) if cookie == _COMPRESSED_COOKIE else b""
         kind, length, _, digits, lowest, _, _ = _INNER.unpack_from(inner)
     except (ValueError, zlib.error, struct.error) as error:
-        raise ValueError(f"this is no histogram: {error}") from None
+        raise HistogramError(f"this is no histogram: {error}") from None
     if (kind, digits, lowest) != (_COOKIE, _DIGITS, 1):
-        raise ValueError(f"this is no histogram of {_DIGITS} digits")
+        raise HistogramError(f"this is no histogram of {_DIGITS} digits")
     counts: dict[int, int] = {}
     position, end, bucket = _INNER.size, _INNER.size + length, 0
     while position < end:
-        value, position = varint.decode_long(inner, position)
+        try:
+            value, position = varint.decode_long(inner, position)
+        except RecordError as error:
+            raise HistogramError(f"this is no histogram: {error}") from None
         if value < 0:
             bucket -= value
             continue
         if value:
             counts[bucket] = value
         bucket += 1
+    if max(counts, default=0) > bucket_of(HIGHEST_US):
+        raise HistogramError("this histogram has times beyond its end")
     return Histogram(counts)
 
 

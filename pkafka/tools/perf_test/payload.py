@@ -37,6 +37,9 @@ _CALL_BYTES: Final = 1_048_576
 _KEYS_KEPT: Final = 65_536
 _ZIPF_KEYS_MAX: Final = 5_000_000
 _SIZE_MAX: Final = 1 << 30
+_SIZE_DIGITS: Final = 10
+_INTEGERS_DIGITS: Final = 100
+"""Of the two numbers between which a template's lie, together."""
 _LETTERS: Final = bytes(65 + byte % 26 for byte in range(256))
 
 Draw = Callable[[int], Sequence[int]]
@@ -81,32 +84,34 @@ class Sizes:
         self.smallest = 1
         try:
             if not rest:
-                self.smallest = size = int(text)
+                self.smallest = largest = size = int(text)
                 self.take: Draw = lambda count: [size] * count
             elif kind == "uniform" and len(parts) == 2:
-                self.smallest, most = int(parts[0]), int(parts[1])
-                sizes = range(self.smallest, most + 1)
+                self.smallest, largest = int(parts[0]), int(parts[1])
+                sizes = range(self.smallest, largest + 1)
                 self.take = lambda count: draw.choices(sizes, k=count)
             elif kind == "normal" and len(parts) == 2:
                 mean, deviation = float(parts[0]), float(parts[1])
                 # The shortest has room for a stamp, so that every such test can tell when its records were due.
-                self.smallest = STAMP_BYTES
+                self.smallest = largest = STAMP_BYTES
                 self.take = lambda count: [
                     min(max(round(draw.gauss(mean, deviation)), STAMP_BYTES), _SIZE_MAX) for _ in range(count)
                 ]
             elif kind == "file":
                 found = [int(line) for line in Path(rest).read_text(encoding="utf-8").split()]
-                self.smallest = min(found)
+                self.smallest, largest = min(found), max(found)
                 self.take = lambda count: draw.choices(found, k=count)
             else:
                 raise ValueError(text)
             self.take(1)
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, OverflowError):
             raise PlanError(
                 f"{text!r} is no size of records: BYTES, uniform:FROM:TO, normal:MEAN:DEVIATION or file:PATH"
             ) from None
         if self.smallest < 1:
             raise PlanError(f"{text!r}: a record has at least one byte")
+        if largest > _SIZE_MAX:
+            raise PlanError(f"{text!r}: a record has at most {_SIZE_MAX} bytes")
 
 
 class Values:
@@ -172,7 +177,7 @@ class Template:
         PlanError: a place cannot be filled in.
     """
 
-    _PLACE: Final = re.compile(r"\{(number|now_ms|uuid|random:\d+|int:-?\d+:-?\d+|choice:[^{}]*)\}")
+    _PLACE: Final = re.compile(r"\{(number|now_ms|uuid|random:[0-9]+|int:-?[0-9]+:-?[0-9]+|choice:[^{}]*)\}")
 
     def __init__(self, text: str, draw: random.Random) -> None:
         if not text:
@@ -192,7 +197,7 @@ class Template:
         for fill, literal in zip(self._places, self._literals[1:], strict=True):
             parts += fill(), literal
         self._number += 1
-        return "".join(parts).encode()
+        return "".join(parts).encode(errors="surrogateescape")
 
     def _filler(self, place: str) -> Callable[[], str]:
         draw = self._draw
@@ -204,10 +209,14 @@ class Template:
         if kind == "uuid":
             return lambda: str(uuid.UUID(int=draw.getrandbits(128), version=4))
         if kind == "random":
+            if len(rest) > _SIZE_DIGITS or int(rest) > _SIZE_MAX:
+                raise PlanError(f"{{{place}}}: a record has at most {_SIZE_MAX} bytes")
             return lambda: draw.randbytes(int(rest)).translate(_LETTERS).decode()
         if kind == "choice":
             choices = rest.split("|")
             return lambda: draw.choice(choices)
+        if len(rest) > _INTEGERS_DIGITS:
+            raise PlanError(f"{{{place}}}: such long numbers are not made")
         lowest, highest = map(int, rest.split(":"))
         if lowest > highest:
             raise PlanError(f"{{{place}}}: there is no such number")
@@ -236,6 +245,7 @@ class Keys:
                 self._take = _Counting(first, step).take
             elif kind == "uniform" and int(rest) > 0:
                 among = range(int(rest))
+                len(among)  # where that is too much to count, it is too much to choose from
                 self._take = lambda count: draw.choices(among, k=count)
                 self._keep(len(among))
             elif kind == "zipf":
@@ -244,7 +254,7 @@ class Keys:
                 self._keep(int(number))
             elif text != "none":
                 raise ValueError(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise PlanError(
                 f"{text!r} is no distribution of keys: none, sequential, uniform:N or zipf:N[:EXPONENT]"
             ) from None
