@@ -77,7 +77,7 @@ def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
         ]
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _wrong_file(f"The input string is not a valid JSON: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise _wrong_file(
             "The input JSON lacks or misuses a field: partitions is a list of objects with topic, partition and offset"
         ) from error

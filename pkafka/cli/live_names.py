@@ -131,9 +131,20 @@ def _kept() -> dict[str, Any]:
     try:
         with open(_cache_file(), encoding="utf-8") as file:
             found = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) and all(map(_is_of_a_cluster, found.values())) else {}
+
+
+def _is_of_a_cluster(entries: object) -> bool:
+    """Whether this is what :func:`_keep` writes; the file is anybody's who has this home."""
+    return isinstance(entries, dict) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("at"), int | float)
+        and isinstance(each.get("names"), list)
+        and all(isinstance(name, str) for name in each["names"])
+        for each in entries.values()
+    )
 
 
 def _keep(kept: dict[str, Any], servers: str, kind: str, found: Sequence[str]) -> None:

@@ -81,6 +81,8 @@ def _read(path: str) -> dict[str, Any]:
         raise ConfigError(path, f"cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(path, str(error)) from error
+    except RecursionError as error:
+        raise ConfigError(path, "it is nested too deeply") from error
     unknown = sorted(document.keys() - {_DEFAULT, _PROFILES})
     if unknown:
         raise ConfigError(path, f"{unknown[0]} is not known; there are {_DEFAULT} and {_PROFILES}")

@@ -305,7 +305,7 @@ def _numbers(text: str, example: str) -> dict[TopicPartition, int]:
             for topic, partitions in json.loads(text).items()
             for partition, number in partitions.items()
         }
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise OptionError(f"Expected e.g. {example}, got {text}") from None
 
 
@@ -316,7 +316,7 @@ def _partitions(text: str) -> frozenset[TopicPartition]:
             for topic, partitions in json.loads(text).items()
             for partition in partitions
         )
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         raise OptionError(f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}') from None
 
 

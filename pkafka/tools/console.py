@@ -65,7 +65,7 @@ class JsonReader:
                 _number_of(row.get("partition")),
                 _number_of(None if row.get("timestamp") == _NO_TIMESTAMP else row.get("timestamp")),
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise LineError(f"No record found on line number {self._line_number}: {error}") from error
 
 

@@ -176,7 +176,15 @@ class DevBrokers:
                 tuple(map(int, values.get("others", ()))),
                 values.get("zookeeper"),
             )
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (
+            FileNotFoundError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ):
             return None  # none, or a file that is not ours
 
     def _write(self, broker: DevBroker) -> None:

@@ -73,7 +73,7 @@ class MetricsPage:
         text = self._get(f"/jmx?{query}")
         try:
             found: list[dict[str, Any]] = json.loads(text)["beans"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             raise MetricsUnavailableError(f"{self._url} has no beans: it is no page of a broker's") from None
         return found
 
@@ -92,13 +92,22 @@ class MetricsPage:
                 text: str = answer.read().decode()
                 return text
         except urllib.error.HTTPError as error:
-            if error.code == 400:
-                raise BadQueryError(json.loads(error.read())["error"]) from None
+            problem = _problem_in(error.read()) if error.code == 400 else None
+            if problem is not None:
+                raise BadQueryError(problem) from None
             raise MetricsUnavailableError(f"{self._url}{path} answers {error.code} {error.reason}") from None
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             text = getattr(reason, "strerror", None) or str(reason)
             raise MetricsUnavailableError(f"Could not connect to {self._url}: {text}") from None
+
+
+def _problem_in(answer: bytes) -> str | None:
+    """What a page says of a query that it does not take; None where no page of a broker's said it."""
+    try:
+        return str(json.loads(answer)["error"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
 
 
 class ClusterMetrics:

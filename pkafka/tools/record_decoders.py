@@ -92,14 +92,14 @@ def _base64(data: bytes) -> str:
 def _json_value(data: bytes) -> object:
     try:
         return json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return plain_documents(Record(0, 0, None, data, ()))[1]
 
 
 def _json_text(data: bytes) -> str:
     try:
         return _compact(json.loads(data))
-    except ValueError:
+    except (ValueError, RecursionError):
         return data.decode(errors="replace")
 
 

@@ -73,7 +73,7 @@ def _field(data: bytes | None, steps: Sequence[str]) -> str | None:
         value = json.loads(data or b"null")
         for step in steps:
             value = value[int(step)] if isinstance(value, list) else value[step]
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
     if value is None or isinstance(value, str):
         return value
