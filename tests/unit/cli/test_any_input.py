@@ -1,0 +1,18 @@
+"""Whatever a command is given, it ends in time with a status and a line, and does nothing that nobody asked for.
+
+Here no broker answers; tests/e2e/test_any_input_at_a_broker.py goes on where one does.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.any_input import LONG_S, check_any_input
+from tests.command_lines import Leaf, leaves
+from tests.sockets import free_port
+
+
+@pytest.mark.timeout(LONG_S)
+@pytest.mark.parametrize("leaf", leaves(), ids=lambda leaf: leaf.name)
+def test_no_input_ends_a_command_in_a_traceback(leaf: Leaf, tmp_path: Path) -> None:
+    check_any_input(leaf, f"127.0.0.1:{free_port()}", tmp_path, share=1 / 3)
