@@ -334,7 +334,7 @@ def _changed_somewhere(document: Any) -> st.SearchStrategy[Any]:
     )
 
 
-def _damaged(data: bytes) -> st.SearchStrategy[bytes]:
+def damaged(data: bytes) -> st.SearchStrategy[bytes]:
     """Bytes with something cut, put in or turned over."""
 
     def damage(at: int, what: str, other: bytes) -> bytes:
@@ -507,7 +507,7 @@ def _json_files(name: str) -> st.SearchStrategy[Word]:
         st.one_of(
             changed,
             changed,
-            _damaged(whole),
+            damaged(whole),
             _json_values.map(lambda each: json.dumps(each).encode()),
             st.sampled_from(
                 [
@@ -546,14 +546,14 @@ def _odd_file(leaf: Leaf, param: click.Parameter) -> st.SearchStrategy[Word]:
         return st.one_of(
             _no_files,
             _file(
-                "given.yaml", st.one_of(changed, _damaged(json.dumps(_YAML_OF_APPLY).encode()), _yaml_texts)
+                "given.yaml", st.one_of(changed, damaged(json.dumps(_YAML_OF_APPLY).encode()), _yaml_texts)
             ),
         )
     if name == "from_file":
         rows = st.lists(st.lists(odd_values, max_size=4).map(",".join), max_size=3).map("\n".join)
         text = rows.map(lambda each: each.encode("utf-8", "surrogateescape"))
         return st.one_of(
-            _no_files, _file("given.csv", text), _file("given.csv", _damaged(b'plain,0,1\n"odd",0,0\n'))
+            _no_files, _file("given.csv", text), _file("given.csv", damaged(b'plain,0,1\n"odd",0,0\n'))
         )
     return st.one_of(_no_files, _file("given.properties", _lines_of_properties(_CLIENT_KEYS)))
 
@@ -681,9 +681,7 @@ def _odd_for(draw: st.DrawFn, word: Word) -> Word:
             return word._replace(content=draw(_yaml_texts))
         if suffix == "properties" and draw(st.booleans()):
             return word._replace(content=draw(_lines_of_properties(_CLIENT_KEYS)))
-        return draw(
-            st.one_of(_no_files, _damaged(word.content).map(lambda data: word._replace(content=data)))
-        )
+        return draw(st.one_of(_no_files, damaged(word.content).map(lambda data: word._replace(content=data))))
     key, equals, _ = word.partition("=")
     if equals and draw(st.integers(0, 3)):
         return f"{key}={draw(odd_values)}"
@@ -982,7 +980,7 @@ _surroundings: Final[st.SearchStrategy[Mapping[str, bytes]]] = st.one_of(
     st.just({}),
     st.one_of(
         st.just(_PROFILES),
-        _damaged(_PROFILES),
+        damaged(_PROFILES),
         st.sampled_from(
             [
                 b"",

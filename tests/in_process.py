@@ -21,8 +21,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
-# Ctrl-C in the middle of an import leaves half a package behind. A process that ends does not care; this one goes on, so
-# what commands import late is whole before the first one runs.
+# Ctrl-C in the middle of an import leaves half a package behind. A process that ends does not care; this one goes on,
+# so what commands import late is whole before the first one runs.
 for _late in ("yaml", "kazoo.client", "kazoo.handlers.threading", "tomllib", "rich.live"):
     importlib.import_module(_late)
 
