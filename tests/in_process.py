@@ -88,21 +88,20 @@ def run(
     status: object = None
     raised: BaseException | None = None
     with _streams(stdin) as (out, err), _surroundings(folder, environment or {}, complaints):
-        _guard.watch(folder, words, ports)
-        # Ctrl-C may come when the command has just ended.
-        with contextlib.suppress(KeyboardInterrupt), _ctrl_c_after(seconds, complaints) as interrupted:
-            try:
-                command([*words])
-                complaints.append("main() came back")
-            except SystemExit as leaving:
-                status = leaving.code
-            except BaseException as error:  # noqa: BLE001 - whatever it is, that it is
-                complaints.append(f"a traceback: {type(error).__name__}: {error}")
-                raised = error
-        if interrupted.is_set() and status is None and raised is None:
-            status = 128 + signal.SIGINT
-        complaints += _left(threads)
-        complaints += _guard.rest()
+        with _guard.watching(folder, words, ports, complaints):
+            # Ctrl-C may come when the command has just ended.
+            with contextlib.suppress(KeyboardInterrupt), _ctrl_c_after(seconds, complaints) as interrupted:
+                try:
+                    command([*words])
+                    complaints.append("main() came back")
+                except SystemExit as leaving:
+                    status = leaving.code
+                except BaseException as error:  # noqa: BLE001 - whatever it is, that it is
+                    complaints.append(f"a traceback: {type(error).__name__}: {error}")
+                    raised = error
+            if interrupted.is_set() and status is None and raised is None:
+                status = 128 + signal.SIGINT
+            complaints += _left(threads)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(ValueError, OSError):
                 stream.flush()
@@ -122,15 +121,20 @@ class _Guard:
         self._complaints: list[str] = []
         self._is_installed = False
 
-    def watch(self, folder: Path, words: Sequence[str], ports: Collection[int]) -> None:
+    @contextlib.contextmanager
+    def watching(
+        self, folder: Path, words: Sequence[str], ports: Collection[int], complaints: list[str]
+    ) -> Iterator[None]:
+        """Refuse until the block ends, and complain of what nobody asked for."""
         if not self._is_installed:  # and never gone again
             sys.addaudithook(self._look)
             self._is_installed = True
-        self._folder, self._words, self._ports, self._complaints = folder, words, ports, []
-
-    def rest(self) -> list[str]:
-        self._folder = None
-        return self._complaints
+        self._words, self._ports, self._complaints = words, ports, complaints
+        self._folder = folder
+        try:
+            yield
+        finally:
+            self._folder = None
 
     def _look(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._folder is None:
@@ -301,3 +305,5 @@ def _ctrl_c_after(seconds: float, complaints: list[str]) -> Iterator[threading.E
                 with lock:
                     ended.set()
                 watchdog.join()
+        with contextlib.suppress(KeyboardInterrupt):
+            time.sleep(0)  # one may be on its way

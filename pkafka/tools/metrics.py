@@ -89,7 +89,7 @@ class MetricsPage:
         try:
             request = urllib.request.Request(f"{self._url}{path}", headers=self._headers)  # noqa: S310 - the user's
             with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:  # noqa: S310
-                text: str = answer.read().decode()
+                text: str = answer.read().decode(errors="replace")
                 return text
         except urllib.error.HTTPError as error:
             problem = _problem_in(error.read()) if error.code == 400 else None
