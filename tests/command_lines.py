@@ -16,13 +16,27 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import click
 from hypothesis import strategies as st
 
-from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.kafka_command import KafkaCommand
 from pkafka.clients.config import ConsumerConfig, ProducerConfig
 from pkafka.server.config_keys import topic_keys
 from pkafka.tools.secret_keys import is_secret
-from tests.in_process import UNREADABLE, Outcome
+from tests.in_process import UNREADABLE
 from tests.log_files import SegmentFile
+from tests.odd_values import (
+    GROUPS,
+    PROPERTIES_TEXTS,
+    TOPICS,
+    changed_somewhere,
+    damaged,
+    json_values,
+    odd_numbers,
+    odd_servers,
+    odd_texts,
+    odd_times,
+    odd_values,
+    stdins,
+    yaml_texts,
+)
 from tests.unit.tools.perf_test.reports import report
 
 _PROJECT: Final = Path(__file__).parents[1] / "pyproject.toml"
@@ -97,266 +111,6 @@ class Line(NamedTuple):
         return words
 
 
-# -- values ------------------------------------------------------------------------------------------------
-
-# execve(2) ends a word at the first NUL, so no word has one; bytes that are no UTF-8 arrive as half surrogates.
-_ODD_TEXTS: Final = (
-    *(
-        "",
-        " ",
-        "\t",
-        "\n",
-        "\r\n",
-        "a\nb",
-        " a ",
-        "-",
-        "--",
-        "-x",
-        "=",
-        "a=",
-        "=a",
-        "a=b=c",
-        ":",
-        "a:",
-        ":0",
-        "a:b:c",
-    ),
-    *(
-        "a:0,1",
-        "a:0-",
-        "a:1-0",
-        "a:-1",
-        ",",
-        ",,",
-        "a,,b",
-        ".",
-        "..",
-        "../x",
-        "/",
-        "~",
-        "~nobody/x",
-        "*",
-        "?",
-    ),
-    *(
-        "[",
-        "(",
-        "(?P<",
-        "a{2,1}",
-        "a{99999999999}",
-        "\\",
-        "a\\",
-        "[a-",
-        "(?<!a*)b",
-        "^$",
-        ".*",
-        "%s",
-        "%n",
-        "{}",
-        "{0}",
-        "${x}",
-    ),
-    *(
-        "é",
-        "日本語",
-        "\u2028",
-        "\ufeff",
-        "😀",
-        "\udcff",
-        "a\udc80b",
-        "\u0130",
-        "ﬀ",
-        "x" * 300,
-        "x" * 100_000,
-        "'",
-        '"',
-        "#",
-        "!",
-    ),
-    *(
-        "null",
-        "None",
-        "true",
-        "nan",
-        "inf",
-        "-inf",
-        "{",
-        "[]",
-        '{"a":1}',
-        "a b",
-        "User:",
-        "@",
-        "a/b",
-        "\x1b[31m",
-        "\x7f",
-    ),
-)
-_ODD_NUMBERS: Final = (
-    *(
-        "",
-        " ",
-        "0",
-        "-0",
-        "-1",
-        "+1",
-        "1.5",
-        "1e3",
-        "1e400",
-        "0x10",
-        "010",
-        " 5",
-        "5 ",
-        "1_000",
-        "٣",
-        "²",
-        "½",
-        "nan",
-        "inf",
-    ),
-    *("-inf", "2147483647", "2147483648", "-2147483649", "9223372036854775807", "9223372036854775808"),
-    *(
-        "-9223372036854775808",
-        "99999999999999999999999999",
-        "9" * 5_000,
-        "1" + "0" * 400,
-        "x",
-        "1,2",
-        "1 2",
-        "--",
-        "\udcff",
-    ),
-)
-_ODD_TIMES: Final = (
-    *_ODD_NUMBERS,
-    *("ms", "s", "-5s", "5S", "5 s", "²s", "9" * 400 + "h", "1h1m", "5d", "0.0001s", "99999999999h", "PT5S"),
-)
-_ODD_MOMENTS: Final = (
-    *("9999-12-31T23:59:59.999", "0001-01-01T00:00:00.000", "2026-02-30T00:00:00.000", "2026-13-01", "24:00"),
-    *(
-        "2026-01-01T00:00:00.000+99:99",
-        "2026-01-01T00:00:00.000Z",
-        "-999999999d",
-        "-10m",
-        "-",
-        "PnDTnHnMnS",
-        "P",
-    ),
-    *(
-        "P1D",
-        "PT",
-        "P1DT",
-        "PT1H",
-        "-PT1H",
-        "P99999999999D",
-        "P1.5D",
-        "PT0.0000000001S",
-        "0000-00-00T00:00:00.000",
-    ),
-)
-_words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
-odd_texts: Final = st.one_of(st.sampled_from(_ODD_TEXTS), _words)
-odd_numbers: Final = st.one_of(st.sampled_from(_ODD_NUMBERS), st.integers().map(str))
-odd_times: Final = st.one_of(st.sampled_from(_ODD_TIMES), st.sampled_from(_ODD_MOMENTS))
-odd_values: Final = st.one_of(odd_texts, odd_numbers, odd_times)
-
-_TOPICS: Final = ("plain", "odd", "empty", "missing", "__consumer_offsets")
-_GROUPS: Final = ("readers", "nobody")
-_OBJECT_KEYS: Final = (
-    *(
-        "version",
-        "partitions",
-        "topics",
-        "topic",
-        "partition",
-        "offset",
-        "replicas",
-        "log_dirs",
-        "brokers",
-        "configs",
-    ),
-    *("replication-factor", "name", "results", "percentiles_ms", "sources", "sinks", "steps", "job", "sql"),
-)
-
-
-_json_leaves = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-2, 5),
-    st.sampled_from([2**31, 2**63, -(2**31) - 1, 10**30, 0.5, 1e300, -0.0]),
-    st.sampled_from([*_TOPICS, "any", "", "0", "\ud800", "a\0b", "é", "x" * 300, "a,b"]),
-)
-_json_values = st.recursive(
-    _json_leaves,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(st.sampled_from([*_OBJECT_KEYS, "", "\ud800", "0"]), inner, max_size=4),
-    ),
-    max_leaves=8,
-)
-
-
-def _changed_somewhere(document: Any) -> st.SearchStrategy[Any]:
-    """A document with one value in it replaced, removed or doubled."""
-    places: list[tuple[Any, ...]] = []
-
-    def walk(value: Any, path: tuple[Any, ...]) -> None:
-        places.append(path)
-        items = (
-            value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-        )
-        for key, item in items:
-            walk(item, (*path, key))
-
-    walk(document, ())
-
-    def put(path: tuple[Any, ...], what: str, other: Any) -> Any:
-        if not path:
-            return other
-        copied = json.loads(json.dumps(document))
-        at = copied
-        for key in path[:-1]:
-            at = at[key]
-        if what == "remove":
-            del at[path[-1]]
-        elif what == "double" and isinstance(at, list):
-            at.append(at[path[-1]])
-        elif what == "rename" and isinstance(at, dict):
-            at[str(other)] = at.pop(path[-1])
-        else:
-            at[path[-1]] = other
-        return copied
-
-    return st.builds(
-        put,
-        st.sampled_from(places),
-        st.sampled_from(["replace", "replace", "remove", "double", "rename"]),
-        _json_values,
-    )
-
-
-def damaged(data: bytes) -> st.SearchStrategy[bytes]:
-    """Bytes with something cut, put in or turned over."""
-
-    def damage(at: int, what: str, other: bytes) -> bytes:
-        if what == "cut":
-            return data[:at]
-        if what == "insert":
-            return data[:at] + other + data[at:]
-        if what == "overwrite":
-            return data[:at] + other + data[at + len(other) :]
-        return data[:at] + data[at + len(other) :]
-
-    return st.builds(
-        damage,
-        st.integers(0, len(data)),
-        st.sampled_from(["cut", "insert", "overwrite", "drop"]),
-        st.one_of(
-            st.binary(max_size=4),
-            st.sampled_from([b"\0", b"\xff", b"\\u12", b"\xed\xa0\x80", b'"', b"{", b"\n", b"=", b"\\"]),
-        ),
-    )
-
-
 _JSON_OF: Final[Mapping[str, Any]] = {
     "offset_json_file": {"version": 1, "partitions": [{"topic": "plain", "partition": 0, "offset": 1}]},
     "path_to_json_file": {
@@ -382,26 +136,6 @@ _YAML_OF_APPLY: Final = {
     },
     "brokers": {"default": {"log.cleaner.threads": 2}, "1": {}},
 }
-_PROPERTIES_TEXTS: Final = (
-    b"\\u12",
-    b"a=\\u12x4",
-    b"a=\\",
-    b"=\n=\n",
-    b"a\\\n",
-    b"\\",
-    b"a:b:c\n",
-    b"!\n#\n",
-    b"a=\xff",
-    b"\xef\xbb\xbfa=1",
-    b"a=\\uD800",
-    b"a=\0",
-    b"key\0=1",
-    b"a" * 70_000,
-    b"\r\r\n",
-    b"bootstrap.servers=\n",
-    b"bootstrap.servers=,\n",
-)
-
 # -- settings ----------------------------------------------------------------------------------------------
 
 _CLIENT_KEYS: Final = sorted({*ConsumerConfig.defaults(), *ProducerConfig.defaults()})
@@ -455,7 +189,7 @@ def _settings_of(keys: Sequence[str]) -> st.SearchStrategy[str]:
 
 def _lines_of_properties(keys: Sequence[str]) -> st.SearchStrategy[bytes]:
     pair = _settings_of(keys).map(lambda text: text.encode("utf-8", "surrogateescape"))
-    lines = st.lists(st.one_of(pair, pair, st.sampled_from(_PROPERTIES_TEXTS)), max_size=4).map(b"\n".join)
+    lines = st.lists(st.one_of(pair, pair, st.sampled_from(PROPERTIES_TEXTS)), max_size=4).map(b"\n".join)
     security = _damaged_security()
     return st.one_of(lines, lines, security)
 
@@ -501,14 +235,14 @@ _no_files: Final[st.SearchStrategy[Word]] = st.one_of(
 def _json_files(name: str) -> st.SearchStrategy[Word]:
     seed = _JSON_OF[name]
     whole = json.dumps(seed).encode()
-    changed = _changed_somewhere(seed).map(lambda each: json.dumps(each).encode())
+    changed = changed_somewhere(seed).map(lambda each: json.dumps(each).encode())
     return _file(
         "given.json",
         st.one_of(
             changed,
             changed,
             damaged(whole),
-            _json_values.map(lambda each: json.dumps(each).encode()),
+            json_values.map(lambda each: json.dumps(each).encode()),
             st.sampled_from(
                 [
                     b"",
@@ -542,12 +276,10 @@ def _odd_file(leaf: Leaf, param: click.Parameter) -> st.SearchStrategy[Word]:
     if name in _JSON_OF:
         return st.one_of(_no_files, _json_files(name), _json_files(name))
     if leaf.main.name == "pk-apply":
-        changed = _changed_somewhere(_YAML_OF_APPLY).map(lambda each: json.dumps(each).encode())
+        changed = changed_somewhere(_YAML_OF_APPLY).map(lambda each: json.dumps(each).encode())
         return st.one_of(
             _no_files,
-            _file(
-                "given.yaml", st.one_of(changed, damaged(json.dumps(_YAML_OF_APPLY).encode()), _yaml_texts)
-            ),
+            _file("given.yaml", st.one_of(changed, damaged(json.dumps(_YAML_OF_APPLY).encode()), yaml_texts)),
         )
     if name == "from_file":
         rows = st.lists(st.lists(odd_values, max_size=4).map(",".join), max_size=3).map("\n".join)
@@ -557,55 +289,6 @@ def _odd_file(leaf: Leaf, param: click.Parameter) -> st.SearchStrategy[Word]:
         )
     return st.one_of(_no_files, _file("given.properties", _lines_of_properties(_CLIENT_KEYS)))
 
-
-_yaml_texts: Final = st.sampled_from(
-    [
-        b"",
-        b"a: b: c",
-        b"- a\nb",
-        b"\t",
-        b"a: &x [*x]",
-        b"*x",
-        b"!!python/object:os.system x",
-        b"? [a]\n: b",
-        b"{[a]: b}",
-        b"topics: {a: {configs: &c {x: *c}}}",
-        b"&a [*a]",
-        b"a: !!int x",
-        b"a: 2026-99-99",
-        b"a: 0o9",
-        b"a: !!binary x",
-        b"--- a\n--- b",
-        b"%YAML 9.9\n--- a",
-        b"topics: {2026-01-01: {}}",
-        b"topics: {null: {}}",
-        b"topics: {1.5: {}}",
-        b"topics: {a: {configs: {b: 2026-01-01}}}",
-        b"topics: {a: {configs: {b: [[c]]}}}",
-        b"brokers: {\xc2\xb2: {}}",
-        b"brokers: {true: {}}",
-        b"topics: {a: {partitions: 99999999999}}",
-        b"version: [1]",
-        b"version: .nan",
-        b"a: " + b"[" * 5_000,
-        b'topics: {a: {configs: {b: "\\uD800"}}}',
-        b'topics: {"a\\0b": {partitions: 1}}',
-        b"\xff\xfe",
-        b"a: \x00",
-        b"x: &a [1]\ny: {<<: *a}",
-        b"<<: 1",
-        b"a: {<<: [1]}",
-        b"!!set {a, b}",
-        b"!!omap [1]",
-        b"!!timestamp x",
-        b"a: 190:20:30",
-        b"a: 1__0",
-        b"topics: {a: {partitions: 1__0}}",
-        b"a: !!float x",
-        b"a: !!bool x",
-        b"a: !!null x",
-    ]
-)
 
 # -- lines that make sense ---------------------------------------------------------------------------------
 
@@ -675,10 +358,10 @@ def _odd_for(draw: st.DrawFn, word: Word) -> Word:
     if isinstance(word, File):
         suffix = word.name.rpartition(".")[2]
         if suffix in ("json", "yaml") and draw(st.integers(0, 3)):
-            changed = draw(_changed_somewhere(json.loads(word.content)))
+            changed = draw(changed_somewhere(json.loads(word.content)))
             return word._replace(content=json.dumps(changed).encode())
         if suffix == "yaml" and draw(st.booleans()):
-            return word._replace(content=draw(_yaml_texts))
+            return word._replace(content=draw(yaml_texts))
         if suffix == "properties" and draw(st.booleans()):
             return word._replace(content=draw(_lines_of_properties(_CLIENT_KEYS)))
         return draw(st.one_of(_no_files, damaged(word.content).map(lambda data: word._replace(content=data))))
@@ -764,8 +447,8 @@ def _keys_of(leaf: Leaf, param: click.Parameter) -> Sequence[str]:
 _GOOD: Final[Mapping[str, Sequence[str]]] = {
     "number": ("1", "2", "0", "10"),
     "time": ("100", "200ms", "1s"),
-    "topic": _TOPICS,
-    "group": _GROUPS,
+    "topic": TOPICS,
+    "group": GROUPS,
     "moment": ("2026-01-01T00:00:00.000", "PT1H", "0:5"),
     "text": ("a", "latest", "earliest", "0:1", "topics", "brokers", "1"),
 }
@@ -797,44 +480,6 @@ def _good(leaf: Leaf, param: click.Parameter, servers: str) -> st.SearchStrategy
     return st.sampled_from(_GOOD[kind])
 
 
-_odd_servers: Final = st.sampled_from(
-    [
-        "",
-        ",",
-        ":",
-        "localhost",
-        "localhost:",
-        ":9092",
-        "localhost:x",
-        "localhost:0",
-        "localhost:99999",
-        "localhost:-1",
-        "[::1]:1",
-        "[::1",
-        "::1:1",
-        "no such host:1",
-        "nowhere.invalid:1",
-        "\udcff:1",
-        "é:1",
-        "x" * 300 + ":1",
-        "a" * 64 + ".b:1",
-        "127.0.0.1:1,127.0.0.1:2",
-        "127.0.0.1:1,",
-        "localhost:²",
-        "localhost:٣",
-        "PLAINTEXT://localhost:1",
-        "localhost:1/x",
-        "xn--:1",
-        ".:1",
-        "..:1",
-        "a..b:1",
-        "localhost:1_0",
-        "localhost: 1",
-        " localhost:1 ",
-    ]
-)
-
-
 def _odd(leaf: Leaf, param: click.Parameter) -> st.SearchStrategy[Word]:
     kind = _kind(param)
     if kind == "choice":
@@ -843,7 +488,7 @@ def _odd(leaf: Leaf, param: click.Parameter) -> st.SearchStrategy[Word]:
     if kind == "file":
         return _odd_file(leaf, param)
     if kind == "servers":
-        return _odd_servers
+        return odd_servers
     if kind == "settings":
         return st.one_of(_settings_of(_keys_of(leaf, param)), odd_values)
     if kind == "number":
@@ -999,10 +644,10 @@ _surroundings: Final[st.SearchStrategy[Mapping[str, bytes]]] = st.one_of(
             ]
         ),
     ).map(lambda data: {".pkafka.toml": data}),
-    _changed_somewhere({"127.0.0.1:1": {"topics": {"at": 1e12, "names": ["a"]}}}).map(
+    changed_somewhere({"127.0.0.1:1": {"topics": {"at": 1e12, "names": ["a"]}}}).map(
         lambda document: {_NAMES_FILE: json.dumps(document).encode()}
     ),
-    _changed_somewhere(_DEV_BROKER).map(
+    changed_somewhere(_DEV_BROKER).map(
         lambda document: {".local/state/pkafka/dev/default.json": json.dumps(document).encode()}
     ),
 )
@@ -1019,90 +664,3 @@ _environments: Final = st.sampled_from(
         {"SHELL": ""},
     ]
 )
-stdins: Final = st.one_of(
-    st.sampled_from(
-        [
-            b"",
-            b"\n",
-            b"a",
-            b"a\nb\n",
-            b"k\tv\n",
-            b"\0",
-            b"\xff\xfe\n",
-            b"x" * 200_000,
-            b"h:v,h2\tk\tv\n",
-            b"\r\r\n\n",
-            b"y\n",
-            b"n\n",
-        ]
-    ),
-    st.sampled_from(
-        [
-            b'{"value":1}\n',
-            b'{"key":"a","value":null,"headers":[1]}\n',
-            b"{\n",
-            b"[]\n",
-            b'{"partition":-5,"value":"x"}\n',
-            b'{"timestamp":1e99,"value":"x"}\n',
-            b'{"value":"\\ud800"}\n',
-            b'{"value_base64":"!"}\n',
-        ]
-    ),
-    st.sampled_from(
-        [
-            b"ls /\nget /x\nquit\n",
-            b"create /a b\nls -R /\n",
-            b"set\n",
-            b"'\n",
-            b"get '\n",
-            b"delquota -x /\n",
-            b"redo 99\nredo x\n",
-            b"connect x\n",
-        ]
-    ),
-    st.binary(max_size=40),
-)
-
-
-# -- what may come of them ---------------------------------------------------------------------------------
-
-_STATUSES: Final = frozenset({*ExitStatus, 126, 127})
-_TOLD_ON_STDOUT: Final = frozenset({ExitStatus.FAILURE})
-"""Where what is wrong may be said to standard output alone: it is the answer, as of a check, or Kafka's own text."""
-
-
-def objections(words: Sequence[str], outcome: Outcome, *, is_endless: bool) -> list[str]:
-    """What is wrong with what a command did."""
-    found = [*outcome.complaints]
-    status = outcome.status
-    if not isinstance(status, int) or status not in _STATUSES:
-        found.append(f"it ends with {status!r}")
-    if outcome.was_interrupted and not is_endless:
-        found.append("it did not end by itself")
-    is_told = outcome.err.strip() or (status in _TOLD_ON_STDOUT and outcome.out.strip())
-    if status not in (ExitStatus.OK, ExitStatus.INTERRUPTED) and not is_told:
-        found.append(f"it ends with {status} and does not say why")
-    if SECRET in outcome.err or SECRET.encode() in outcome.out:
-        found.append("a secret is shown")
-    return found + _no_json(words, outcome)
-
-
-def _no_json(words: Sequence[str], outcome: Outcome) -> list[str]:
-    """Whether JSON was asked for and something else came."""
-    forms = [other for one, other in itertools.pairwise(words) if one == "--output"]
-    forms += [word.partition("=")[2] for word in words if word.startswith("--output=")]
-    if len(forms) != 1 or forms[0] not in ("json", "jsonl") or {"-h", "--help", "--version"} & {*words}:
-        return []
-    if outcome.status == _NO_SUCH_VERB:
-        return []
-    try:
-        text = outcome.out.decode()
-        for each in [text] if forms[0] == "json" else filter(None, text.split("\n")):
-            json.loads(each)
-    except ValueError as error:
-        return [f"this is no {forms[0]}: {error}: {outcome.out[:200]!r}"]
-    return []
-
-
-_NO_SUCH_VERB: Final = 127
-"""Of ZooKeeper's shell, which answers that with its usage."""

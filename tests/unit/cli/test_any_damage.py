@@ -12,8 +12,7 @@ from pkafka.cli import dump_log, verify_log
 from pkafka.cli.kafka_command import KafkaCommand
 from pkafka.storage import checkpoints
 from pkafka.storage.broker_metadata import META_PROPERTIES_FILE
-from tests.any_input import LONG_S
-from tests.command_lines import damaged, objections
+from tests.any_input import LONG_S, objections
 from tests.in_process import run
 from tests.log_files import (
     metadata_records,
@@ -22,6 +21,7 @@ from tests.log_files import (
     transaction_records,
     write_rich_files,
 )
+from tests.odd_values import damaged
 from tests.unit.storage.makers import NOW, World, append, end_transaction
 
 _END_S: Final = 60.0

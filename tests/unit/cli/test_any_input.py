@@ -15,4 +15,4 @@ from tests.sockets import free_port
 @pytest.mark.timeout(LONG_S)
 @pytest.mark.parametrize("leaf", leaves(), ids=lambda leaf: leaf.name)
 def test_no_input_ends_a_command_in_a_traceback(leaf: Leaf, tmp_path: Path) -> None:
-    check_any_input(leaf, f"127.0.0.1:{free_port()}", tmp_path, share=1 / 3)
+    check_any_input(leaf, f"127.0.0.1:{free_port()}", tmp_path, share=1 / 4)
