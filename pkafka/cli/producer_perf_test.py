@@ -75,7 +75,14 @@ def main(**flags: object) -> None:
     from pkafka.clients.producer import Producer
     from pkafka.tools.perf import payloads, run_producer
 
-    with Cluster(ProducerConfig.from_properties(properties), fail_fast=True) as cluster:
+    config = ProducerConfig.from_properties(properties)
+    if size is not None and size > config.max_request_size:
+        raise CommandError(
+            f"records of {size} bytes do not fit into requests of max.request.size={config.max_request_size}",
+            hint="--producer-props max.request.size=... allows more",
+            kafka_status=0,
+        )
+    with Cluster(config, fail_fast=True) as cluster:
         cluster.refresh(timeout_ms=10_000)
     with Producer(properties) as producer:
         stats = run_producer(

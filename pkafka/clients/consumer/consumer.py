@@ -151,6 +151,8 @@ class Consumer:
                 raise IllegalArgumentError(
                     "Topic collection to subscribe to cannot contain null or empty topic"
                 )
+            for each in wanted:
+                _check_name(each)
             self._subscription.subscribe(wanted, listener)
             self._drop_unless(lambda partition: partition.topic in self._subscription.wanted_topics)
             self._want_topics()
@@ -769,3 +771,20 @@ class Consumer:
 
     def _timeout_ms(self, given: int | None) -> int:
         return self.config.default_api_timeout_ms if given is None else given
+
+
+def _check_name(topic: str) -> None:
+    """See that a name can be told to the members of a group; whether a topic may have it is the broker's to say.
+
+    Raises:
+        IllegalArgumentError: it is not text, or too long.
+    """
+    try:
+        size = len(topic.encode())
+    except UnicodeEncodeError:
+        size = _NAME_BYTES_MAX + 1
+    if size > _NAME_BYTES_MAX:
+        raise IllegalArgumentError(f"{topic[:80]!r} cannot be represented in a request")
+
+
+_NAME_BYTES_MAX: Final = 32_767

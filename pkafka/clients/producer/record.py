@@ -1,9 +1,11 @@
 """A record as it is handed to a producer."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pkafka.clients.errors import IllegalArgumentError
+
+_TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 class ProducerRecord:
@@ -17,7 +19,7 @@ class ProducerRecord:
         headers: names and bytes.
 
     Raises:
-        IllegalArgumentError: no topic, or a negative partition or timestamp.
+        IllegalArgumentError: no topic, a negative partition, or a timestamp that is negative or no number of 64 bits.
     """
 
     __slots__ = ("headers", "key", "partition", "timestamp_ms", "topic", "value")
@@ -64,6 +66,8 @@ def check_place(topic: str | None, partition: int | None, timestamp_ms: int | No
         raise IllegalArgumentError(
             f"Invalid timestamp: {timestamp_ms}. Timestamp should always be non-negative or null."
         )
+    if timestamp_ms is not None and timestamp_ms > _TIMESTAMP_MAX:
+        raise IllegalArgumentError(f"Invalid timestamp: {timestamp_ms}. It does not fit 64 bits.")
     if partition is not None and partition < 0:
         raise IllegalArgumentError(
             f"Invalid partition: {partition}. Partition number should always be non-negative or null."

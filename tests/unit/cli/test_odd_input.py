@@ -10,12 +10,24 @@ from pathlib import Path
 import click
 import pytest
 
-from pkafka.cli import apply, delete_records, dev, perf_test, pipeline, topics, verifiable_consumer
+from pkafka.cli import (
+    apply,
+    delete_records,
+    dev,
+    perf_test,
+    pipeline,
+    producer_perf_test,
+    topics,
+    verifiable_consumer,
+    verifiable_producer,
+)
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.live_names import names
 from pkafka.cli.options import parse_duration_ms
 from pkafka.cli.output import line, to_json
 from pkafka.cli.profiles import find_profile
+from pkafka.clients.errors import IllegalArgumentError
+from pkafka.clients.producer import ProducerRecord
 from pkafka.errors import ConfigError
 from tests.fakes.broker import FakeBroker
 from tests.sockets import free_port
@@ -259,3 +271,27 @@ def test_a_topic_without_a_name_is_told(capsys: pytest.CaptureFixture[str]) -> N
     args = ["--bootstrap-server", servers, "--topic", "", "--group-id", "g"]
     assert verifiable_consumer.main.run(args) == ExitStatus.FAILURE
     assert "cannot contain null or empty topic" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["\udcff", "x" * 40_000])
+def test_a_name_that_no_request_can_carry_is_told(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    servers = f"localhost:{free_port()}"
+    args = ["--bootstrap-server", servers, "--topic", name, "--group-id", "g"]
+    assert verifiable_consumer.main.run(args) == ExitStatus.FAILURE
+    assert "cannot be represented in a request" in capsys.readouterr().err
+
+
+def test_a_timestamp_beyond_64_bits_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    args = ("--topic", "t", "--bootstrap-server", "localhost:1", "--message-create-time", str(2**63))
+    assert "Cannot parse argument" in refused(capsys, verifiable_producer.main, *args)
+    with pytest.raises(IllegalArgumentError, match="does not fit 64 bits"):
+        ProducerRecord("t", b"", timestamp_ms=2**63)
+
+
+PERF = ("--topic", "t", "--num-records", "1", "--throughput", "-1", "--bootstrap-server", "localhost:1")
+
+
+@pytest.mark.parametrize("size", ["2147483647", str(2**63), "1048577"])
+def test_records_that_no_request_holds_are_told(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert producer_perf_test.main.run([*PERF, "--record-size", size]) == ExitStatus.FAILURE
+    assert "do not fit into requests of max.request.size=1048576" in capsys.readouterr().err
