@@ -10,12 +10,13 @@ from typing import Final
 from hypothesis import HealthCheck, given, settings
 
 from pkafka.cli.exit_status import ExitStatus
-from tests.command_lines import SECRET, Leaf, Line, lines
+from tests.command_lines import SECRET, Leaf, Line, lines, lines_of_each_flag
 from tests.in_process import Outcome, run
 
 LONG_S: Final = 1_800
 """As long as a search of one command may take with Hypothesis's profile `deep`."""
-_ENDLESS_S: Final = 0.2
+_ENDLESS_S: Final = 0.4
+"""How long what goes on for ever, or for as long as it is told, may go on."""
 _END_S: Final = 30.0
 """Far more than anything here takes: a machine may be busy."""
 
@@ -28,32 +29,41 @@ def check_any_input(leaf: Leaf, servers: str, place: Path, *, share: float) -> N
         place: for the folder that it runs in.
         share: of the examples that Hypothesis's profile asks for.
     """
-    port = int(servers.rpartition(":")[2])
 
     @given(lines(leaf, servers))
     @settings(
         max_examples=max(5, int(settings().max_examples * share)), suppress_health_check=list(HealthCheck)
     )
     def check(line: Line) -> None:
-        folder = place / "folder"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        words = line.on_disk(folder)
-        outcome = run(
-            leaf.main.main,
-            words,
-            folder=folder,
-            stdin=line.stdin,
-            environment=line.environment,
-            ports=[port],
-            seconds=_ENDLESS_S if line.is_endless else _END_S,
-        )
-        found = objections(words, outcome, is_endless=line.is_endless)
-        if found:
-            said = f"{outcome.out!r}\n{outcome.err}"
-            raise AssertionError(f"{leaf.main.name} {words}: {found}\n{said}") from outcome.error
+        _check(leaf, line, servers, place)
 
     check()
+
+
+def check_each_flag(leaf: Leaf, servers: str, place: Path) -> None:
+    """The same of every flag alone."""
+    for line in lines_of_each_flag(leaf, servers):
+        _check(leaf, line, servers, place)
+
+
+def _check(leaf: Leaf, line: Line, servers: str, place: Path) -> None:
+    folder = place / "folder"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    words = line.on_disk(folder)
+    outcome = run(
+        leaf.main.main,
+        words,
+        folder=folder,
+        stdin=line.stdin,
+        environment=line.environment,
+        ports=[int(servers.rpartition(":")[2])],
+        seconds=_ENDLESS_S if line.is_endless else _END_S,
+    )
+    found = objections(words, outcome, is_endless=line.is_endless)
+    if found:
+        said = f"{outcome.out!r}\n{outcome.err}"
+        raise AssertionError(f"{leaf.main.name} {words}: {found}\n{said}") from outcome.error
 
 
 _STATUSES: Final = frozenset({*ExitStatus, 126, 127})

@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -567,6 +567,52 @@ def lines(leaf: Leaf, servers: str) -> st.SearchStrategy[Line]:
         return Line([*leaf.words, *words], draw(stdins), environment, draw(_surroundings), is_endless)
 
     return line()
+
+
+def lines_of_each_flag(leaf: Leaf, servers: str) -> Iterator[Line]:
+    """Command lines that make sense but for the value of one flag: every flag with every value of a few bad ones."""
+    flags = [each for each in leaf.command.params if isinstance(each, click.Option) and _kind(each) != "flag"]
+    for option in flags:
+        seeds = _seeds(leaf) or [[]]
+        having = [seed for seed in seeds if any(_has(seed, flag) for flag in option.opts)]
+        for seed in (having or seeds)[:2]:
+            words = [word.replace("SERVERS", servers) if isinstance(word, str) else word for word in seed]
+            for flag in option.opts:
+                words = _without(words, flag)
+            bounded = (
+                [*words, "--timeout", "300"] if any("--timeout" in each.opts for each in flags) else words
+            )
+            for value in _BAD_NUMBERS if _kind(option) in ("number", "time") else _BAD_TEXTS:
+                environment = {"PK_BOOTSTRAP_SERVER": servers, "SIGNAL": "99"}
+                line = [
+                    *leaf.words,
+                    *(words if "--timeout" in option.opts else bounded),
+                    _flag(option),
+                    value,
+                ]
+                yield Line(line, b"k\tv\n", environment, {}, is_endless=True)
+
+
+_BAD_NUMBERS: Final = (
+    "2147483648",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "1" + "0" * 30,
+    "-1",
+    "nan",
+    "1e308",
+)
+_BAD_TEXTS: Final = ("\udcff", "²", "", "a\nb", "x" * 70_000, "-1", "1" + "0" * 30)
+
+
+def _without(words: Sequence[Word], flag: str) -> list[Word]:
+    """A line without a flag and its value."""
+    kept: list[Word] = []
+    for before, word in zip(["", *words], words, strict=False):
+        is_flag = isinstance(word, str) and word.partition("=")[0] == flag
+        if not is_flag and before != flag:
+            kept.append(word)
+    return kept
 
 
 _BOUNDS: Final[Mapping[str, str]] = {"--timeout": "300", "--timeout-ms": "300"}

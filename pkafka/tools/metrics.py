@@ -69,7 +69,7 @@ class MetricsPage:
         Raises:
             MetricsUnavailableError, BadQueryError: see there.
         """
-        query = urlencode([("qry", name) for name in names])
+        query = urlencode([("qry", name) for name in names], errors="surrogateescape")
         text = self._get(f"/jmx?{query}")
         try:
             found: list[dict[str, Any]] = json.loads(text)["beans"]

@@ -1,6 +1,7 @@
 """As tests/unit/cli/test_any_input.py, where a broker answers: further in, on topics with odd records and a group."""
 
 from pathlib import Path
+from typing import Final
 
 import click
 import pytest
@@ -11,7 +12,7 @@ from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.clients.producer import Producer
 from pkafka.model import TopicPartition
 from pkafka.testing import Broker
-from tests.any_input import LONG_S, check_any_input
+from tests.any_input import LONG_S, check_any_input, check_each_flag
 from tests.command_lines import Leaf, leaves
 
 
@@ -21,13 +22,24 @@ def _talks_to_brokers(leaf: Leaf) -> bool:
     )
 
 
+LEAVES: Final = [leaf for leaf in leaves() if _talks_to_brokers(leaf)]
+
+
 @pytest.mark.timeout(LONG_S)
-@pytest.mark.parametrize(
-    "leaf", [leaf for leaf in leaves() if _talks_to_brokers(leaf)], ids=lambda leaf: leaf.name
-)
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
 def test_no_input_ends_a_command_in_a_traceback(leaf: Leaf, pkafka_broker: Broker, tmp_path: Path) -> None:
     _fill(pkafka_broker.bootstrap)
     check_any_input(leaf, pkafka_broker.bootstrap, tmp_path, share=1 / 5)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(LONG_S)
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
+def test_no_value_of_a_flag_ends_a_command_in_a_traceback(
+    leaf: Leaf, pkafka_broker: Broker, tmp_path: Path
+) -> None:
+    _fill(pkafka_broker.bootstrap)
+    check_each_flag(leaf, pkafka_broker.bootstrap, tmp_path)
 
 
 def _fill(servers: str) -> None:

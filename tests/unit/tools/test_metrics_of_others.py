@@ -47,7 +47,7 @@ def server() -> Iterator[http.server.HTTPServer]:
 )
 def test_another_page_is_told(answer: tuple[int, bytes], server: http.server.HTTPServer) -> None:
     server.answer = answer  # type: ignore[attr-defined]
-    with pytest.raises(MetricsUnavailableError, match="answers|no page of a broker"):
+    with pytest.raises(MetricsUnavailableError, match=r"answers|no page of a broker"):
         MetricsPage(f"http://127.0.0.1:{server.server_port}", timeout_s=5.0).beans([])
 
 
