@@ -249,9 +249,8 @@ def _surroundings(folder: Path, environment: Mapping[str, str], complaints: list
         complaints.append(f"a thread ends with {arguments.exc_type.__name__}: {arguments.exc_value}")
 
     def unraisable(arguments: "sys.UnraisableHookArgs") -> None:
-        if (
-            arguments.exc_type is not KeyboardInterrupt
-        ):  # which came where nobody could take it; another one follows
+        # Ctrl-C came where nobody could take it, and another one follows; or it left something open.
+        if arguments.exc_type not in (KeyboardInterrupt, ResourceWarning):
             complaints.append(f"unseen: {arguments.exc_type.__name__}: {arguments.exc_value}")
 
     sys.unraisablehook, threading.excepthook = unraisable, thread_ended

@@ -15,6 +15,13 @@ from pkafka.testing import Broker
 from tests.any_input import LONG_S, check_any_input, check_each_flag
 from tests.command_lines import Leaf, leaves
 
+# Ctrl-C, which ends what goes on for ever, leaves sockets open that a process would take along.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.timeout(LONG_S),
+]
+
 
 def _talks_to_brokers(leaf: Leaf) -> bool:
     return any(
@@ -25,7 +32,6 @@ def _talks_to_brokers(leaf: Leaf) -> bool:
 LEAVES: Final = [leaf for leaf in leaves() if _talks_to_brokers(leaf)]
 
 
-@pytest.mark.timeout(LONG_S)
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
 def test_no_input_ends_a_command_in_a_traceback(leaf: Leaf, pkafka_broker: Broker, tmp_path: Path) -> None:
     _fill(pkafka_broker.bootstrap)
@@ -33,7 +39,6 @@ def test_no_input_ends_a_command_in_a_traceback(leaf: Leaf, pkafka_broker: Broke
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(LONG_S)
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
 def test_no_value_of_a_flag_ends_a_command_in_a_traceback(
     leaf: Leaf, pkafka_broker: Broker, tmp_path: Path
