@@ -30,6 +30,7 @@ _PROFILE: Final = f"{__name__}.profile"
 _SHOW_CONFIG: Final = f"{__name__}.show_config"
 _OUTPUT: Final = f"{__name__}.output"
 _OUTPUT_HELP: Final = "Format of the answer; default: Kafka's text in a pipe, a table on a terminal."
+_DURATION_MS_MAX: Final = 2**31 - 1
 _VERSION_HELP: Final = "Print the version of Kafka that this is compatible with."
 
 
@@ -282,7 +283,7 @@ def require_brokers(properties: Mapping[str, object]) -> None:
 
 
 def parse_duration_ms(text: str, *, option: str = "timeout") -> int:
-    """Milliseconds of ``1500``, ``500ms``, ``5s``, ``2m`` or ``1h``.
+    """Milliseconds of ``1500``, ``500ms``, ``5s``, ``2m`` or ``1h``, up to 24 days as every time-out of Kafka's.
 
     Raises:
         click.UsageError: it is none of them.
@@ -297,7 +298,7 @@ def parse_duration_ms(text: str, *, option: str = "timeout") -> int:
         amount = parse_long(number)
     except ValueError:
         amount = -1
-    if amount < 0:
+    if not 0 <= amount * factor <= _DURATION_MS_MAX:
         raise click.UsageError(f"Cannot parse argument '{text}' of option {option}")
     return amount * factor
 

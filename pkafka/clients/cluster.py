@@ -95,6 +95,7 @@ class To(Enum):
     CONTROLLER = "controller"
 
 
+_PORT_DIGITS: Final = 5
 _CONTROLLER_MOVED: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_CONTROLLER_EPOCH})
 
 
@@ -494,7 +495,8 @@ def parse_address(text: str) -> Address:
         ConfigError: it is none of them.
     """
     host, colon, port = text.rpartition("://")[2].rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536 or not host:
+    is_port = port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS and 0 < int(port) < 65_536
+    if not colon or not is_port or not host:
         raise ConfigError("bootstrap.servers", "every entry must be host:port", text)
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 

@@ -60,12 +60,20 @@ def offset_range(text: str) -> tuple[int | None, int | None]:
     """
     first, colon, end = text.partition(":")
     parts = [first.strip(), end.strip()]
-    if not colon or not any(parts) or not all(part.isdecimal() for part in parts if part):
+    if not colon or not any(parts) or not all(map(_is_number, filter(None, parts))):
         raise RangeError(f"a range of offsets is A:B, A: or :B, not {text!r}")
     found = [int(part) if part else None for part in parts]
     if found[0] is not None and found[1] is not None and found[1] < found[0]:
         raise RangeError(f"the range of offsets {text} ends before it begins")
     return found[0], found[1]
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is one from 0 on, and not beyond what an offset or a time can be."""
+    return text.isdecimal() and len(text.lstrip("0")) <= _DIGITS_MAX
+
+
+_DIGITS_MAX: Final = 19
 
 
 def time_range(text: str) -> tuple[int | None, int | None]:
@@ -101,7 +109,7 @@ def moment_ms(text: str) -> int | None:
     text = text.strip()
     if not text:
         return None
-    if text.isdecimal():
+    if _is_number(text):
         return int(text)
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:

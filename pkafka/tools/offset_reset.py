@@ -175,7 +175,11 @@ def read_plan(text: str, group_ids: list[str]) -> dict[str, Plan]:
         ResetError: a line is neither.
     """
     plan: dict[str, Plan] = {}
-    for number, row in enumerate(csv.reader(lines(text)), 1):
+    try:
+        rows = list(csv.reader(lines(text)))
+    except csv.Error as error:
+        raise ResetError(f"this is no CSV: {error}") from error
+    for number, row in enumerate(rows, 1):
         if not row:
             continue
         if len(row) == 3 and len(group_ids) == 1:
