@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pkafka.cli.confirmation import agrees, can_ask
-from pkafka.cli.java_numbers import INT_MAX
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import CommandError, failure
+from pkafka.cli.numbers import INT_MAX
 from pkafka.cli.options import Common, command, connection_options
 from pkafka.cli.output import View, note
 from pkafka.errors import ApiError, ErrorCode

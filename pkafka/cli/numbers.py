@@ -57,6 +57,7 @@ def _read_decimal(
 
 LONG: Final = _Whole(_LONG_BITS)
 """The type of a flag that Kafka's tools read as a long; what is only ``int`` has 32 bits."""
+INT_MAX: Final = (1 << (_INT_BITS - 1)) - 1
 
 
 def as_java(kind: click.ParamType[Any]) -> click.ParamType[Any]:

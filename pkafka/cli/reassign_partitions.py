@@ -8,9 +8,9 @@ import click
 
 from pkafka.cli.actions import Actions
 from pkafka.cli.exit_status import ExitStatus, compat_39
-from pkafka.cli.java_numbers import LONG
 from pkafka.cli.java_text import java_exception
 from pkafka.cli.kafka_command import BadValueError, CommandError, explain, failure
+from pkafka.cli.numbers import LONG
 from pkafka.cli.options import Common, command, connection_options, parse_duration_ms
 from pkafka.cli.output import OutputFormat, View, choose_format, hint, line, note
 from pkafka.cli.reassign_partitions_bytes import Forecast, bytes_row, copies_of, wait_for_all

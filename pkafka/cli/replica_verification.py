@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli.java_numbers import INT_MAX, LONG
 from pkafka.cli.kafka_command import BadValueError, CommandError
+from pkafka.cli.numbers import INT_MAX, LONG
 from pkafka.cli.options import Common, command, streaming_connection_options
 from pkafka.cli.output import JsonList, OutputFormat, line, note, to_json
 from pkafka.cli.topic_filter import topic_pattern
