@@ -37,7 +37,11 @@ from pkafka.protocol.messages.controlled_shutdown import ControlledShutdownReque
 from pkafka.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from pkafka.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from pkafka.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from pkafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pkafka.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from pkafka.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from pkafka.protocol.messages.delete_groups import DeleteGroupsRequest
 from pkafka.protocol.messages.delete_records import (
@@ -108,7 +112,7 @@ from tests.group_requests import (
     sync_request,
 )
 from tests.interop.conftest import System
-from tests.raw_client import RawClient
+from tests.raw_client import RawClient, ask_offsets
 from tests.talk import wait_for
 
 NOON: Final = 1_700_000_000_000
@@ -521,8 +525,14 @@ def both_with_topic(kafka: System, pkafka: System) -> list[System]:
     """Both systems with the topic that the requests name."""
     systems = [system for system in (kafka, pkafka) if system is not None]
     for system in systems:
-        topic = CreatableTopic(name=THERE, num_partitions=2, replication_factor=1)
+        # Its records are of long ago: half a minute after the start of a broker they would begin to go.
+        forever = CreatableTopicConfig(name="retention.ms", value="-1")
+        topic = CreatableTopic(name=THERE, num_partitions=2, replication_factor=1, configs=[forever])
         ask(system, CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
+        # On a busy machine its leaders are there later than the answer.
+        with RawClient(system.bootstrap) as client:
+            ends = {(THERE, 0): -1, (THERE, 1): -1}
+            wait_for(lambda: not any(code for code, _ in ask_offsets(client, ends).values()))  # noqa: B023
         # Kafka fetches its first block of producer ids when somebody asks for one, and has none to give until then.
         wait_for(lambda: not ask(system, _init_producer_id(0), 0).error_code)  # noqa: B023
         # Asking for a group's coordinator makes the topic in which it is kept; its partitions are then read.
@@ -534,7 +544,8 @@ def both_with_topic(kafka: System, pkafka: System) -> list[System]:
         # Two records share the highest timestamp, and one is older: which offset is it that has it?
         records = bytes(build_batch([(NOON + age, b"k", b"v", ()) for age in (-5, 0, 0, -1)]))
         data = TopicProduceData(name=THERE, partition_data=[PartitionProduceData(index=1, records=records)])
-        ask(system, ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data]), 8)
+        answer = ask(system, ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[data]), 8)
+        assert answer.responses[0].partition_responses[0].error_code == 0
     return systems
 
 
