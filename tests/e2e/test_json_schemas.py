@@ -186,7 +186,7 @@ ASKING: dict[str, Words] = {
     "pk-configs": ["--describe", "--topic", "t"],
     "pk-console-consumer": ["--topic", "t"],
     "pk-consumer-groups": ["--list"],
-    "pk-consumer-perf-test": ["--topic", "t", "--messages", "1"],
+    "pk-consumer-perf-test": ["--topic", "t", "--messages", "1", "--group", "g"],
     "pk-e2e-latency": ["--topic", "t", "--num-records", "1", "--record-size", "1"],
     "pk-features": ["OUTPUT", "describe"],
     "pk-get-offsets": [],

@@ -22,6 +22,7 @@ from tests.talk import Talk, good, wait_for
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 NOW = 1_700_000_000_000
+"""Years ago: topics keep for ever what is so old, or brokers delete it half a minute after their start."""
 
 
 def consumer_of(bootstrap: str, topic: str, partitions: int = 1, **keys: object) -> Consumer:
@@ -63,7 +64,7 @@ def some_rows(chance: random.Random, count: int) -> list[RecordFields]:
 def test_records_of_every_codec_come_as_they_were_sent(
     system: System, talk: Talk, topic: str, batch_records: int
 ) -> None:
-    talk.create(topic)
+    talk.create(topic, retention_ms=-1)
     chance = random.Random(batch_records)
     sent: list[RecordFields] = []
     for codec in [*Codec, *Codec]:
@@ -99,7 +100,7 @@ def test_narrow_limits_and_many_partitions_lose_and_repeat_nothing(
     system: System, talk: Talk, topic: str
 ) -> None:
     count = 40
-    talk.create(topic, count)
+    talk.create(topic, count, retention_ms=-1)
     for partition in range(count):
         for start in range(0, 30, 10):
             rows = [(NOW, None, b"%d" % each + b"x" * 300, ()) for each in range(start, start + 10)]

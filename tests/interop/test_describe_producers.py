@@ -13,6 +13,7 @@ from tests.talk import Talk, code_of, good, talking
 
 TRANSACTIONS: Final = "org.apache.kafka.tools.TransactionsCommand"
 NOON: Final = 1_700_000_000_000
+"""Years ago: topics keep for ever what is so old, or brokers delete it half a minute after their start."""
 
 
 def _batch(producer_id: int, epoch: int, sequence: int, *, timestamps: tuple[int, ...]) -> bytes:
@@ -33,7 +34,7 @@ def _write(talk: Talk, topic: str) -> None:
 
 @pytest.mark.parametrize("partitions", [(0, 1, 2), (0,)])
 def test_what_the_leader_remembers_of_each(talk: Talk, topic: str, partitions: tuple[int, ...]) -> None:
-    talk.create(topic, 3)
+    talk.create(topic, 3, retention_ms=-1)
     _write(talk, topic)
     asked = [TopicPartition(topic, one) for one in partitions]
     found = talk.admin.describe_producers([*asked, TopicPartition(topic, 9)], timeout_ms=20_000)
@@ -53,7 +54,7 @@ def test_what_the_leader_remembers_of_each(talk: Talk, topic: str, partitions: t
 def test_kafkas_tool_shows_them(everywhere: Everywhere, topic: str) -> None:
     for system in everywhere.systems:
         with talking(system.bootstrap) as talk:
-            talk.create(topic, 3)
+            talk.create(topic, 3, retention_ms=-1)
             _write(talk, topic)
     for partition, rows in ((0, 3), (1, 1), (2, 0)):
         words = ("describe-producers", "--topic", topic, "--partition", partition)
