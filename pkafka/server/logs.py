@@ -167,6 +167,14 @@ class WorkerLogs:
 
     # -- opening --
 
+    def must_recover(self, clean: Mapping[Path, bool]) -> bool:
+        """Whether a directory holds logs and was not closed cleanly; a new one holds none."""
+        for path, directory in self._directories.items():
+            with contextlib.suppress(StorageError):  # what cannot be listed fails when it is opened
+                if not clean.get(path, False) and directory.count_partitions():
+                    return True
+        return False
+
     async def open_all(self, clean: Mapping[Path, bool]) -> OpenedLogs:
         """Open, and where need be recover, every log on disk that this worker owns.
 

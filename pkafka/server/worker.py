@@ -215,13 +215,13 @@ class Worker:
     async def _open_logs_when_known(self) -> None:
         """Open the logs; those to be recovered not before the topics' settings are known: their indexes are written
         anew, with entries as far apart as the topic wants them."""
-        if not (self._first and all(self.setup.clean.values())):
+        clean = self.setup.clean if self._first else {}
+        if self.logs.must_recover(clean):
             await self._configured.wait()
-        await self._open_logs()
+        await self._open_logs(clean)
 
-    async def _open_logs(self) -> None:
+    async def _open_logs(self, clean: Mapping[Path, bool]) -> None:
         try:
-            clean = self.setup.clean if self._first else {}
             found = await self.logs.open_all(clean)
             self.partitions.found_on_disk(found.current)
             self.moves.found_on_disk(found.future)
