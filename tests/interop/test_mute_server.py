@@ -15,10 +15,12 @@ from tests.fakes.mute_server import MuteServer
 from tests.interop.conftest import JavaTool
 
 REQUEST_S: Final = 1.5
+BUSY_S: Final = 6.0
+"""So much later a client on a busy machine notices: still before any other time-out of its settings and defaults."""
 # The time for setting up a connection is shorter, and does not count: TCP stands at once.
 SETTINGS: Final = """\
 request.timeout.ms=1500
-default.api.timeout.ms=4000
+default.api.timeout.ms=8000
 socket.connection.setup.timeout.ms=300
 socket.connection.setup.timeout.max.ms=300
 """
@@ -54,4 +56,4 @@ def test_a_connection_is_given_up_after_the_time_of_a_request(java_tool: JavaToo
             admin.list_topics()
 
     for ask in (theirs, ours):
-        assert REQUEST_S - 0.1 < pause_s(ask) < REQUEST_S + 1.2
+        assert REQUEST_S - 0.1 < pause_s(ask) < REQUEST_S + BUSY_S

@@ -17,6 +17,7 @@ from pkafka.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pkafka.records.batch import write_crc
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
@@ -26,7 +27,7 @@ from pkafka.records.reading import read_batches
 from tests.differences import first_difference
 from tests.interop.conftest import System
 from tests.raw_client import RawClient, fetch_from, produce_request
-from tests.talk import talking
+from tests.talk import talking, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -138,6 +139,9 @@ def both(kafka: System | None, pkafka: System | None) -> Iterator[tuple[System, 
             wanted = DeleteRecordsPartition(partition_index=0, offset=2)
             topics = [DeleteRecordsTopic(name="pa-started", partitions=[wanted])]
             client.call(DeleteRecordsRequest(topics=topics, timeout_ms=5_000), 1)
+            # Whoever asks for a coordinator has the topic of offsets made.
+            find = FindCoordinatorRequest(key="pa")
+            wait_for(lambda: not client.call(find, 1).error_code, what="a coordinator")  # noqa: B023
     yield kafka, pkafka
     for system in (kafka, pkafka):
         with talking(system.bootstrap) as talk:
@@ -193,7 +197,7 @@ def test_wrong_requests_are_answered_as_by_kafka(both: tuple[System, System], ve
         ("pa-started", 2),
         ("pa-started", -2),
         ("no-such-topic", 1),
-        ("__transaction_state", 1),
+        ("__consumer_offsets", 1),
     ):
         theirs, ours = (answer(system, topic, made(), version, acks=acks) for system in both)
         assert ours == theirs, (topic, acks)

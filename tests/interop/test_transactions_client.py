@@ -17,7 +17,13 @@ from pkafka.clients.admin.client import Admin
 from pkafka.clients.admin.coordinators import CoordinatorType, find_coordinators
 from pkafka.clients.admin.results import NewTopic
 from pkafka.clients.consumer import Consumer
-from pkafka.clients.errors import ClientError, ClientTimeoutError, CommitFailedError, IllegalStateError
+from pkafka.clients.errors import (
+    ClientError,
+    ClientTimeoutError,
+    CommitFailedError,
+    IllegalArgumentError,
+    IllegalStateError,
+)
 from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata
 from pkafka.clients.producer import (
     Producer,
@@ -533,7 +539,7 @@ class Told:
             CommitFailedError: "CommitFailedException",
             TransactionAbortedError: "TransactionAbortedException",
             ConfigError: "ConfigException",
-            ValueError: "IllegalArgumentException",
+            IllegalArgumentError: "IllegalArgumentException",
         }.get(type(error), type(error).__name__)
 
     def play(self) -> None:
