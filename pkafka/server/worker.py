@@ -215,14 +215,17 @@ class Worker:
     async def _open_logs_when_known(self) -> None:
         """Open the logs; those to be recovered not before the topics' settings are known: their indexes are written
         anew, with entries as far apart as the topic wants them."""
-        clean = self.setup.clean if self._first else {}
-        if self.logs.must_recover(clean):
+        if self.logs.must_recover(self._closed_cleanly):
             await self._configured.wait()
-        await self._open_logs(clean)
+        await self._open_logs()
 
-    async def _open_logs(self, clean: Mapping[Path, bool]) -> None:
+    @property
+    def _closed_cleanly(self) -> Mapping[Path, bool]:
+        return self.setup.clean if self._first else {}
+
+    async def _open_logs(self) -> None:
         try:
-            found = await self.logs.open_all(clean)
+            found = await self.logs.open_all(self._closed_cleanly)
             self.partitions.found_on_disk(found.current)
             self.moves.found_on_disk(found.future)
         except (StorageError, OSError) as error:
