@@ -117,8 +117,10 @@ class Java(Steady):
 
     def close(self) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._thread.join(60)
+        self._process.stdout.close()
         self._process.wait(60)
 
 
