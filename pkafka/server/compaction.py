@@ -193,7 +193,7 @@ class Compaction:
         del self._rounds[topic, index]
         one = begun.cleaning.log
         # Once for all swaps: until the names are on the disk, a start after a power cut finds the old ones.
-        self._worker.spawn(self._worker.logs.sync_directory(one))
+        self._worker.tasks.spawn(self._worker.logs.sync_directory(one))
         if not begun.cleaning.is_wanted:
             return  # whatever went wrong: files that the cleaner was reading have been cut or renamed
         if disk_refused:

@@ -133,7 +133,7 @@ class Dispatcher:
         except ProtocolError as error:
             self._refuse(connection, data, error)
         except AssertionError as error:
-            self._worker.crash(error)
+            self._worker.tasks.crash(error)
         except Exception:
             # A bug in one handler costs the connection that hit it, not the worker.
             log.exception("Closing the connection of %s: %s failed", connection.peer_host, _described(data))
@@ -163,7 +163,7 @@ class Dispatcher:
             # Decoded by the control process; checked here so that bad bytes close the right connection.
             body = bytes(data[position:])
             decode_request(request_class(header.api_key), header.api_version, body)
-            self._worker.spawn(self._ask_control(connection, header, body), connection)
+            self._worker.tasks.spawn(self._ask_control(connection, header, body), connection)
             return None
         return self._serve_message(connection, header, bytes(data[position:]))
 
@@ -195,7 +195,7 @@ class Dispatcher:
             return (_encoded(header, outcome),)
         if isinstance(outcome, Detach):
             return outcome
-        self._worker.spawn(self._finish_later(connection, header, outcome), connection)
+        self._worker.tasks.spawn(self._finish_later(connection, header, outcome), connection)
         return None
 
     async def _finish_later(

@@ -415,12 +415,14 @@ class WorkerLogs:
             (config.log_retention_check_interval_ms, self._delete_old),
             (config.log_flush_scheduler_interval_ms, self._flush_by_time),
         ):
-            self._worker.spawn(self._every(interval_ms, work, first_ms=config.log_initial_task_delay_ms))
+            self._worker.tasks.spawn(
+                self._every(interval_ms, work, first_ms=config.log_initial_task_delay_ms)
+            )
         for interval_ms, work in (
             (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
         ):
-            self._worker.spawn(self._every(interval_ms, work, first_ms=interval_ms))
+            self._worker.tasks.spawn(self._every(interval_ms, work, first_ms=interval_ms))
 
     async def _every(
         self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]], *, first_ms: int
@@ -474,7 +476,7 @@ class WorkerLogs:
                 await self._flush(one, up_to=one.log_end_offset)
 
     def _on_rolled(self, rolled: Log) -> None:
-        self._worker.spawn(self._flush(rolled, up_to=rolled.segments[-1].base_offset))
+        self._worker.tasks.spawn(self._flush(rolled, up_to=rolled.segments[-1].base_offset))
 
     async def _flush(self, one: Log, *, up_to: int) -> None:
         """Flush a log in a thread. Only one does so: what is asked for while the disk is busy waits for the next turn,
@@ -486,7 +488,7 @@ class WorkerLogs:
             return
         else:
             busy = self._flushing[one] = _Flush(up_to)
-            self._worker.spawn(self._flush_in_turns(one, busy))
+            self._worker.tasks.spawn(self._flush_in_turns(one, busy))
         # Not until all is done: while others go on to append, that never is.
         while self._flushing.get(one) is busy and one.recovery_point < up_to:
             await busy.done.wait()

@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -71,6 +71,7 @@ from pkafka.server.replication.leadership import IsrProposal
 from pkafka.server.replication.quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.replication.selection import replica_views, selector_of
 from pkafka.server.supervisor import CLEANER, CONTROL, Birth
+from pkafka.server.tasks import Tasks
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
@@ -120,6 +121,7 @@ class Worker:
         self.metadata = MetadataCache()
         self.metrics = Metrics()
         self.loop = asyncio.get_running_loop()
+        self.tasks = Tasks()
         self.timer = Timer(self.loop)
         self.fetches = Purgatory("Fetch", self.timer)
         self.produces = Purgatory("Produce", self.timer)
@@ -154,7 +156,7 @@ class Worker:
             partitions=self._offsets_partitions,
             timer=self.timer,
             clock=self.clock,
-            spawn=self.spawn,
+            spawn=self.tasks.spawn,
         )
         self.offsets = OffsetKeeper(self.groups)
         self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
@@ -185,7 +187,6 @@ class Worker:
         self._cleaner: Peer | None = None
         self._met: Counter[str] = Counter()
         """How many processes of each name have introduced themselves."""
-        self._tasks: set[asyncio.Task[None]] = set()
         self._ended: asyncio.Future[int] = self.loop.create_future()
         self._stopping = False
         self._quiet: set[int] = set()
@@ -204,7 +205,7 @@ class Worker:
 
     async def run(self) -> int:
         """Open the logs, serve until told to stop. Returns the exit code."""
-        self.spawn_vital(self._beat())
+        self.tasks.spawn_vital(self._beat())
         opening = self.loop.create_task(self._open_logs_when_known())
         either: list[asyncio.Future[Any]] = [opening, self._ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -236,10 +237,10 @@ class Worker:
         self._opened.set()
         self.logs.start()
         self.moves.start()
-        self.spawn_vital(self._sweep_idle())
-        self.spawn_vital(self.offsets.expire_for_ever())
-        self.spawn_vital(self.isr_changes.send_for_ever())
-        self.spawn_vital(self.isr_changes.shrink_for_ever())
+        self.tasks.spawn_vital(self._sweep_idle())
+        self.tasks.spawn_vital(self.offsets.expire_for_ever())
+        self.tasks.spawn_vital(self.isr_changes.send_for_ever())
+        self.tasks.spawn_vital(self.isr_changes.shrink_for_ever())
 
     def give_up(self, reason: str) -> None:
         """Nothing is left that this worker, or one in its place, could do: the broker stops."""
@@ -273,7 +274,7 @@ class Worker:
             return
         self._stopping = True
         if self._opened.is_set():
-            self.spawn_vital(self._end())
+            self.tasks.spawn_vital(self._end())
         elif not self._ended.done():
             # Checkpoints from half of the logs would be worse than none: the next start opens, and recovers, them all.
             log.warning("Stopped before all logs were open; they recover at the next start")
@@ -323,51 +324,6 @@ class Worker:
         self._quiet.add(peer.index)
         self._grew_quiet.set()
 
-    def spawn(self, work: Coroutine[Any, Any, None], connection: ServerConnection | None = None) -> None:
-        """Run a coroutine to its end.
-
-        A broken invariant in it ends the worker; another bug is logged, and costs the connection that it serves.
-        """
-
-        def done(task: "asyncio.Task[None]") -> None:
-            self._tasks.discard(task)
-            error = None if task.cancelled() else task.exception()
-            if isinstance(error, AssertionError):
-                self.crash(error)
-            elif error is not None:
-                log.error("A task failed", exc_info=error)
-                if connection is not None:
-                    connection.close()
-
-        task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(done)
-
-    def spawn_vital(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Run a coroutine without which this worker is of no use: whatever error ends it, a bug too, ends the worker.
-
-        Nobody would notice otherwise: the broker would look well, and, say, an ISR never change again.
-
-        Returns:
-            The task, for who may cancel it.
-        """
-
-        def done(task: "asyncio.Task[None]") -> None:
-            self._tasks.discard(task)
-            error = None if task.cancelled() else task.exception()
-            if error is not None:
-                self.crash(error)
-
-        task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(done)
-        return task
-
-    def crash(self, error: BaseException) -> None:
-        """A stopped worker is better than a wrong log or a useless one. The supervisor starts another."""
-        log.critical("This worker cannot go on, and ends", exc_info=error)
-        os._exit(ChildExit.CRASHED)
-
     # -- other processes --
 
     def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
@@ -376,7 +332,7 @@ class Worker:
         if name == CONTROL:
             self._bury(self._control)
             self._control = peer
-            self.spawn_vital(self._greet_control(peer))
+            self.tasks.spawn_vital(self._greet_control(peer))
         elif name == CLEANER:
             self._bury(self._cleaner)
             self._cleaner = peer
@@ -443,7 +399,7 @@ class Worker:
         else:
             is_missing = lost.index < self.index and lost.index not in self.worker_peers
         if is_missing and not self._stopping:
-            self.crash(PeerGone(f"{lost.name} is out of reach"))
+            self.tasks.crash(PeerGone(f"{lost.name} is out of reach"))
 
     async def _greet_control(self, peer: Peer) -> None:
         try:
@@ -458,7 +414,7 @@ class Worker:
             return
         except ApiError as error:
             # Without settings and leaders this worker is of no use; nobody would notice.
-            self.crash(error)
+            self.tasks.crash(error)
         self._control_ready.set()
 
     async def control_peer(self) -> Peer:
@@ -577,7 +533,7 @@ class Worker:
             self.timer.after(_DEPARTURE_MS, lambda: self.metadata.forget_departures(departed))
         changed = (self.metadata.topics[name] for name in change.changed if name in self.metadata.topics)
         if moved := self.partitions.moved_away(changed):
-            self.spawn(self.partitions.drop_moved(moved, self.logs.delete))
+            self.tasks.spawn(self.partitions.drop_moved(moved, self.logs.delete))
         if request.type != FULL_UPDATE:
             # Only what the controller says to be deleted: a control process that has just come may not know all topics
             # yet, and offsets that are gone do not come back.
@@ -613,7 +569,7 @@ class Worker:
         self.quotas.set_rates(payload)
         self.fetchers.resize(self.config.num_replica_fetchers)
         self.logs.defaults_changed()
-        self.spawn(self._read_limits())
+        self.tasks.spawn(self._read_limits())
 
     async def _read_limits(self) -> None:
         try:

@@ -81,7 +81,7 @@ class OffsetsLog:
             end = found.log.log_end_offset
             when = self._waiting(found, end, base_offset, committed) if acks == _ACKS_ALL else None
             if found.log.flush_is_due:
-                worker.spawn(self._flush(found, end, base_offset, committed, when))
+                worker.tasks.spawn(self._flush(found, end, base_offset, committed, when))
             else:
                 worker.appended(found)
                 self._wait(when, base_offset, committed)

@@ -263,7 +263,7 @@ class _Fetch(DelayedOperation):
             return None
         self._hurried = asyncio.Event()
         self._connection.hurry = self._hurried.set
-        self._worker.spawn(self._read_everywhere(by_owner), self._connection)
+        self._worker.tasks.spawn(self._read_everywhere(by_owner), self._connection)
         return None
 
     def _end_wait(self) -> None:
@@ -372,7 +372,7 @@ class _Fetch(DelayedOperation):
 
     def on_failure(self, error: Exception) -> None:
         if isinstance(error, AssertionError):
-            self._worker.crash(error)
+            self._worker.tasks.crash(error)
         self._connection.close()
 
     def _answer(self) -> Answer:

@@ -461,7 +461,7 @@ def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callabl
         waiting.begin(worker, timeout_ms=timeout_ms)
 
     if flushes:
-        worker.spawn(flush_first())
+        worker.tasks.spawn(flush_first())
     else:
         waiting.begin(worker, timeout_ms=timeout_ms)
 

@@ -235,7 +235,7 @@ class DirectoryMoves:
     def start(self) -> None:
         """Begin to copy."""
         self._page_cache = PageCache(self._worker.threads)
-        self._task = self._worker.spawn_vital(self._run())
+        self._task = self._worker.tasks.spawn_vital(self._run())
 
     def close(self) -> None:
         """Copy no more: the logs are about to be closed."""

@@ -212,7 +212,7 @@ class _Fetcher:
         """Why it cannot fetch, as the log has it; empty while it can."""
         self._pause_ms: Millis = _FIRST_REST_MS
         """After the next failure."""
-        self._task = worker.spawn_vital(self._run())
+        self._task = worker.tasks.spawn_vital(self._run())
 
     @property
     def is_dead(self) -> bool:

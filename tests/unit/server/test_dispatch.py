@@ -66,15 +66,12 @@ class Control:
         return None, answer, ()
 
 
-class Worker:
-    """As much of a worker as the dispatcher sees."""
+class Tasks:
+    """Keeps coroutines until the test runs them."""
 
-    def __init__(self, control: Control | None = None) -> None:
-        self.metrics = Metrics()
+    def __init__(self) -> None:
         self.crashes: list[BaseException] = []
         self.spawned: list[Coroutine[Any, Any, None]] = []
-        self.control = control
-        self.dispatcher: Any = None
 
     def crash(self, error: BaseException) -> None:
         self.crashes.append(error)
@@ -82,14 +79,24 @@ class Worker:
     def spawn(self, work: Coroutine[Any, Any, None], _connection: object = None) -> None:
         self.spawned.append(work)
 
-    async def control_peer(self) -> Control:
-        assert self.control is not None
-        return self.control
-
-    def run_spawned(self) -> None:
+    def run(self) -> None:
         for work in self.spawned:
             asyncio.run(work)
         self.spawned.clear()
+
+
+class Worker:
+    """As much of a worker as the dispatcher sees."""
+
+    def __init__(self, control: Control | None = None) -> None:
+        self.metrics = Metrics()
+        self.tasks = Tasks()
+        self.control = control
+        self.dispatcher: Any = None
+
+    async def control_peer(self) -> Control:
+        assert self.control is not None
+        return self.control
 
 
 class Ends:
@@ -234,7 +241,7 @@ def test_an_answer_at_once_is_framed_counted_and_needs_no_task() -> None:
     assert isinstance(response, metadata.MetadataResponse)
     assert (correlation_id, response.cluster_id) == (9, "c")
     assert bench.worker.metrics.requests == [(ApiKey.METADATA, 9)]
-    assert bench.worker.spawned == []
+    assert bench.worker.tasks.spawned == []
 
 
 @pytest.mark.parametrize(("follows", "counted_as"), [(False, ApiKey.FETCH), (True, FOLLOWERS_FETCH)])
@@ -265,7 +272,7 @@ def test_an_answer_later_is_finished_and_counted_then() -> None:
     assert bench.worker.metrics.requests == []
     bench.dispatcher.finished(bench.connection.pending, ())
     assert bench.worker.metrics.requests == [(ApiKey.METADATA, 9)]
-    bench.worker.run_spawned()
+    bench.worker.tasks.run()
     [data] = bench.connection.answers
     assert b"later" in data
 
@@ -300,7 +307,7 @@ def test_an_api_error_without_a_place_in_the_answer_closes_the_connection() -> N
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     bench, answer = serve_metadata(later())
-    bench.worker.run_spawned()
+    bench.worker.tasks.run()
     assert bench.connection.closed
     assert bench.connection.answers == []
 
@@ -309,7 +316,7 @@ def test_a_bug_costs_the_connection_and_leaves_a_traceback(quiet: pytest.LogCapt
     bench, answer = serve_metadata(ZeroDivisionError("bug"))
     assert answer == ()
     assert bench.connection.closed
-    assert bench.worker.crashes == []
+    assert bench.worker.tasks.crashes == []
     [told] = [record for record in quiet.records if record.exc_info]
     assert "10.0.0.1: METADATA v9, request 9 of 'me', " in told.getMessage()
 
@@ -478,7 +485,7 @@ def test_the_request_log_is_off_and_silent_about_what_it_cannot_read(
 def test_a_broken_invariant_ends_the_worker() -> None:
     error = AssertionError("the log is wrong")
     bench, _answer = serve_metadata(error)
-    assert bench.worker.crashes == [error]
+    assert bench.worker.tasks.crashes == [error]
 
 
 def test_frame_apis_get_the_bytes_and_decide_all_themselves() -> None:
@@ -507,7 +514,7 @@ def test_what_control_serves_is_asked_there_until_somebody_answers() -> None:
     control = Control(PeerGone("control"), b"answer")
     bench = Bench(control=control, control_apis=frozenset({ApiKey.CREATE_TOPICS}))
     assert bench.ask(CREATE, 5) is None
-    bench.worker.run_spawned()
+    bench.worker.tasks.run()
     assert [operation for operation, _facts, _body in control.asked] == ["api", "api"]
     assert control.asked[0][1] == [ApiKey.CREATE_TOPICS, 5, "me", "PLAINTEXT", "10.0.0.1"]
     assert bench.connection.answers == [struct.pack(">iib", 11, 9, 0) + b"answer"]
@@ -518,9 +525,9 @@ def test_control_is_not_asked_for_a_client_that_left_or_with_bytes_that_are_no_r
     bench = Bench(control=control, control_apis=frozenset({ApiKey.CREATE_TOPICS}))
     assert bench.serve(encode_request(ApiKey.CREATE_TOPICS, 5, 9, "me", CREATE)[4:-1]) == ()
     assert bench.connection.closed
-    assert bench.worker.spawned == []
+    assert bench.worker.tasks.spawned == []
     assert bench.ask(CREATE, 5) is None
-    bench.worker.run_spawned()
+    bench.worker.tasks.run()
     assert control.asked == []
 
 
@@ -528,7 +535,7 @@ def test_a_refusal_of_control_closes_the_connection() -> None:
     control = Control(ApiError(ErrorCode.INVALID_REQUEST))
     bench = Bench(control=control, control_apis=frozenset({ApiKey.CREATE_TOPICS}))
     bench.ask(CREATE, 5)
-    bench.worker.run_spawned()
+    bench.worker.tasks.run()
     assert bench.connection.closed
 
 

@@ -69,7 +69,7 @@ def with_partition(
     async def run(family: Family) -> None:
         [worker] = family.workers
         crashes: list[BaseException] = []
-        worker.crash = crashes.append  # type: ignore[assignment, method-assign]
+        worker.tasks.crash = crashes.append
         worker.partitions.is_alive = lambda _broker: True
         await worker._open_logs()
         await family.lead("t", [0])
@@ -109,7 +109,7 @@ def test_a_worker_that_cannot_greet_control_is_of_no_use(tmp_path: Path) -> None
         worker.logs.producer_id_max = fail  # type: ignore[method-assign]
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            worker.spawn_vital(worker._greet_control(Peer("control", ours, {})))
+            worker.tasks.spawn_vital(worker._greet_control(Peer("control", ours, {})))
             await until(lambda: bool(crashes))
 
     with_partition(tmp_path, body)
@@ -127,7 +127,7 @@ def test_a_turn_of_the_periodic_work_that_fails_costs_one_turn(
                 raise ValueError("a bug")
             assert len(turns) < 5, "an invariant"
 
-        worker.spawn(worker.logs._every(1, work, first_ms=0))
+        worker.tasks.spawn(worker.logs._every(1, work, first_ms=0))
         await until(lambda: bool(crashes))
         assert turns == [0, 1, 2, 3, 4]
 

@@ -23,7 +23,7 @@ class Stage:
         self.crashes: list[BaseException] = []
         self._line = family.lines[self.worker]
         monkeypatch.setattr(worker, "SUCCESSOR_MAX_S", PATIENCE_S)
-        monkeypatch.setattr(self.worker, "crash", self.crashes.append)
+        self.worker.tasks.crash = self.crashes.append
 
     async def cleaner(self) -> socket.socket:
         """The channel of a new cleaner, which the worker has met."""

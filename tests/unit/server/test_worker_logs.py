@@ -34,7 +34,7 @@ def test_a_topic_deleted_while_its_log_is_flushed(tmp_path: Path) -> None:
         for _ in range(4):
             worker.flushers.submit(disk.wait, 30)
         log.roll(1)
-        flushing = list(worker._tasks)
+        flushing = list(worker.tasks.running)
         await asyncio.sleep(0)
         del worker.partitions.led["t", 0], worker.partitions.hosted["t", 0]
         worker.logs.delete(log)

@@ -64,7 +64,7 @@ class Bench:
             partitions=lambda: PARTITIONS,
             timer=worker.timer,
             clock=self.clock,
-            spawn=worker.spawn,
+            spawn=worker.tasks.spawn,
         )
         self.keeper = OffsetKeeper(self.groups)
 
