@@ -1,15 +1,22 @@
 """Spark for tests: one session that all tests of a process share. Only tests/conftest.py imports its fixture."""
 
+import importlib.util
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+
+from pkafka.tools.zookeeper_server import find_java
+from tests.class_archives import oracle_root, with_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,12 +31,56 @@ SMALL_JVMS: Final = {
 }
 """Variables that Spark's own start scripts read: every JVM of Spark's that a test starts is small."""
 
+_TRAINING: Final = """
+import sys
+from pyspark.sql import SparkSession
+
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+files = sys.argv[1]
+rows = session.range(1_000).selectExpr("id", "id % 3 AS part", "string(id) AS text", "timestamp_millis(id) AS time")
+rows.createOrReplaceTempView("rows")
+counted = session.sql("SELECT part, count(*) AS n, max(text) AS last FROM rows GROUP BY part ORDER BY part")
+counted.join(rows, "part").count()
+counted.rdd.map(tuple).collect()
+rows.write.json(f"{files}/json")
+rows.write.parquet(f"{files}/parquet")
+stream = session.readStream.schema(rows.schema).json(f"{files}/json").groupBy("part").count().writeStream
+stream = stream.outputMode("complete").format("memory").queryName("counts").trigger(availableNow=True)
+stream.option("checkpointLocation", f"{files}/checkpoint").start().awaitTermination()
+session.stop()
+"""
+"""What loads the classes that most of Spark's JVMs need."""
+
 THREADS: Final = 3
 """Of the shared session: as many as the load tests have generators."""
 END_S: Final = 300
 """How long a test waits for work of Spark's that takes a few seconds where nothing else runs."""
 _SETTINGS: Final = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 _OF_A_SESSION: Final = ("PYSPARK_", "SPARK_AUTH_", "SPARK_BUFFER_")
+
+
+@cache
+def use_class_archive() -> None:
+    """Have the JVMs of Spark's that this process and its programs start from now on map their classes from a file."""
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    jars = sorted((Path(found.origin).parent / "jars").glob("*.jar"))
+
+    def train(flags: tuple[str, ...]) -> None:
+        with tempfile.TemporaryDirectory() as files:
+            environment = {
+                **_own(Path(files) / "spark"),
+                "SPARK_SUBMIT_OPTS": " ".join([SMALL_JVMS["SPARK_SUBMIT_OPTS"], *flags]),
+                "PYSPARK_PYTHON": sys.executable,
+            }
+            program = [sys.executable, "-c", _TRAINING, files]
+            subprocess.run(
+                program, check=True, capture_output=True, timeout=END_S, cwd=files, env=environment
+            )
+
+    flags = with_archive(oracle_root() / "archives", "spark", find_java(), jars, train)
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([SMALL_JVMS["SPARK_SUBMIT_OPTS"], *flags])
 
 
 class Sessions:
@@ -47,6 +98,7 @@ class Sessions:
 
     def get(self, settings: Mapping[str, str] | None = None) -> "SparkSession":
         """The session with these settings, which ends one with others."""
+        use_class_archive()
         if self._session is None or self._settings != (settings or {}):
             self.end()
             self._start(settings or {})
@@ -99,6 +151,11 @@ def of_program(files: Path) -> dict[str, str]:
     Args:
         files: the directory, which is made, for its temporary files.
     """
+    use_class_archive()
+    return _own(files)
+
+
+def _own(files: Path) -> dict[str, str]:
     files.mkdir(exist_ok=True)
     own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_SESSION)}
     return {**own, "TMPDIR": str(files)}

@@ -15,8 +15,10 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +27,7 @@ from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, running_server
+from tests.class_archives import oracle_root, with_archive
 from tests.talk import wait_for
 
 HERE: Final = Path(__file__).parent
@@ -33,7 +36,7 @@ FETCH_TIMEOUT_S: Final = 600
 TOOL_TIMEOUT_S: Final = 60.0
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 30.0
-_SHARED_JVM_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _BOUND: Final = re.compile(r"Awaiting socket connections on \S+:(\d+)\.")
 _INT: Final = struct.Struct(">i")
 
@@ -68,7 +71,7 @@ def jars(bundle: str) -> str:
     java_program("java")
     pom = JAVA_SOURCES / f"{bundle}.xml"
     version = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    root = Path(os.environ.get("PKAFKA_ORACLE_DIR") or HERE.parents[1] / ".oracle")
+    root = oracle_root()
     directory = root / f"{bundle}-{version}"
     if not directory.is_dir():
         root.mkdir(parents=True, exist_ok=True)
@@ -105,27 +108,51 @@ def _fetch(pom: Path, directory: Path) -> None:
 
 
 def compile_java(class_path: str, into: Path, *programs: str) -> str:
-    """Compile programs of ``java/`` against ``class_path``; returns a class path with the result in front."""
+    """Compile programs of ``java/`` against ``class_path``; returns a class path with the result at its end: an archive
+    of classes (:mod:`tests.class_archives`) is for the jars in front."""
     into.mkdir(parents=True, exist_ok=True)
     sources = [str(JAVA_SOURCES / f"{program}.java") for program in programs]
     command = [java_program("javac"), "-nowarn", "-proc:none", "-cp", class_path, "-d", str(into), *sources]
     subprocess.run(command, check=True, timeout=TOOL_TIMEOUT_S, stdin=subprocess.DEVNULL)
-    return f"{into}{os.pathsep}{class_path}"
+    return f"{class_path}{os.pathsep}{into}"
+
+
+@cache
+def _tools_archive(class_path: str) -> tuple[str, ...]:
+    """Flags by which a JVM of Kafka's tools maps its classes from a file, which a tool that finds no broker makes."""
+    directory = Path(class_path.split(os.pathsep)[0]).parent
+    if not any(directory.glob("kafka-tools-3*.jar")):
+        return ()
+
+    def train(flags: tuple[str, ...]) -> None:
+        # Of jars alone: a JVM with a directory in its class path makes no archive.
+        command = [java_program("java"), *_SMALL_JVM, *flags, "-cp", f"{directory}/*"]
+        with tempfile.NamedTemporaryFile("w", suffix=".properties") as impatient:
+            impatient.write("request.timeout.ms=100\ndefault.api.timeout.ms=200\n")
+            impatient.flush()
+            nowhere = ("--bootstrap-server", "127.0.0.1:1", "--command-config", impatient.name)
+            words = ("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", *nowhere, "--list")
+            subprocess.run([*command, *words], capture_output=True, timeout=TOOL_TIMEOUT_S, check=False)
+
+    jars_of_tools = sorted(directory.glob("*.jar"))
+    return with_archive(oracle_root() / "archives", "tools", java_program("java"), jars_of_tools, train)
 
 
 class ToolServer:
     """One JVM that runs the ``main`` of one class after another; see ``java/ToolServer.java``.
 
     Args:
-        class_path: with the compiled programs of ``java/`` in front.
+        class_path: with the compiled programs of ``java/`` at its end.
         heap: the JVM's limit, as in ``-Xmx``.
+        archive: flags for its archive of classes; None: those of the archive that all with these jars share.
     """
 
-    def __init__(self, class_path: str, *, heap: str = "256m") -> None:
+    def __init__(self, class_path: str, *, heap: str = "256m", archive: Sequence[str] | None = None) -> None:
         self._command = [
             java_program("java"),
             f"-Xmx{heap}",
-            *_SHARED_JVM_FLAGS,
+            *_SMALL_JVM,
+            *_tools_archive(class_path),
             f"-Dlog4j.configuration=file:{JAVA_SOURCES / 'log4j.properties'}",
             "-cp",
             class_path,
@@ -213,6 +240,27 @@ class ToolServer:
         return bytes(data)
 
 
+@cache
+def _broker_archive(class_path: str) -> tuple[str, ...]:
+    """Flags by which a broker's JVM maps its classes from a file; a broker that does nothing makes the file."""
+    directory = Path(class_path).parent
+
+    def train(flags: tuple[str, ...]) -> None:
+        with (
+            tempfile.TemporaryDirectory() as files,
+            running_server(Path(files), jars=directory) as (_process, port),
+        ):
+            broker = KafkaBroker(
+                class_path, f"127.0.0.1:{port}", Path(files), jvm_flags=_SMALL_JVM, archive=flags
+            )
+            broker.start()
+            broker.stop()
+
+    return with_archive(
+        oracle_root() / "archives", "broker", java_program("java"), sorted(directory.glob("*.jar")), train
+    )
+
+
 class KafkaBroker:
     """An Apache Kafka 3.9.1 broker that runs, can be stopped either way, and started again on the same directory.
 
@@ -223,6 +271,7 @@ class KafkaBroker:
         overrides: lines of server.properties.
         heap: the JVM's limit, as in ``-Xmx``.
         jvm_flags: more flags for the JVM.
+        archive: flags for its archive of classes; None: those of the archive that all brokers share.
     """
 
     name = "kafka"
@@ -236,6 +285,7 @@ class KafkaBroker:
         overrides: Mapping[str, object] | None = None,
         heap: str = "512m",
         jvm_flags: Sequence[str] = (),
+        archive: Sequence[str] | None = None,
     ) -> None:
         self.zookeeper = zookeeper
         self.log_dir = directory / "data"
@@ -247,6 +297,7 @@ class KafkaBroker:
             java_program("java"),
             f"-Xmx{heap}",
             *jvm_flags,
+            *(_broker_archive(class_path) if archive is None else archive),
             f"-Djava.io.tmpdir={directory}",  # a kill leaves the libraries that it unpacked
             f"-Dlog4j.configuration=file:{JAVA_SOURCES / 'broker-log4j.properties'}",
             "-cp",
@@ -349,7 +400,7 @@ def running_kafka(
     *,
     overrides: Mapping[str, object] | None = None,
     heap: str = "512m",
-    jvm_flags: Sequence[str] = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    jvm_flags: Sequence[str] = _SMALL_JVM,
 ) -> Iterator[KafkaBroker]:
     """ZooKeeper and one broker in ``directory``, on ports chosen by the kernel, ended on leaving.
 

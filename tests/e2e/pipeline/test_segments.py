@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pkafka.pipeline.segments_options import BATCH_COLUMNS, RECORD_COLUMNS
 from pkafka.pipeline.session import explain
 from tests.log_files import SegmentFile, name_of, old_segment, rich_segment
-from tests.spark import END_S, SMALL_JVMS, of_program
+from tests.spark import END_S, of_program
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -146,7 +146,8 @@ def test_a_segment_that_is_gone_while_it_is_read(spark: SparkSession, tmp_path: 
 
 def test_a_plain_session_works_and_one_line_says_what_narrows_a_read(data: Path, tmp_path: Path) -> None:
     files = tmp_path / "files"
-    java = f"{SMALL_JVMS['SPARK_SUBMIT_OPTS']} -Djava.io.tmpdir={files}"
+    environment = of_program(files)
+    java = f"{environment['SPARK_SUBMIT_OPTS']} -Djava.io.tmpdir={files}"
     done = subprocess.run(
         [sys.executable, "-c", PLAIN_SESSION, str(data)],
         capture_output=True,
@@ -154,7 +155,7 @@ def test_a_plain_session_works_and_one_line_says_what_narrows_a_read(data: Path,
         timeout=END_S,
         check=True,
         cwd=tmp_path,
-        env={**of_program(files), "SPARK_SUBMIT_OPTS": java, "PYSPARK_PYTHON": sys.executable},
+        env={**environment, "SPARK_SUBMIT_OPTS": java, "PYSPARK_PYTHON": sys.executable},
     )
     everything, conditions, options = map(int, done.stdout.split())
     assert everything > options > conditions
