@@ -9,6 +9,7 @@ import hypothesis
 import psutil
 import pytest
 
+from tests.forked_commands import commands
 from tests.spark import SMALL_JVMS, spark_sessions
 from tests.zookeeper import zookeeper
 
@@ -73,6 +74,7 @@ def no_process_is_left() -> Iterator[None]:
     before = os.environ.get(_MARK_VARIABLE)
     os.environ[_MARK_VARIABLE] = mark
     yield
+    commands.close()
     if before is None:
         del os.environ[_MARK_VARIABLE]
     else:

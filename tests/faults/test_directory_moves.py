@@ -182,6 +182,7 @@ class FollowerOnTheMove:
         eventually(lambda: sorted(self.cluster.state(TOPIC).isr) == [0, 1, 2], timeout_s=RECOVERED_S)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(240)
 def test_the_replica_of_a_follower_goes_and_comes_back(zookeeper: ZooKeeper, tmp_path: Path) -> None:
     homes = {number: [tmp_path / f"home-{number}-{index}" for index in range(2)] for number in range(3)}

@@ -370,6 +370,7 @@ def join_all(crowd: Crowd, groups: Sequence[str]) -> dict[int, JoinGroupResponse
         again = set() if answers else {number for number in joined if groups[number] not in complete}
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_two_thousand_members(broker: AnyBroker) -> None:
     """In 200 groups, each with a connection: everybody joins, is given an assignment, commits, and keeps its place."""

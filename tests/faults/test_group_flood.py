@@ -141,6 +141,7 @@ def test_names_of_groups_cost_little(kind: str, make_broker: MakeBroker, tmp_pat
             assert grown < count * BYTES_PER_GROUP
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("kind", EITHER_KIND)
 @pytest.mark.timeout(TIMEOUT_S)
@@ -163,6 +164,7 @@ def test_what_names_of_groups_cost_is_given_back(
             check_is_flat(after, count * BYTES_PER_GROUP)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("kind", EITHER_KIND)
 @pytest.mark.timeout(TIMEOUT_S)

@@ -114,6 +114,7 @@ def test_killed_streams_lose_nothing(kills: int, pkafka_broker: Broker, tmp_path
         assert {each.encode() for each in written} == expected
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(END_S)
 def test_a_stream_whose_reader_starts_late_is_started_again(pkafka_broker: Broker, tmp_path: Path) -> None:
     late, starts = tmp_path / "python", tmp_path / "starts"

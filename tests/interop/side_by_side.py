@@ -1,17 +1,13 @@
 """One command of pkafka and one of Kafka's Java tools, run against the same cluster."""
 
-import subprocess
-import sys
-
 from tests.differences import first_difference
+from tests.forked_commands import commands
 from tests.interop.conftest import JavaTool, System
 
 
 def pk(module: str, *args: object, stdin: str = "", code: int = 0) -> str:
     """Run a pk-* command in a process of its own; returns its standard output."""
-    program = f"from pkafka.cli.{module} import main; main()"
-    command = [sys.executable, "-c", program, *[str(arg) for arg in args]]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    done = commands.run(module, [str(arg) for arg in args], stdin=stdin)
     assert done.returncode == code, done
     return done.stdout
 

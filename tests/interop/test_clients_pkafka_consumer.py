@@ -949,6 +949,7 @@ def test_a_group_outlives_a_restart_of_its_coordinator(
         assert committed_by(broker, group, mine) == 3
 
 
+@pytest.mark.nightly
 def test_a_group_moves_to_another_broker_with_its_coordinator(
     kafka_classpath: str, tmp_path: Path, topic: str, group: str
 ) -> None:

@@ -341,6 +341,7 @@ def stopped_at(root: Path, renames: int, now_ms: int) -> tuple[Path, list[Record
     return None
 
 
+@pytest.mark.nightly
 def test_a_start_of_either_finishes_a_swap_that_was_cut_off(pair: Pair, tmp_path: Path) -> None:
     now_ms = time.time_ns() // 1_000_000
     states: list[tuple[Path, list[Record]]] = []

@@ -120,11 +120,11 @@ def test_what_the_coordinator_writes_is_shown_alike(
         "--partition",
         str(where),
     ]
-    flags += ["--offset", "earliest", "--timeout-ms", "3000", "--formatter", formatter]
+    flags += ["--offset", "earliest", "--formatter", formatter]
     while True:
-        before = pk("console_consumer", *flags)
-        theirs = java_tool(CONSUMER[1], *flags).stdout
-        ours = pk("console_consumer", *flags)
+        before = pk("console_consumer", *flags, "--until-end")
+        theirs = java_tool(CONSUMER[1], *flags, "--timeout-ms", "3000").stdout
+        ours = pk("console_consumer", *flags, "--until-end")
         if before == ours:
             break  # else Kafka has just written that an empty group is gone, as it does every ten minutes
     assert ours == theirs

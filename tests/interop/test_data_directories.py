@@ -248,6 +248,7 @@ def test_directories_move_both_ways_on_one_zookeeper(
     assert stop is unclean or not list(cluster.log_dir.glob("*.tmp"))
 
 
+@pytest.mark.nightly
 def test_to_the_embedded_store_and_back(cluster: Cluster, java_tool: JavaTool) -> None:
     with closing(cluster.turn(cluster.kafka)) as talk:
         create_topics(talk)

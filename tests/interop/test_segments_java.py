@@ -84,6 +84,7 @@ def values_in(bootstrap: str, topic: str) -> list[tuple[int | None, bytes | None
     return found
 
 
+@pytest.mark.nightly
 def test_a_segment_whose_offsets_overflow_is_split_as_kafka_does(
     broker: oracle.KafkaBroker, java_tool: JavaTool, tmp_path: Path
 ) -> None:

@@ -10,8 +10,6 @@ import contextlib
 import os
 import re
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Final
 import pytest
 
 from tests.differences import first_difference
+from tests.forked_commands import commands
 from tests.interop.conftest import JavaTool, System
 from tests.interop.members import member
 from tests.interop.session.transcript import (
@@ -79,17 +78,7 @@ def pk_tools(folder: Path, *, compatible: bool) -> Run:
         environment["PK_COMPAT"] = "3.9"
 
     def run(tool: str, words: list[str], stdin: str) -> CompletedProcess[str]:
-        command = [sys.executable, "-c", f"from pkafka.cli.{TOOLS[tool][0]} import main; main()", *words]
-        return subprocess.run(
-            command,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=environment,
-            cwd=folder,
-            check=False,
-        )
+        return commands.run(TOOLS[tool][0], words, stdin=stdin, environment=environment, folder=folder)
 
     return run
 
