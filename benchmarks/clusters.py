@@ -15,7 +15,7 @@ from pkafka.clients.admin.results import NewTopic
 from pkafka.errors import ApiError
 from pkafka.server.cores import cores_for_each
 from pkafka.tools.local_broker import Broker
-from pkafka.tools.zookeeper_server import running_server
+from pkafka.tools.zookeeper.server import running_server
 from tests.interop import kafka as oracle
 from tests.talk import good, wait_for
 

@@ -13,7 +13,7 @@ import psutil
 
 from pkafka.server.cores import usable_cores
 from pkafka.tools.local_broker import Broker
-from pkafka.tools.zookeeper_server import running_server
+from pkafka.tools.zookeeper.server import running_server
 from tests.interop import kafka as oracle
 
 # What Kafka's own start script gives a broker: KAFKA_HEAP_OPTS and KAFKA_JVM_PERFORMANCE_OPTS of 3.9.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, find_jars, find_java, running_server
+from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, find_jars, find_java, running_server
 from tests.network import Host
 
 

@@ -10,8 +10,8 @@ from pkafka.cli.options import Common
 from pkafka.cli.output import OutputFormat, View, choose_format, line
 from pkafka.cli.zookeeper_option import DEPRECATED, opened_store
 from pkafka.net.scram import ScramMechanism
-from pkafka.tools import zookeeper_configs
 from pkafka.tools.secret_keys import is_secret
+from pkafka.tools.zookeeper import configs
 
 
 def run(
@@ -39,11 +39,11 @@ def run(
         connect, common.timeout_ms, tls_file=None if tls_file is None else str(tls_file)
     ) as store:
         if flags["describe"]:
-            common.show(_view(zookeeper_configs.described(store, entities.kind, entities.name)))
+            common.show(_view(configs.described(store, entities.kind, entities.name)))
             return
-        entity = zookeeper_configs.ZookeeperEntity(entities.kind, entities.name or "")
+        entity = configs.ZookeeperEntity(entities.kind, entities.name or "")
         dry_run = bool(flags["dry_run"])
-        zookeeper_configs.alter(store, entity, values, removed, dry_run=dry_run)
+        configs.alter(store, entity, values, removed, dry_run=dry_run)
     changes = [
         *(Change(key, "SET", None if is_secret(key) else value) for key, value in added.items()),
         *deleted(removed),
@@ -57,18 +57,18 @@ def _stored_values(entities: Entities, added: Mapping[str, str]) -> dict[str, st
         mechanism = ScramMechanism.of_name(key) if entities.kind == USERS else None
         if mechanism is not None:
             iterations, password = parse_credential(mechanism, text)
-            values[key] = zookeeper_configs.credential(mechanism, password, iterations)
+            values[key] = configs.credential(mechanism, password, iterations)
     return values
 
 
-def _view(found: Mapping[zookeeper_configs.ZookeeperEntity, Mapping[str, str]]) -> View:
+def _view(found: Mapping[configs.ZookeeperEntity, Mapping[str, str]]) -> View:
     lines = [
-        f"Configs for {entity} are {','.join(f'{key}={value}' for key, value in configs.items())}"
-        for entity, configs in found.items()
+        f"Configs for {entity} are {','.join(f'{key}={value}' for key, value in settings.items())}"
+        for entity, settings in found.items()
     ]
     rows = [
         {"entity_type": entity.kind, "entity_name": entity.name or None, "name": key, "value": value}
-        for entity, configs in found.items()
-        for key, value in configs.items()
+        for entity, settings in found.items()
+        for key, value in settings.items()
     ]
     return View("configs", lines, rows, columns=("entity_type", "entity_name", "name", "value"))

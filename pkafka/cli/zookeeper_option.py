@@ -49,7 +49,7 @@ def opened_store(connect: str, timeout_ms: int, *, tls_file: str | None = None) 
     tls = None
     if tls_file is not None:
         from pkafka.java.properties import load_properties
-        from pkafka.tools.zookeeper_shell import tls_settings
+        from pkafka.tools.zookeeper.shell import tls_settings
 
         tls = tls_settings(load_properties(tls_file), source=tls_file)
     try:

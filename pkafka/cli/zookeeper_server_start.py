@@ -29,7 +29,7 @@ def main(daemon: bool, jars: Path | None, properties: Path) -> None:
 
     The jars come with the extra "pkafka[spark]"; Java is needed.
     """
-    from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, server_command
+    from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, server_command
 
     try:
         arguments = server_command(properties, jars=jars)

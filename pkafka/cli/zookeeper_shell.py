@@ -15,7 +15,7 @@ from pkafka.errors import PkafkaError
 
 if TYPE_CHECKING:
     from pkafka.coordination.administration import Event, Nodes
-    from pkafka.tools.zookeeper_words import Answer
+    from pkafka.tools.zookeeper.words import Answer
 
 COMMAND_NOT_FOUND: Final = 127
 _SERVER: Final = "localhost:2181"
@@ -79,7 +79,7 @@ class _Console:
     def __init__(
         self, server: str, form: OutputFormat, open_nodes: "Callable[[str, Callable[[Event], None]], Nodes]"
     ) -> None:
-        from pkafka.tools.zookeeper_shell import Shell
+        from pkafka.tools.zookeeper.shell import Shell
 
         self._server = server
         self._form = form
@@ -109,7 +109,7 @@ class _Console:
         line(f"\nWATCHER::\n\nWatchedEvent state:{event.state.value} type:{kind} path:{path}")
 
     def _run_once(self, words: Sequence[str]) -> int:
-        from pkafka.tools.zookeeper_shell import Leave, UnknownVerbError
+        from pkafka.tools.zookeeper.shell import Leave, UnknownVerbError
 
         if self._form is OutputFormat.TEXT:
             line(f"Connecting to {self._server}")
@@ -128,7 +128,7 @@ class _Console:
 
     def _converse(self) -> int:
         """Lines until the input ends or says quit; the status is that of the last command."""
-        from pkafka.tools.zookeeper_shell import Leave, UnknownVerbError
+        from pkafka.tools.zookeeper.shell import Leave, UnknownVerbError
 
         line(f"Connecting to {self._server}")
         line("Welcome to ZooKeeper!")
@@ -176,7 +176,7 @@ class _Console:
 
     def _completions(self, begin: str) -> list[str]:
         """Verbs, or nodes whose path begins like this."""
-        from pkafka.tools.zookeeper_shell import VERB_NAMES
+        from pkafka.tools.zookeeper.shell import VERB_NAMES
 
         if not begin.startswith("/"):
             return [name for name in VERB_NAMES if name.startswith(begin)]
@@ -215,7 +215,7 @@ def _edit_lines(completions: Callable[[str], list[str]]) -> None:
 
 
 def _explain_verbs(error: PkafkaError) -> None:
-    from pkafka.tools.zookeeper_shell import USAGE
+    from pkafka.tools.zookeeper.shell import USAGE
 
     for each in USAGE:
         note(each)
@@ -225,10 +225,10 @@ def _explain_verbs(error: PkafkaError) -> None:
 def _explained(error: PkafkaError) -> CommandError:
     """An error in the shell's words, with the status that it ends with."""
     from pkafka.coordination.administration import KeeperCode, KeeperError
-    from pkafka.tools.zookeeper_quota import NoQuotaError, QuotaTooLowError
-    from pkafka.tools.zookeeper_shell import explain
-    from pkafka.tools.zookeeper_verbs import DeletionIncompleteError
-    from pkafka.tools.zookeeper_words import VerbUsageError
+    from pkafka.tools.zookeeper.quota import NoQuotaError, QuotaTooLowError
+    from pkafka.tools.zookeeper.shell import explain
+    from pkafka.tools.zookeeper.verbs import DeletionIncompleteError
+    from pkafka.tools.zookeeper.words import VerbUsageError
 
     if isinstance(error, KeeperError):
         status = ExitStatus.FAILURE
@@ -260,7 +260,7 @@ def _server_opener(
     from pkafka.coordination.store import ConnectionLossError
     from pkafka.coordination.zookeeper_session import ZooKeeperSession
     from pkafka.java.properties import load_properties
-    from pkafka.tools.zookeeper_shell import tls_settings
+    from pkafka.tools.zookeeper.shell import tls_settings
 
     tls = None if tls_file is None else tls_settings(load_properties(tls_file), source=tls_file)
 

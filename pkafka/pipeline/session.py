@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from pkafka.errors import PkafkaError
-from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, find_java
+from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, find_java
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

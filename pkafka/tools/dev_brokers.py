@@ -23,7 +23,7 @@ from pkafka.errors import PkafkaError
 from pkafka.server.cores import cores_for_each
 from pkafka.tools.local_broker import STOP_TIMEOUT_S, Broker, BrokerStartError
 from pkafka.tools.processes import is_running
-from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, start_throw_away
+from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, start_throw_away
 
 DEFAULT_NAME: Final = "default"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

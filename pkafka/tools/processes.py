@@ -190,7 +190,7 @@ def find_zookeepers() -> list[Server]:
 
 
 def _zookeeper_arguments(words: Sequence[str]) -> tuple[str, ...] | None:
-    from pkafka.tools.zookeeper_server import MAIN_CLASS
+    from pkafka.tools.zookeeper.server import MAIN_CLASS
 
     if "java" not in os.path.basename(words[0]) or MAIN_CLASS not in words:
         return None

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from pkafka.server.cores import cores_for_each
-from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, find_jars, find_java
+from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, find_jars, find_java
 from tests.sockets import free_port
 from tests.talk import wait_for
 

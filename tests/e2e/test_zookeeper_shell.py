@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from pkafka.testing import running_broker
-from pkafka.tools.zookeeper_server import server_command, wait_until_serving
+from pkafka.tools.zookeeper.server import server_command, wait_until_serving
 from tests.sockets import free_port
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper

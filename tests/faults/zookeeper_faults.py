@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from pkafka.tools.zookeeper_server import server_command, wait_until_serving
+from pkafka.tools.zookeeper.server import server_command, wait_until_serving
 from tests.sockets import free_port
 
 _SUPER_SECRET: Final = 0xB3415C00

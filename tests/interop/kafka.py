@@ -26,7 +26,7 @@ from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from pkafka.tools.zookeeper_server import ZooKeeperUnavailableError, running_server
+from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, running_server
 from tests.class_archives import oracle_root, with_archive
 from tests.talk import wait_for
 

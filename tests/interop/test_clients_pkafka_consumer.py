@@ -27,7 +27,7 @@ from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.testing import running_broker
-from pkafka.tools.zookeeper_server import running_server
+from pkafka.tools.zookeeper.server import running_server
 from tests.interop import kafka as oracle
 from tests.interop.conftest import EITHER, JavaTool, System
 from tests.talk import Talk, good, wait_for

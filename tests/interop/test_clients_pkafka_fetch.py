@@ -14,7 +14,7 @@ from pkafka.clients.consumer import Chunk, Consumer, ConsumerRecord
 from pkafka.model import TopicPartition
 from pkafka.records.builder import RecordFields, build_batch
 from pkafka.records.compression import Codec
-from pkafka.tools.zookeeper_server import running_server
+from pkafka.tools.zookeeper.server import running_server
 from tests.interop import kafka as oracle
 from tests.interop.conftest import System
 from tests.talk import Talk, good, wait_for

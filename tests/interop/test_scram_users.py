@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pkafka.tools.zookeeper_server import running_server
+from pkafka.tools.zookeeper.server import running_server
 from tests.interop.conftest import JavaTool
 from tests.interop.kafka import KafkaBroker
 from tests.interop.side_by_side import pk

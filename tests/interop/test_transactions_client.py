@@ -37,7 +37,7 @@ from pkafka.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from pkafka.tools.zookeeper_server import running_server
+from pkafka.tools.zookeeper.server import running_server
 from tests.interop import kafka as oracle
 from tests.interop.conftest import SYSTEMS, JavaTool, System
 from tests.interop.side_by_side import pk

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.coordination.zookeeper import ZooKeeperStore
-from pkafka.tools.zookeeper_server import (
+from pkafka.tools.zookeeper.server import (
     MAIN_CLASS,
     ZooKeeperUnavailableError,
     find_jars,
@@ -83,7 +83,7 @@ def test_a_server_that_cannot_start_is_reported(
     tmp_path: Path, jars: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find_java()  # a machine without Java fails here with the reason
-    monkeypatch.setattr("pkafka.tools.zookeeper_server.START_ATTEMPTS", 1)
+    monkeypatch.setattr("pkafka.tools.zookeeper.server.START_ATTEMPTS", 1)
     with (
         pytest.raises(ZooKeeperUnavailableError, match="ended with exit code 1"),
         running_server(tmp_path, jars=jars),

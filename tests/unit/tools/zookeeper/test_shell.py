@@ -17,10 +17,10 @@ from pkafka.coordination.administration import (
 )
 from pkafka.coordination.embedded import STORE_FILE, EmbeddedStore
 from pkafka.coordination.embedded_nodes import EmbeddedNodes
-from pkafka.tools import zookeeper_quota
-from pkafka.tools.zookeeper_shell import Leave, Shell, UnknownVerbError, explain, tls_settings
-from pkafka.tools.zookeeper_verbs import VERBS, client_config
-from pkafka.tools.zookeeper_words import VerbUsageError, checked_path, parse_acls, read_words, split_line
+from pkafka.tools.zookeeper import quota
+from pkafka.tools.zookeeper.shell import Leave, Shell, UnknownVerbError, explain, tls_settings
+from pkafka.tools.zookeeper.verbs import VERBS, client_config
+from pkafka.tools.zookeeper.words import VerbUsageError, checked_path, parse_acls, read_words, split_line
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_refusals_are_told_in_the_shells_words() -> None:
 
 def test_texts_of_quotas() -> None:
     text = "count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=7"
-    values = zookeeper_quota.parse(text.encode())
+    values = quota.parse(text.encode())
     assert values == {"count": 5, "bytes": -1, "byteHardLimit": -1, "countHardLimit": 7}
-    assert zookeeper_quota.text_of(values) == text
-    assert zookeeper_quota.text_of({"count": 1, "bytes": 2}) == "count=1,bytes=2"
+    assert quota.text_of(values) == text
+    assert quota.text_of({"count": 1, "bytes": 2}) == "count=1,bytes=2"
 
 
 def test_where_an_ensemble_serves_clients() -> None:

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from pkafka.coordination.administration import KeeperCode, KeeperError, Nodes, NotServedError
 from pkafka.errors import PkafkaError
-from pkafka.tools.zookeeper_verbs import VERBS
-from pkafka.tools.zookeeper_words import Answer, Verb, VerbUsageError, Words, read_words, split_line
+from pkafka.tools.zookeeper.verbs import VERBS
+from pkafka.tools.zookeeper.words import Answer, Verb, VerbUsageError, Words, read_words, split_line
 
 _HISTORY_SHOWN: Final = 11
 _OF_THE_SHELL: Final = {

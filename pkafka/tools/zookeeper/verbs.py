@@ -19,9 +19,9 @@ from pkafka.coordination.administration import (
     WatcherType,
 )
 from pkafka.errors import PkafkaError
-from pkafka.tools import zookeeper_quota
 from pkafka.tools.json_bytes import value_of
-from pkafka.tools.zookeeper_words import (
+from pkafka.tools.zookeeper import quota
+from pkafka.tools.zookeeper.words import (
     Answer,
     Verb,
     VerbUsageError,
@@ -282,7 +282,7 @@ def _remove_watches(nodes: Nodes, words: Words) -> Answer:
 
 
 def _set_quota(nodes: Nodes, words: Words) -> Answer:
-    kinds = [each for each in words.flags if each in zookeeper_quota.KINDS]
+    kinds = [each for each in words.flags if each in quota.KINDS]
     if len(kinds) != 1:
         raise VerbUsageError(
             "Missing required option: [-n num soft quota, -b bytes soft quota, "
@@ -290,22 +290,22 @@ def _set_quota(nodes: Nodes, words: Words) -> Answer:
             if not kinds
             else f"one of -n, -b, -N and -B at a time, not -{' -'.join(kinds)}"
         )
-    warnings = zookeeper_quota.set_quota(nodes, words.path(), kinds[0], words.integer(kinds[0], -1))
+    warnings = quota.set_quota(nodes, words.path(), kinds[0], words.integer(kinds[0], -1))
     return Answer(warnings)
 
 
 def _list_quota(nodes: Nodes, words: Words) -> Answer:
     path = words.path()
-    remark = f"absolute path is {zookeeper_quota.limits_path(path)}"
-    limits, counts = zookeeper_quota.list_quota(nodes, path)
-    text = zookeeper_quota.text_of
+    remark = f"absolute path is {quota.limits_path(path)}"
+    limits, counts = quota.list_quota(nodes, path)
+    text = quota.text_of
     lines = [f"Output quota for {path} {text(limits)}", f"Output stat for {path} {text(counts)}"]
     return Answer(lines, [remark], "quotas", [{"path": path, "limits": limits, "counts": counts}])
 
 
 def _delete_quota(nodes: Nodes, words: Words) -> Answer:
     path = words.path()
-    if zookeeper_quota.delete_quota(nodes, path, list(words.flags)):
+    if quota.delete_quota(nodes, path, list(words.flags)):
         return Answer()
     return Answer([f"Quota does not exist for {path}"])
 

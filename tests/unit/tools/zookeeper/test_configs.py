@@ -12,7 +12,7 @@ from pkafka.coordination.store import Store
 from pkafka.coordination.znodes import CONFIG_CHANGES, BrokerRegistration, ConfigChange, Endpoint
 from pkafka.coordination.znodes_security import ScramCredential
 from pkafka.net.scram import ScramMechanism, keys_of, salted_password
-from pkafka.tools.zookeeper_configs import RefusedError, ZookeeperEntity, alter, credential, described
+from pkafka.tools.zookeeper.configs import RefusedError, ZookeeperEntity, alter, credential, described
 
 SHA_256 = ScramMechanism.SCRAM_SHA_256
 ALICE = ZookeeperEntity("users", "alice b/c")
