@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pkafka.clients.consumer import Chunk, Consumer
     from pkafka.tools.console import ShownRecord
     from pkafka.tools.console_plugins import UserFormatter
-    from pkafka.tools.coordinator_records import Formatter
+    from pkafka.tools.logs.records.internal_topics import Formatter
     from pkafka.tools.record_filter import Condition
 
 _EndLookup: TypeAlias = Callable[[list[TopicPartition]], dict[TopicPartition, int]]
@@ -396,7 +396,7 @@ def _formatter(name: str, properties: Mapping[str, str]) -> "Formatter | UserFor
     package, _, short = name.rpartition(".")
     if package in _PACKAGES and short in (*_PLAIN_FORMATTERS, _SILENT_FORMATTER):
         return None
-    from pkafka.tools.coordinator_records import formatter
+    from pkafka.tools.logs.records.internal_topics import formatter
 
     found = formatter(name)
     if found is not None:

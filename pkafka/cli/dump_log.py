@@ -15,10 +15,10 @@ from pkafka.cli.output import OutputFormat, View, show
 from pkafka.errors import PkafkaError
 
 if TYPE_CHECKING:
-    from pkafka.tools.dump_log import Dump
-    from pkafka.tools.log_rows import Row
-    from pkafka.tools.log_selection import Selection
-    from pkafka.tools.record_decoders import Content
+    from pkafka.tools.logs.dump import Dump
+    from pkafka.tools.logs.records.decoders import Content
+    from pkafka.tools.logs.rows import Row
+    from pkafka.tools.logs.selection import Selection
 
 _DECODERS: Final = {
     "offsets_decoder": "OFFSETS",
@@ -86,7 +86,7 @@ class _Shown(NamedTuple):
 @dump_log_spark.spark_options
 def main(files: str, **flags: object) -> None:
     """Dump segments, indexes, aborted transactions, producer snapshots and checkpoints."""
-    from pkafka.tools.dump_log import Dump
+    from pkafka.tools.logs.dump import Dump
 
     selection = _selection(flags)
     with_spark = dump_log_spark.wants_spark(flags)
@@ -135,7 +135,7 @@ def main(files: str, **flags: object) -> None:
 
 
 def _selection(flags: dict[str, object]) -> "Selection":
-    from pkafka.tools.log_selection import RangeError, Selection, offset_range, time_range
+    from pkafka.tools.logs.selection import RangeError, Selection, offset_range, time_range
 
     try:
         offsets = offset_range(str(flags["offset_range"])) if flags["offset_range"] else (None, None)
@@ -146,27 +146,27 @@ def _selection(flags: dict[str, object]) -> "Selection":
 
 
 def _shown(flags: dict[str, object]) -> _Shown:
-    from pkafka.tools import record_decoders
+    from pkafka.tools.logs.records import decoders
 
     classes = [flags[name] for name in _CLASSES]
     named = [name for name in _DECODERS if flags[name]]
     # Two decoders are accepted, as by Kafka's tool, and the first of them wins.
-    by: Content = record_decoders.PLAIN
+    by: Content = decoders.PLAIN
     deprecations: list[str] = []
     if flags["payload"]:
         for name in (*_CLASSES, *named):
             exclude(flags, "payload", name.replace("_", "-"))
-        by = record_decoders.content_in(record_decoders.PayloadForm(flags["payload"]))
+        by = decoders.content_in(decoders.PayloadForm(flags["payload"]))
     elif named:
-        by = getattr(record_decoders, _DECODERS[named[0]])
+        by = getattr(decoders, _DECODERS[named[0]])
     elif any(each is not None for each in classes):
         names = [str(each or _STRING_DECODER) for each in classes]
         options = [f"--{name.replace('_', '-')}" for name in _CLASSES]
-        by = record_decoders.decoded_by(
-            *(record_decoders.decoder(option, name) for option, name in zip(options, names, strict=True))
+        by = decoders.decoded_by(
+            *(decoders.decoder(option, name) for option, name in zip(options, names, strict=True))
         )
         # Kafka's tool makes the decoder of values first.
-        deprecations = [text for name in reversed(names) if (text := record_decoders.deprecation(name))]
+        deprecations = [text for name in reversed(names) if (text := decoders.deprecation(name))]
     content = bool(
         flags["print_data_log"] or named or flags["payload"] or any(each is not None for each in classes)
     )
@@ -174,8 +174,8 @@ def _shown(flags: dict[str, object]) -> _Shown:
 
 
 def _print_text(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
-    from pkafka.tools.dump_log import is_known
-    from pkafka.tools.log_side_files import NAMED_FILES
+    from pkafka.tools.logs.dump import is_known
+    from pkafka.tools.logs.side_files import NAMED_FILES
 
     for path in files:
         output.raw(f"Dumping {path}\n".encode())
@@ -228,8 +228,8 @@ def _json_blocks(dump: "Dump", files: Sequence[Path], shown: _Shown) -> Iterator
 
 def _print_csv(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
     """One table of whatever the files hold: the columns of every kind of row that they can give."""
-    from pkafka.tools.dump_log import kinds_in
-    from pkafka.tools.log_rows import FIELDS
+    from pkafka.tools.logs.dump import kinds_in
+    from pkafka.tools.logs.rows import FIELDS
 
     kinds = [kind for path in files for kind in kinds_in(path, records=dump.records)]
     columns = list(dict.fromkeys(field for kind in kinds for field in FIELDS[kind]))
@@ -259,8 +259,8 @@ def _print_table(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
 
 
 def _documents(dump: "Dump", files: Sequence[Path], shown: _Shown) -> Iterable[dict[str, object]]:
-    from pkafka.tools.dump_log import is_known
-    from pkafka.tools.log_rows import document_of
+    from pkafka.tools.logs.dump import is_known
+    from pkafka.tools.logs.rows import document_of
 
     def document(path: Path, row: "Row") -> dict[str, object]:
         return {"file": str(path), **document_of(row, documents=shown.by.documents)}

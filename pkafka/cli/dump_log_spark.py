@@ -13,8 +13,8 @@ from pkafka.cli.options import exclude, parse_duration_ms
 from pkafka.cli.output import OutputFormat, choose_format
 
 if TYPE_CHECKING:
-    from pkafka.tools.dump_log import Dump
-    from pkafka.tools.log_selection import Selection
+    from pkafka.tools.logs.dump import Dump
+    from pkafka.tools.logs.selection import Selection
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -104,7 +104,7 @@ def is_segment(path: Path) -> bool:
 
 
 def _known_files(directory: Path) -> list[Path]:
-    from pkafka.tools.dump_log import is_known
+    from pkafka.tools.logs.dump import is_known
 
     inside = [each for each in directory.iterdir() if each.is_file() and is_known(each)]
     return sorted(inside, key=_place)

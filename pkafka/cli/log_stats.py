@@ -9,8 +9,8 @@ from pkafka.cli.kafka_command import CommandError
 from pkafka.cli.output import OutputFormat, Table, View, show
 
 if TYPE_CHECKING:
-    from pkafka.tools.log_selection import Selection
-    from pkafka.tools.log_stats import LogStats
+    from pkafka.tools.logs.selection import Selection
+    from pkafka.tools.logs.stats import LogStats
 
 
 def show_stats(files: Sequence[Path], selection: "Selection", form: OutputFormat) -> None:
@@ -19,7 +19,7 @@ def show_stats(files: Sequence[Path], selection: "Selection", form: OutputFormat
     Raises:
         CommandError: there is no segment among them, or one is damaged.
     """
-    from pkafka.tools.log_stats import LogStats
+    from pkafka.tools.logs.stats import LogStats
 
     segments = [path for path in files if path.suffix == ".log"]
     if not segments:

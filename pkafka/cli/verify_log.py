@@ -12,7 +12,7 @@ from pkafka.cli.options import command, text_output_option
 from pkafka.cli.output import OutputFormat, Table, View, show
 
 if TYPE_CHECKING:
-    from pkafka.tools.log_report import LogReport
+    from pkafka.tools.logs.verification.report import LogReport
 
 _SUMMARY: Final = (
     "log",
@@ -71,7 +71,7 @@ def _show(reports: "Sequence[LogReport]", damaged: int, form: OutputFormat) -> N
 
 
 def _reports(paths: Sequence[Path], *, deep: bool, compacted: bool) -> "Iterator[LogReport]":
-    from pkafka.tools.verify_log import compacted_partitions, verify_data_directory, verify_log
+    from pkafka.tools.logs.verification.log import compacted_partitions, verify_data_directory, verify_log
 
     partitions: list[tuple[Path | None, list[Path]]] = []
     for path in paths:

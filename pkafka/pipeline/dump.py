@@ -1,6 +1,6 @@
 """Dumps segments by Spark: parts of them in tasks, whose rows and text are put together as one process makes them.
 
-What is printed comes from ``tools/dump_log.py``, here as there. What is no segment is small, and is read here.
+What is printed comes from ``tools/logs/dump.py``, here as there. What is no segment is small, and is read here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pkafka.pipeline.segments_index import IndexedBatches
 from pkafka.pipeline.segments_plan import boundaries
-from pkafka.tools.dump_log import Dump, Part, Reached
-from pkafka.tools.log_findings import Findings
-from pkafka.tools.log_rows import Row
-from pkafka.tools.record_decoders import PLAIN, Content
+from pkafka.tools.logs.dump import Dump, Part, Reached
+from pkafka.tools.logs.findings import Findings
+from pkafka.tools.logs.records.decoders import PLAIN, Content
+from pkafka.tools.logs.rows import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -371,7 +371,7 @@ def _lag(session: "SparkSession", options: ReportOptions) -> "DataFrame":
 
 def _committed_offset(row: "Row") -> "Iterator[tuple[str, str, int, int, datetime]]":
     """A record of ``__consumer_offsets`` as a row of ``_COMMITTED``; none of what is said of groups."""
-    from pkafka.tools.coordinator_records import stored_offset
+    from pkafka.tools.logs.records.internal_topics import stored_offset
 
     found = stored_offset(bytes(row["key"]), bytes(row["value"]))
     if found is not None:

@@ -16,10 +16,10 @@ from pkafka.records.batch import BatchHeader
 from pkafka.records.columns import Headers, RecordColumns
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import decode_columns_at
-from pkafka.tools.log_rows import codec_name
-from pkafka.tools.log_selection import Selection
-from pkafka.tools.record_text import sequences_of
-from pkafka.tools.segment_walk import Batch
+from pkafka.tools.logs.records.plain_text import sequences_of
+from pkafka.tools.logs.rows import codec_name
+from pkafka.tools.logs.segment_walk import Batch
+from pkafka.tools.logs.selection import Selection
 
 _ROWS_AT_ONCE: Final = 1 << 14
 _BYTES_AT_ONCE: Final = 8 << 20

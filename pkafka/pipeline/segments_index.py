@@ -13,8 +13,8 @@ from operator import lt
 from pathlib import Path
 from typing import Final, Self
 
-from pkafka.tools.log_side_files import OFFSET_ENTRY, TIME_ENTRY
-from pkafka.tools.segment_walk import header_at, is_batch
+from pkafka.tools.logs.segment_walk import header_at, is_batch
+from pkafka.tools.logs.side_files import OFFSET_ENTRY, TIME_ENTRY
 
 _SAMPLES: Final = 8
 """Entries that are looked at to tell a right index from that of another segment."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from pkafka.pipeline.segments_plan import SPLIT_BYTES, SourceError, Wanted
-from pkafka.tools.log_selection import Selection, moment_ms
+from pkafka.tools.logs.selection import Selection, moment_ms
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from pkafka.errors import PkafkaError
 from pkafka.pipeline.segments_index import IndexedBatches
 from pkafka.storage.log_directory import DirectoryKind, parse_directory_name
-from pkafka.tools.log_selection import EVERYTHING, Selection
-from pkafka.tools.segment_walk import SegmentWalk
+from pkafka.tools.logs.segment_walk import SegmentWalk
+from pkafka.tools.logs.selection import EVERYTHING, Selection
 
 SPLIT_BYTES: Final = 32 << 20
 """What one task reads at most, where a batch is not larger."""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 from pkafka.pipeline.segments_index import IndexedBatches
 from pkafka.pipeline.segments_plan import Split
 from pkafka.records.batch import BatchHeader
-from pkafka.tools.segment_walk import Batch, SegmentWalk
+from pkafka.tools.logs.segment_walk import Batch, SegmentWalk
 
 WRONG_CHECKSUM: Final = "wrong checksum"
 _TORN: Final = "too few bytes for a batch"

@@ -9,8 +9,8 @@ import pytest
 
 from pkafka.clients.producer import Producer
 from pkafka.pipeline.dump import SparkDump
-from pkafka.tools.dump_log import Dump
-from pkafka.tools.log_rows import BatchRow, RecordRow, text_of
+from pkafka.tools.logs.dump import Dump
+from pkafka.tools.logs.rows import BatchRow, RecordRow, text_of
 from tests.differences import first_difference, first_difference_of_all
 from tests.interop import kafka as oracle
 from tests.interop.conftest import JavaTool

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from jsonschema import Draft202012Validator
 
-from pkafka.tools.log_rows import FIELDS
+from pkafka.tools.logs.rows import FIELDS
 from tests.json_schemas import BESIDE_OUTPUT, COMMON, SCHEMAS, Schema, lacking, leaves, prints_json
 
 _KAFKAS_NAMES = {"minOffset", "maxOffset"}

@@ -6,11 +6,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pkafka.pipeline.dump import SparkDump
-from pkafka.tools.dump_log import Dump
-from pkafka.tools.log_selection import EVERYTHING, Selection
-from pkafka.tools.log_side_files import DumpError
-from pkafka.tools.record_decoders import PLAIN, PayloadForm, content_in
-from pkafka.tools.segment_walk import NO_LIMIT
+from pkafka.tools.logs.dump import Dump
+from pkafka.tools.logs.records.decoders import PLAIN, PayloadForm, content_in
+from pkafka.tools.logs.segment_walk import NO_LIMIT
+from pkafka.tools.logs.selection import EVERYTHING, Selection
+from pkafka.tools.logs.side_files import DumpError
 from tests.differences import first_difference
 from tests.log_files import SegmentFile, name_of, rich_segment, write_rich_files
 

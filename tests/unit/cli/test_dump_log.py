@@ -10,7 +10,7 @@ import pytest
 
 from pkafka.cli.dump_log import main
 from pkafka.records.builder import build_batch
-from pkafka.tools.log_rows import FIELDS
+from pkafka.tools.logs.rows import FIELDS
 from tests.log_files import name_of, segment_of_records, write_rich_files
 
 

@@ -31,9 +31,9 @@ from pkafka.records.batch import write_crc
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
 from pkafka.records.control import build_end_marker
-from pkafka.tools.dump_log import Dump
-from pkafka.tools.log_rows import BatchRow, RecordRow
-from pkafka.tools.log_selection import EVERYTHING, Selection
+from pkafka.tools.logs.dump import Dump
+from pkafka.tools.logs.rows import BatchRow, RecordRow
+from pkafka.tools.logs.selection import EVERYTHING, Selection
 from tests.log_files import SegmentFile, old_segment, rich_segment
 
 WHOLE = 1 << 30

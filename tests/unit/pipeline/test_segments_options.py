@@ -6,7 +6,7 @@ import pytest
 
 from pkafka.pipeline.segments_options import NARROWING, ROWS, read_options
 from pkafka.pipeline.segments_plan import SPLIT_BYTES, SourceError, Wanted
-from pkafka.tools.log_selection import Selection
+from pkafka.tools.logs.selection import Selection
 
 
 def test_without_options_everything_is_read() -> None:

@@ -14,7 +14,7 @@ from pkafka.pipeline.segments_plan import (
     groups,
     plan,
 )
-from pkafka.tools.log_selection import Selection
+from pkafka.tools.logs.selection import Selection
 from tests.log_files import SegmentFile, name_of
 
 

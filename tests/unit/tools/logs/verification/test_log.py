@@ -8,10 +8,10 @@ import pytest
 
 from pkafka.cli.verify_log import main
 from pkafka.records.builder import build_batch
-from pkafka.tools.dump_log import Dump
-from pkafka.tools.log_report import LogReport
-from pkafka.tools.log_side_files import producers_in
-from pkafka.tools.verify_log import verify_data_directory, verify_log
+from pkafka.tools.logs.dump import Dump
+from pkafka.tools.logs.side_files import producers_in
+from pkafka.tools.logs.verification.log import verify_data_directory, verify_log
+from pkafka.tools.logs.verification.report import LogReport
 from tests.log_files import SegmentFile, empty_batch, name_of, old_segment, rich_segment, snapshot_of
 from tests.unit.storage.makers import NOW, World, append, end_transaction
 

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from pkafka.records.batch import BatchHeader
 from pkafka.records.errors import RecordError
-from pkafka.tools.dump_log import records_of
-from pkafka.tools.log_report import NOTHING, LogReport
-from pkafka.tools.log_side_files import (
+from pkafka.tools.logs.dump import records_of
+from pkafka.tools.logs.segment_walk import Batch, SegmentWalk
+from pkafka.tools.logs.side_files import (
     ABORTED_ENTRY,
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -17,8 +17,8 @@ from pkafka.tools.log_side_files import (
     index_entries,
     opened,
 )
-from pkafka.tools.segment_walk import Batch, SegmentWalk
-from pkafka.tools.verify_producers import AbortedTransaction
+from pkafka.tools.logs.verification.producers import AbortedTransaction
+from pkafka.tools.logs.verification.report import NOTHING, LogReport
 
 
 class WholeLog(Protocol):

@@ -19,7 +19,7 @@ from pkafka.server.groups.records import (
     encode_offset_key,
     encode_offset_value,
 )
-from pkafka.tools.offsets_decoder import decode_offsets_record
+from pkafka.tools.logs.records.offsets_decoder import decode_offsets_record
 
 
 def record(key: bytes | None, value: bytes | None) -> Record:

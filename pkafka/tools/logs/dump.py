@@ -14,9 +14,11 @@ from pkafka.records.batch import BatchHeader
 from pkafka.records.columns import RecordColumns
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import INFLATED_BYTES_MAX, Record, decode_columns_at
-from pkafka.tools.control_text import control_text
-from pkafka.tools.log_findings import Finding, Findings
-from pkafka.tools.log_rows import (
+from pkafka.tools.logs.findings import Finding, Findings
+from pkafka.tools.logs.records.control import control_text
+from pkafka.tools.logs.records.decoders import PLAIN, Content
+from pkafka.tools.logs.records.plain_text import batch_line, record_lines, sequences_of, valid_text
+from pkafka.tools.logs.rows import (
     BatchRow,
     DamageRow,
     NoteRow,
@@ -25,8 +27,9 @@ from pkafka.tools.log_rows import (
     Row,
     text_of,
 )
-from pkafka.tools.log_selection import EVERYTHING, Selection
-from pkafka.tools.log_side_files import (
+from pkafka.tools.logs.segment_walk import NO_LIMIT, Batch, SegmentWalk
+from pkafka.tools.logs.selection import EVERYTHING, Selection
+from pkafka.tools.logs.side_files import (
     NAMED_FILES,
     SIDE_SUFFIXES,
     DumpError,
@@ -35,9 +38,6 @@ from pkafka.tools.log_side_files import (
     kind_of_side_file,
     position_before,
 )
-from pkafka.tools.record_decoders import PLAIN, Content
-from pkafka.tools.record_text import batch_line, record_lines, sequences_of, valid_text
-from pkafka.tools.segment_walk import NO_LIMIT, Batch, SegmentWalk
 
 _KRAFT_SNAPSHOT: Final = ".checkpoint"
 _KRAFT_BOOTSTRAP: Final = "bootstrap.checkpoint"
@@ -57,7 +57,7 @@ Records: TypeAlias = RecordColumns | list[RecordRow]
 
 
 def kinds_in(path: Path, *, records: bool) -> tuple[str, ...]:
-    """The kinds of rows (see ``log_rows.FIELDS``) that a file can give, but for notes."""
+    """The kinds of rows (see ``rows.FIELDS``) that a file can give, but for notes."""
     if is_batched(path):
         return ("batch", "record", "damage") if records else ("batch", "damage")
     return (kind_of_side_file(path),) if is_known(path) else ()

@@ -9,10 +9,10 @@ from pkafka.errors import StorageError
 from pkafka.records.control import ControlType, decode_end_marker, decode_key
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import decode_batch
-from pkafka.tools.log_report import NOTHING, LogReport
-from pkafka.tools.log_rows import ProducerRow
-from pkafka.tools.log_side_files import base_offset_of, file_content, producers_in
-from pkafka.tools.segment_walk import Batch
+from pkafka.tools.logs.rows import ProducerRow
+from pkafka.tools.logs.segment_walk import Batch
+from pkafka.tools.logs.side_files import base_offset_of, file_content, producers_in
+from pkafka.tools.logs.verification.report import NOTHING, LogReport
 
 
 @dataclass(slots=True)

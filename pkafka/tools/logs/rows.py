@@ -1,6 +1,6 @@
 """What the files of a log consist of, as rows, and a row as Kafka's DumpLogSegments prints it or as JSON values.
 
-Not how files are read (dump_log.py); not the fast way for many plain records (record_text.py), which prints the same.
+Files are read in ``dump``. ``records.plain_text`` prints the same as this module for many plain records, but faster.
 """
 
 import json

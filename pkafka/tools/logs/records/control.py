@@ -15,7 +15,7 @@ from pkafka.protocol.messages.records.control import (
 from pkafka.protocol.schema import Message
 from pkafka.records.control import ControlType, decode_end_marker, decode_key
 from pkafka.records.reading import Record
-from pkafka.tools.coordinator_records import document
+from pkafka.tools.logs.records.internal_topics import document
 
 _MESSAGES: Final[Mapping[ControlType, tuple[str, type[Message]]]] = {
     ControlType.SNAPSHOT_HEADER: ("SnapshotHeader", SnapshotHeaderRecord),

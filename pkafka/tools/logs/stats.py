@@ -18,9 +18,9 @@ from pkafka.records.control import ControlType, decode_key
 from pkafka.records.errors import RecordError
 from pkafka.records.loops import decode_columns
 from pkafka.records.reading import INFLATED_BYTES_MAX
-from pkafka.tools.log_rows import codec_name
-from pkafka.tools.log_selection import EVERYTHING, Selection
-from pkafka.tools.segment_walk import Batch, SegmentWalk
+from pkafka.tools.logs.rows import codec_name
+from pkafka.tools.logs.segment_walk import Batch, SegmentWalk
+from pkafka.tools.logs.selection import EVERYTHING, Selection
 
 _PRODUCERS_LISTED: Final = 1_000
 _SKETCH_SIZE: Final = 4_096

@@ -25,8 +25,8 @@ from pkafka.storage.checkpoints import (
 from pkafka.storage.files import OsFiles
 from pkafka.storage.leader_epochs import LEADER_EPOCH_FILE, decode_epochs
 from pkafka.storage.partition_metadata import PARTITION_METADATA_FILE, read_topic_id
-from pkafka.tools.log_findings import Finding, Findings
-from pkafka.tools.log_rows import (
+from pkafka.tools.logs.findings import Finding, Findings
+from pkafka.tools.logs.rows import (
     AbortedRow,
     AncientRow,
     CheckpointRow,
@@ -38,7 +38,7 @@ from pkafka.tools.log_rows import (
     Row,
     TimeRow,
 )
-from pkafka.tools.segment_walk import NO_LIMIT, header_at
+from pkafka.tools.logs.segment_walk import NO_LIMIT, header_at
 
 # Offset relative to the base offset i32 | position in the .log i32.
 OFFSET_ENTRY: Final = Struct(">ii")
@@ -298,7 +298,7 @@ def position_before(segment: Path, offset: int) -> int:
 
 
 def kind_of_side_file(path: Path) -> str:
-    """The kind of rows (see ``log_rows.FIELDS``) that a file which is no segment gives."""
+    """The kind of rows (see ``rows.FIELDS``) that a file which is no segment gives."""
     named = {
         LEADER_EPOCH_FILE: "epoch",
         PARTITION_METADATA_FILE: "property",

@@ -17,12 +17,12 @@ from pkafka.storage.checkpoints import CLEANER_FILE, decode_offsets
 from pkafka.storage.files import OsFiles
 from pkafka.storage.leader_epochs import LEADER_EPOCH_FILE
 from pkafka.storage.partition_metadata import PARTITION_METADATA_FILE, read_topic_id
-from pkafka.tools.dump_log import records_of
-from pkafka.tools.log_report import NOTHING, LogReport
-from pkafka.tools.log_side_files import CHECKPOINT_FILES, META_PROPERTIES_FILE, base_offset_of, epochs_in
-from pkafka.tools.segment_walk import Batch
-from pkafka.tools.verify_producers import AbortedTransaction, Producers
-from pkafka.tools.verify_segment import SegmentCheck
+from pkafka.tools.logs.dump import records_of
+from pkafka.tools.logs.segment_walk import Batch
+from pkafka.tools.logs.side_files import CHECKPOINT_FILES, META_PROPERTIES_FILE, base_offset_of, epochs_in
+from pkafka.tools.logs.verification.producers import AbortedTransaction, Producers
+from pkafka.tools.logs.verification.report import NOTHING, LogReport
+from pkafka.tools.logs.verification.segment import SegmentCheck
 
 _GAPS_KEPT: Final = 1_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pkafka.tools.log_selection import RangeError, offset_range, time_range
+from pkafka.tools.logs.selection import RangeError, offset_range, time_range
 
 DAY = 1_704_067_200_000  # 2024-01-01
 

@@ -21,9 +21,9 @@ from pkafka.protocol.messages.records.transaction_log import TransactionLogKey, 
 from pkafka.protocol.primitives import read_uvarint
 from pkafka.protocol.schema import Message, version_range
 from pkafka.records.reading import Record
-from pkafka.tools.coordinator_records import TRANSACTION_STATES, document
-from pkafka.tools.log_rows import ContentOf, Documents, Texts, plain_content, plain_documents
-from pkafka.tools.offsets_decoder import decode_offsets_record
+from pkafka.tools.logs.records.internal_topics import TRANSACTION_STATES, document
+from pkafka.tools.logs.records.offsets_decoder import decode_offsets_record
+from pkafka.tools.logs.rows import ContentOf, Documents, Texts, plain_content, plain_documents
 
 _VERSION: Final = Struct(">h")
 _LONG: Final = Struct(">q")

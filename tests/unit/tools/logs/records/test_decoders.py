@@ -7,7 +7,7 @@ import pytest
 
 from pkafka.errors import ConfigError
 from pkafka.records.reading import Record
-from pkafka.tools.record_decoders import (
+from pkafka.tools.logs.records.decoders import (
     CLUSTER_METADATA,
     PLAIN,
     REMOTE_LOG_METADATA,

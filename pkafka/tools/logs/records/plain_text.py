@@ -1,4 +1,4 @@
-"""The lines of many plain records at once, as bytes: what log_rows.text_of prints, made column by column.
+"""The lines of many plain records at once, as bytes: what ``rows.text_of`` prints, made column by column.
 
 For records of magic 2 that are shown as Kafka shows them when no decoder is named: most of what is ever dumped.
 """
@@ -15,8 +15,8 @@ from pkafka.records.batch import (
     BatchHeader,
 )
 from pkafka.records.columns import RecordColumns
-from pkafka.tools.log_rows import BatchRow, batch_text, codec_name
-from pkafka.tools.segment_walk import Batch
+from pkafka.tools.logs.rows import BatchRow, batch_text, codec_name
+from pkafka.tools.logs.segment_walk import Batch
 
 _SEQUENCES: Final = 0x7FFFFFFF
 _TYPES: Final = (b"CreateTime", b"LogAppendTime")

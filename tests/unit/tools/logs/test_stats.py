@@ -8,8 +8,8 @@ import pytest
 from pkafka.cli.dump_log import main
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
-from pkafka.tools.log_selection import EVERYTHING, Selection
-from pkafka.tools.log_stats import DistinctKeys, LogStats, Sizes
+from pkafka.tools.logs.selection import EVERYTHING, Selection
+from pkafka.tools.logs.stats import DistinctKeys, LogStats, Sizes
 from tests.log_files import name_of, old_segment, rich_segment
 
 

@@ -19,7 +19,7 @@ from pkafka.protocol.messages.records.group_metadata import (
 )
 from pkafka.protocol.schema import Message, version_range
 from pkafka.records.reading import Record
-from pkafka.tools.coordinator_records import document
+from pkafka.tools.logs.records.internal_topics import document
 
 _VERSION_BYTES: Final = 2
 _KINDS: Final[dict[int, tuple[type[Message], type[Message]]]] = {

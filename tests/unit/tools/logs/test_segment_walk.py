@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from pkafka.errors import PkafkaError
 from pkafka.records.builder import build_batch
-from pkafka.tools import segment_walk
-from pkafka.tools.dump_log import Dump, is_known
-from pkafka.tools.log_rows import document_of, text_of
-from pkafka.tools.log_selection import EVERYTHING
-from pkafka.tools.log_stats import LogStats
-from pkafka.tools.segment_walk import SegmentWalk
-from pkafka.tools.verify_log import verify_log
+from pkafka.tools.logs import segment_walk
+from pkafka.tools.logs.dump import Dump, is_known
+from pkafka.tools.logs.rows import document_of, text_of
+from pkafka.tools.logs.segment_walk import SegmentWalk
+from pkafka.tools.logs.selection import EVERYTHING
+from pkafka.tools.logs.stats import LogStats
+from pkafka.tools.logs.verification.log import verify_log
 from tests.log_files import name_of, old_segment, rich_segment, write_rich_files
 
 RICH: Final = bytes(rich_segment().data)

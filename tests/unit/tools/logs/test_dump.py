@@ -11,14 +11,14 @@ from pkafka.records.ancient import encode_record
 from pkafka.records.builder import build_batch
 from pkafka.records.checksum import crc32c
 from pkafka.records.columns import RecordColumns
-from pkafka.tools import segment_walk
-from pkafka.tools.dump_log import Dump, kinds_in, record_rows, records_of
-from pkafka.tools.log_rows import FIELDS, RecordRow, document_of, text_of
-from pkafka.tools.log_selection import Selection
-from pkafka.tools.log_side_files import DumpError
-from pkafka.tools.record_decoders import PayloadForm, content_in
-from pkafka.tools.record_text import batch_line, record_lines, valid_text
-from pkafka.tools.segment_walk import SegmentWalk
+from pkafka.tools.logs import segment_walk
+from pkafka.tools.logs.dump import Dump, kinds_in, record_rows, records_of
+from pkafka.tools.logs.records.decoders import PayloadForm, content_in
+from pkafka.tools.logs.records.plain_text import batch_line, record_lines, valid_text
+from pkafka.tools.logs.rows import FIELDS, RecordRow, document_of, text_of
+from pkafka.tools.logs.segment_walk import SegmentWalk
+from pkafka.tools.logs.selection import Selection
+from pkafka.tools.logs.side_files import DumpError
 from tests.log_files import RECORDS, SegmentFile, name_of, old_segment, rich_segment, write_rich_files
 
 NAME = "00000000000000000005"
