@@ -37,7 +37,7 @@ from tests.odd_values import (
     stdins,
     yaml_texts,
 )
-from tests.unit.tools.perf_test.reports import report
+from tests.unit.tools.load.perf_test.reports import report
 
 _PROJECT: Final = Path(__file__).parents[1] / "pyproject.toml"
 SECRET: Final = "s3cr3t-Of-Nobodys-Business"

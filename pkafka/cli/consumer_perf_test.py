@@ -25,7 +25,7 @@ from pkafka.cli.spelling import meant_by_reader
 
 if TYPE_CHECKING:
     from pkafka.clients.consumer import Consumer
-    from pkafka.tools.consumer_perf import ConsumerStats, Progress
+    from pkafka.tools.load.consumer_perf import ConsumerStats, Progress
 
 _GROUPS: Final = 100_000
 _COLUMNS = "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, "
@@ -72,7 +72,7 @@ _COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
 def main(**flags: object) -> None:
     """Measure the throughput of one consumer."""
     from pkafka.cli.metrics_text import metric_lines
-    from pkafka.tools.consumer_perf import RebalanceClock, java_date_format, run_consumer
+    from pkafka.tools.load.consumer_perf import RebalanceClock, java_date_format, run_consumer
 
     try:
         written = java_date_format(str(flags["date_format"]))
@@ -151,7 +151,7 @@ def _check_topic(consumer: "Consumer", topic: str) -> None:
 
 
 def _line(stats: "ConsumerStats", written: Callable[[datetime], str]) -> str:
-    from pkafka.tools.consumer_perf import per_second
+    from pkafka.tools.load.consumer_perf import per_second
 
     mib, records = per_second(stats.mib, stats.fetch_ms), per_second(stats.records, stats.fetch_ms)
     return ", ".join(
@@ -165,7 +165,7 @@ def _line(stats: "ConsumerStats", written: Callable[[datetime], str]) -> str:
 
 
 def _interval_line(progress: "Progress", written: Callable[[datetime], str]) -> str:
-    from pkafka.tools.consumer_perf import per_second
+    from pkafka.tools.load.consumer_perf import per_second
 
     def rates(passed_ms: int) -> tuple[str, str]:
         mib = per_second(progress.interval_mib, passed_ms)

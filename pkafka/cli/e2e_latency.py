@@ -21,7 +21,7 @@ from pkafka.errors import ApiError
 from pkafka.java.numbers import parse_int
 
 if TYPE_CHECKING:
-    from pkafka.tools.latency import Latencies
+    from pkafka.tools.load.end_to_end_latency import Latencies
 
 _REPORT_EVERY = 1_000
 _DIGITS = 4
@@ -63,7 +63,7 @@ def main(words: tuple[str, ...], **flags: object) -> None:
     form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
     from pkafka.clients.consumer import Consumer
     from pkafka.clients.producer import Producer
-    from pkafka.tools.latency import measure_latency
+    from pkafka.tools.load.end_to_end_latency import measure_latency
 
     def report(number: int, nanoseconds: int) -> None:
         if number % _REPORT_EVERY == 0 and form is OutputFormat.TEXT:

@@ -30,9 +30,9 @@ from pkafka.cli.spark import master_option
 if TYPE_CHECKING:
     from pkafka.cli.client_settings import Settings
     from pkafka.pipeline.load import SparkLoad
-    from pkafka.tools.perf_test.plan import Plan
-    from pkafka.tools.perf_test.report import Document
-    from pkafka.tools.perf_test.run import Clients, Progress
+    from pkafka.tools.load.perf_test.plan import Plan
+    from pkafka.tools.load.perf_test.report import Document
+    from pkafka.tools.load.perf_test.run import Clients, Progress
 
 _DEFAULT_DURATION: Final = "10s"
 _MIB: Final = 1024 * 1024
@@ -172,10 +172,10 @@ def run(common: Common, **flags: object) -> int:
     """Run a load test."""
     from pkafka.clients.admin import Admin
     from pkafka.clients.config import ConsumerConfig, ProducerConfig
-    from pkafka.tools.perf_test import run as load_test
-    from pkafka.tools.perf_test.fleet import Processes
-    from pkafka.tools.perf_test.plan import PlanError
-    from pkafka.tools.perf_test.report import build
+    from pkafka.tools.load.perf_test import run as load_test
+    from pkafka.tools.load.perf_test.fleet import Processes
+    from pkafka.tools.load.perf_test.plan import PlanError
+    from pkafka.tools.load.perf_test.report import build
 
     _check_spark(flags)
     admin_properties = common.admin_properties()
@@ -239,7 +239,7 @@ def compare(before: str, after: str, threshold: str, output: str | None) -> int:
 
     Judged are rates, medians, 99th percentiles and failed records.
     """
-    from pkafka.tools.perf_test import comparison
+    from pkafka.tools.load.perf_test import comparison
 
     limit = _share(threshold)
     found = comparison.compare(_read(before), _read(after), threshold=limit)
@@ -263,7 +263,7 @@ def compare(before: str, after: str, threshold: str, output: str | None) -> int:
 @click.option("--png", "png_file", metavar="FILE", help="Write it as PNG, where CairoSVG is installed.")
 def plot(report: str, svg_file: str | None, png_file: str | None) -> None:
     """Draw a report: throughput and latency over time, and latency by percentile."""
-    from pkafka.tools.perf_test import plot as drawing
+    from pkafka.tools.load.perf_test import plot as drawing
 
     if svg_file is None and png_file is None:
         raise click.UsageError("where to? --svg FILE or --png FILE")
@@ -299,7 +299,7 @@ def _spark(flags: Mapping[str, object], plan: "Plan") -> "Iterator[SparkLoad | N
         yield None
         return
     from pkafka.pipeline.load import spark_load
-    from pkafka.tools.perf_test.plan import PlanError
+    from pkafka.tools.load.perf_test.plan import PlanError
 
     try:
         with spark_load(str(flags["master"]), plan, on_note=note) as spark:
@@ -311,8 +311,8 @@ def _spark(flags: Mapping[str, object], plan: "Plan") -> "Iterator[SparkLoad | N
 
 
 def _plan(common: Common, flags: Mapping[str, Any]) -> "Plan":
-    from pkafka.tools.perf_test.plan import Plan
-    from pkafka.tools.perf_test.run import mean_record_bytes
+    from pkafka.tools.load.perf_test.plan import Plan
+    from pkafka.tools.load.perf_test.run import mean_record_bytes
 
     if flags["rate"] is not None and flags["throughput"] is not None:
         raise click.UsageError('Option "[rate]" can\'t be used with option "[throughput]"')
@@ -346,7 +346,7 @@ def _plan(common: Common, flags: Mapping[str, Any]) -> "Plan":
 
 
 def _clients(common: Common, flags: Mapping[str, Any]) -> "Clients":
-    from pkafka.tools.perf_test.run import Clients
+    from pkafka.tools.load.perf_test.run import Clients
 
     producer = _settings(common, flags["producer_pairs"], "--producer-property")
     for name, key in _PRODUCER_FLAGS.items():
@@ -404,14 +404,14 @@ def _share(text: str) -> float:
 
 
 def _tell(progress: "Progress", tell: Callable[[Mapping[str, object], str], None]) -> None:
-    from pkafka.tools.perf_test.report import progress_line, progress_row
+    from pkafka.tools.load.perf_test.report import progress_line, progress_row
 
     row = progress_row(progress)
     tell(row, progress_line(row))
 
 
 def _show_report(report: "Document", form: OutputFormat | None) -> None:
-    from pkafka.tools.perf_test.report import lines
+    from pkafka.tools.load.perf_test.report import lines
 
     rows: Sequence[Mapping[str, object]] = report["results"]
     extra = {name: value for name, value in report.items() if name != "results"}
@@ -430,7 +430,7 @@ def _remark(remarks: Sequence[str], form: OutputFormat | None) -> None:
 
 def _status(report: "Document", plan: "Plan", signals: Signals) -> ExitStatus:
     """How the command ends, with a line that says why where it failed."""
-    from pkafka.tools.perf_test.plan import is_too_many
+    from pkafka.tools.load.perf_test.plan import is_too_many
 
     if signals.came():
         return signals.status()
@@ -453,7 +453,7 @@ def _status(report: "Document", plan: "Plan", signals: Signals) -> ExitStatus:
 def _read(path: str) -> Mapping[str, Any]:
     import json
 
-    from pkafka.tools.perf_test import comparison
+    from pkafka.tools.load.perf_test import comparison
 
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -14,7 +14,7 @@ from pkafka.cli.options import bootstrap_option, client_properties, command, tex
 from pkafka.cli.output import OutputFormat, View, line, show
 
 if TYPE_CHECKING:
-    from pkafka.tools.perf import RunStats, WindowStats
+    from pkafka.tools.load.producer_perf import RunStats, WindowStats
 
 
 @command(
@@ -73,7 +73,7 @@ def main(**flags: object) -> None:
     from pkafka.clients.cluster import Cluster
     from pkafka.clients.config import ProducerConfig
     from pkafka.clients.producer import Producer
-    from pkafka.tools.perf import payloads, run_producer
+    from pkafka.tools.load.producer_perf import payloads, run_producer
 
     config = ProducerConfig.from_properties(properties)
     if size is not None and size > config.max_request_size:

@@ -1,8 +1,8 @@
 """A load test whose generators are tasks of Spark's: the driver's side of it, and what an executor does.
 
-Spark puts the generators on its executors, and no more: each opens a connection to the driver and says from there what
-a process of a test without Spark says (:mod:`pkafka.tools.perf_test.generator`). So one program leads both kinds of
-test: everybody begins at one moment, windows are told while they come, Ctrl-C ends it with a report; and not one record
+Spark only puts the generators on its executors. Each opens a connection to the driver and says the same as a process
+of a test without Spark (:mod:`pkafka.tools.load.perf_test.generator`). So one program leads both kinds of test: all
+generators begin at one moment, windows are reported while they come, and Ctrl-C ends the test with a report. No record
 goes through the JVM.
 
 Machines have clocks of their own. Before it is ready a task asks the driver for its time and finds out how far the two
@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from pkafka.pipeline.session import LOCAL, SparkJobError, explain, one_line_errors, spark_session
-from pkafka.tools.perf_test.fleet import Fleet, GeneratorError, Member, Said
-from pkafka.tools.perf_test.generator import Leader, work
-from pkafka.tools.perf_test.measuring import Difference, difference
-from pkafka.tools.perf_test.plan import Plan, PlanError, Task, task_of
-from pkafka.tools.perf_test.report import PERCENTS, Document
+from pkafka.tools.load.perf_test.fleet import Fleet, GeneratorError, Member, Said
+from pkafka.tools.load.perf_test.generator import Leader, work
+from pkafka.tools.load.perf_test.measuring import Difference, difference
+from pkafka.tools.load.perf_test.plan import Plan, PlanError, Task, task_of
+from pkafka.tools.load.perf_test.report import PERCENTS, Document
 
 if TYPE_CHECKING:
     import pyarrow as pa

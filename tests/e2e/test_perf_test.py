@@ -284,7 +284,7 @@ def generators_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
     return [
         each
         for each in psutil.Process(process.pid).children()
-        if "pkafka.tools.perf_test.generator" in each.cmdline()
+        if "pkafka.tools.load.perf_test.generator" in each.cmdline()
     ]
 
 

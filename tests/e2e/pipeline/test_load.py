@@ -19,10 +19,10 @@ from pkafka.clients.admin import Admin
 from pkafka.pipeline.load import SparkLoad
 from pkafka.pipeline.session import SparkJobError
 from pkafka.testing import Broker
-from pkafka.tools.perf_test import run as load_test
-from pkafka.tools.perf_test.plan import Plan, PlanError
-from pkafka.tools.perf_test.report import build
-from pkafka.tools.perf_test.run import Clients, Outcome, Progress
+from pkafka.tools.load.perf_test import run as load_test
+from pkafka.tools.load.perf_test.plan import Plan, PlanError
+from pkafka.tools.load.perf_test.report import build
+from pkafka.tools.load.perf_test.run import Clients, Outcome, Progress
 from tests.json_schemas import check
 from tests.perf_reports import remarks_of
 from tests.spark import END_S, THREADS, of_program

@@ -31,7 +31,7 @@ from pkafka.clients.producer import ProducerRecord
 from pkafka.errors import ConfigError
 from tests.fakes.broker import FakeBroker
 from tests.sockets import free_port
-from tests.unit.tools.perf_test.reports import report
+from tests.unit.tools.load.perf_test.reports import report
 
 DEEP = b"[" * 100_000
 

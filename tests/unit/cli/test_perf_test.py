@@ -9,7 +9,7 @@ import pytest
 from pkafka.cli import perf_test
 from pkafka.cli.exit_status import ExitStatus
 from pkafka.cli.signals import Signals
-from pkafka.tools.perf_test.plan import Plan
+from pkafka.tools.load.perf_test.plan import Plan
 
 PLAN = Plan("t", duration_s=1, max_error_rate=0.1)
 

@@ -12,12 +12,12 @@ from typing import TextIO
 import pytest
 
 from pkafka.pipeline.load import Executors, Order, compare_clocks, tables
-from pkafka.tools.perf_test.fleet import GeneratorError, Said
-from pkafka.tools.perf_test.measuring import Difference
-from pkafka.tools.perf_test.plan import Plan, Task
-from pkafka.tools.perf_test.report import build
-from pkafka.tools.perf_test.run import Clients
-from tests.unit.tools.perf_test.reports import outcome
+from pkafka.tools.load.perf_test.fleet import GeneratorError, Said
+from pkafka.tools.load.perf_test.measuring import Difference
+from pkafka.tools.load.perf_test.plan import Plan, Task
+from pkafka.tools.load.perf_test.report import build
+from pkafka.tools.load.perf_test.run import Clients
+from tests.unit.tools.load.perf_test.reports import outcome
 
 TASKS = [Task("produce", number, Plan("t", producers=2, duration_s=1), {}, "00" * 8) for number in range(2)]
 WAIT_S = 20.0

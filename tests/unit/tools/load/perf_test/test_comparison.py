@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pkafka.tools.perf_test.comparison import Comparison, ReportError, check, compare
-from pkafka.tools.perf_test.plan import Plan
-from tests.unit.tools.perf_test.reports import report
+from pkafka.tools.load.perf_test.comparison import Comparison, ReportError, check, compare
+from pkafka.tools.load.perf_test.plan import Plan
+from tests.unit.tools.load.perf_test.reports import report
 
 PLAN = Plan("t", duration_s=2, warmup_s=1)
 

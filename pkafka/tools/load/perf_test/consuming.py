@@ -9,9 +9,9 @@ from typing import Final, cast
 from pkafka.clients.consumer import Consumer, ConsumerRebalanceListener
 from pkafka.clients.consumer.chunks import Chunk
 from pkafka.model import TopicPartition
-from pkafka.tools.perf_test.measuring import Clock, Recorder
-from pkafka.tools.perf_test.payload import STAMP_BYTES, due_of, has_room_for_stamps
-from pkafka.tools.perf_test.plan import Task
+from pkafka.tools.load.perf_test.measuring import Clock, Recorder
+from pkafka.tools.load.perf_test.payload import STAMP_BYTES, due_of, has_room_for_stamps
+from pkafka.tools.load.perf_test.plan import Task
 
 _POLL_MS: Final = 100
 _POLL_RECORDS: Final = 10_000

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from pkafka.clients.errors import ClientTimeoutError, Stage
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import TopicPartition
-from pkafka.tools.perf_test.fleet import Fleet, GeneratorError, Processes, Said
-from pkafka.tools.perf_test.histogram import Histogram
-from pkafka.tools.perf_test.measuring import Clock, Window, window_of_json
-from pkafka.tools.perf_test.payload import Keys, Values
-from pkafka.tools.perf_test.plan import NS, Plan, Task, is_hopeless, shared_out
+from pkafka.tools.load.perf_test.fleet import Fleet, GeneratorError, Processes, Said
+from pkafka.tools.load.perf_test.histogram import Histogram
+from pkafka.tools.load.perf_test.measuring import Clock, Window, window_of_json
+from pkafka.tools.load.perf_test.payload import Keys, Values
+from pkafka.tools.load.perf_test.plan import NS, Plan, Task, is_hopeless, shared_out
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pkafka.tools.perf_test.plan import Plan
-from pkafka.tools.perf_test.plot import svg
-from tests.unit.tools.perf_test.reports import report
+from pkafka.tools.load.perf_test.plan import Plan
+from pkafka.tools.load.perf_test.plot import svg
+from tests.unit.tools.load.perf_test.reports import report
 
 PLAN = Plan("t", duration_s=2, warmup_s=1)
 SVG = "{http://www.w3.org/2000/svg}"

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkafka.tools.perf_test.measuring import (
+from pkafka.tools.load.perf_test.measuring import (
     Clock,
     Difference,
     Recorder,

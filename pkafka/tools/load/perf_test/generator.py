@@ -1,11 +1,11 @@
 """A generator of load: the part of one producer or consumer of a test, whatever it runs in.
 
-Here it is a process, ``python -m pkafka.tools.perf_test.generator``, with the one who leads the test at the other end
-of two pipes; :mod:`pkafka.pipeline.load` has it in tasks of Spark's, over a socket. It is a program of its own, not a
-fork: nothing of its parent's threads and sockets is in it. It reads its task from the first line of standard input and
-talks in lines of JSON: ``ready`` as soon as it could begin, ``started``, ``window`` for every window that is over,
-``done`` at the end, ``error`` instead. The leader says when to ``start``, up to where a consumer is to read
-(``until``), and when to ``stop``; when its end is closed the process ends at once.
+Here a generator is a process, ``python -m pkafka.tools.load.perf_test.generator``, and the leader of the test is at the
+other end of two pipes. :mod:`pkafka.pipeline.load` runs generators in tasks of Spark's, over a socket. The process is a
+program of its own and no fork, so it has none of its parent's threads and sockets. It reads its task from the first
+line of standard input and talks in lines of JSON: ``ready`` as soon as it can begin, ``started``, ``window`` for every
+window that is over, ``done`` at the end, ``error`` instead. The leader says when to ``start``, up to where a consumer
+is to read (``until``), and when to ``stop``. When the leader's end is closed, the process ends at once.
 """
 
 import json
@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
 from pkafka.errors import PkafkaError
-from pkafka.tools.perf_test.measuring import ONE_CLOCK, Clock, Difference, Recorder
-from pkafka.tools.perf_test.plan import NS, Task, task_of
+from pkafka.tools.load.perf_test.measuring import ONE_CLOCK, Clock, Difference, Recorder
+from pkafka.tools.load.perf_test.plan import NS, Task, task_of
 
 
 class Leader:
@@ -170,7 +170,7 @@ def _print(line: str) -> None:
 
 def _produce(task: Task, leader: Leader) -> None:
     from pkafka.clients.producer import Producer
-    from pkafka.tools.perf_test.producing import ProducerLoad
+    from pkafka.tools.load.perf_test.producing import ProducerLoad
 
     with Producer(task.properties) as producer:
         load = ProducerLoad(task, producer)
@@ -199,7 +199,7 @@ def _produce(task: Task, leader: Leader) -> None:
 
 def _consume(task: Task, leader: Leader) -> None:
     from pkafka.clients.consumer import Consumer
-    from pkafka.tools.perf_test.consuming import ConsumerLoad
+    from pkafka.tools.load.perf_test.consuming import ConsumerLoad
 
     with Consumer(task.properties) as consumer:
         load = ConsumerLoad(task, consumer)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from pkafka.tools.perf_test.histogram import Histogram
+from pkafka.tools.load.perf_test.histogram import Histogram
 
 _ERROR_CHARACTERS: Final = 300
 

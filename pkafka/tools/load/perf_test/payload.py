@@ -23,7 +23,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from pkafka.tools.perf_test.plan import Plan, PlanError
+from pkafka.tools.load.perf_test.plan import Plan, PlanError
 
 STAMP_BYTES: Final = 16
 """The beginning of a value: eight bytes of the run, eight that say how many nanoseconds after its start it was due."""

@@ -8,7 +8,7 @@ import pytest
 from pkafka.clients.consumer import Chunk, Consumer
 from pkafka.model import TopicPartition
 from pkafka.records.columns import RecordColumns
-from pkafka.tools.consumer_perf import ConsumerStats, Progress, java_date_format, run_consumer
+from pkafka.tools.load.consumer_perf import ConsumerStats, Progress, java_date_format, run_consumer
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 6_789)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkafka.tools.perf_test.histogram import (
+from pkafka.tools.load.perf_test.histogram import (
     HIGHEST_US,
     Histogram,
     HistogramError,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from pkafka.errors import PkafkaError
-from pkafka.tools.perf_test.report import FORMAT
+from pkafka.tools.load.perf_test.report import FORMAT
 
 _JUDGED_PERCENTILES: Final = ("50", "99")
 _SHOWN_PERCENTILES: Final = ("50", "90", "99", "99.9")

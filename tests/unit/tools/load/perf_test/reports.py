@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from pkafka.tools.perf_test.measuring import Clock, Window
-from pkafka.tools.perf_test.plan import NS, Plan
-from pkafka.tools.perf_test.report import build
-from pkafka.tools.perf_test.run import Clients, Outcome, Side
+from pkafka.tools.load.perf_test.measuring import Clock, Window
+from pkafka.tools.load.perf_test.plan import NS, Plan
+from pkafka.tools.load.perf_test.report import build
+from pkafka.tools.load.perf_test.run import Clients, Outcome, Side
 
 
 def outcome(plan: Plan, *, records: int = 1000, latency_us: int = 2000, failed: int = 0) -> Outcome:

@@ -8,9 +8,9 @@ from typing import Final
 from pkafka.clients.errors import ClientTimeoutError
 from pkafka.clients.producer import BatchFuture, Producer
 from pkafka.errors import PkafkaError
-from pkafka.tools.perf_test.measuring import Clock, Recorder
-from pkafka.tools.perf_test.payload import Keys, Values, has_room_for_stamps, stamp
-from pkafka.tools.perf_test.plan import NS, Schedule, Task
+from pkafka.tools.load.perf_test.measuring import Clock, Recorder
+from pkafka.tools.load.perf_test.payload import Keys, Values, has_room_for_stamps, stamp
+from pkafka.tools.load.perf_test.plan import NS, Schedule, Task
 
 _FLUSH_S: Final = 0.5
 _LATE_NS: Final = 100_000_000

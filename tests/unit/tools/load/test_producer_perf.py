@@ -2,7 +2,7 @@
 
 import time
 
-from pkafka.tools.perf import LatencyStats, payloads
+from pkafka.tools.load.producer_perf import LatencyStats, payloads
 
 
 def test_failures_stay_out_of_the_latencies() -> None:

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from pkafka.tools.perf_test.histogram import decode
-from pkafka.tools.perf_test.measuring import Window
-from pkafka.tools.perf_test.plan import Plan
-from pkafka.tools.perf_test.report import build, lines, progress_line, progress_row
-from pkafka.tools.perf_test.run import Clients, Outcome, Progress, Side
-from tests.unit.tools.perf_test.reports import outcome, report
+from pkafka.tools.load.perf_test.histogram import decode
+from pkafka.tools.load.perf_test.measuring import Window
+from pkafka.tools.load.perf_test.plan import Plan
+from pkafka.tools.load.perf_test.report import build, lines, progress_line, progress_row
+from pkafka.tools.load.perf_test.run import Clients, Outcome, Progress, Side
+from tests.unit.tools.load.perf_test.reports import outcome, report
 
 PLAN = Plan("t", duration_s=2, warmup_s=1, rate=1000)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.tools.perf_test.payload import (
+from pkafka.tools.load.perf_test.payload import (
     STAMP_BYTES,
     Keys,
     Values,
@@ -16,7 +16,7 @@ from pkafka.tools.perf_test.payload import (
     has_room_for_stamps,
     stamp,
 )
-from pkafka.tools.perf_test.plan import Plan, PlanError
+from pkafka.tools.load.perf_test.plan import Plan, PlanError
 
 RUN = b"run-0001"
 

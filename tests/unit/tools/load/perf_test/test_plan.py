@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkafka.tools.perf_test.plan import (
+from pkafka.tools.load.perf_test.plan import (
     NS,
     Plan,
     PlanError,

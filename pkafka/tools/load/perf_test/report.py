@@ -8,11 +8,11 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from pkafka import KAFKA_VERSION, __version__
-from pkafka.tools.perf_test.histogram import Histogram
-from pkafka.tools.perf_test.measuring import Window
-from pkafka.tools.perf_test.payload import has_room_for_stamps
-from pkafka.tools.perf_test.plan import Plan
-from pkafka.tools.perf_test.run import SERIES_PERCENTS, Clients, Outcome, Progress, Seen, Side
+from pkafka.tools.load.perf_test.histogram import Histogram
+from pkafka.tools.load.perf_test.measuring import Window
+from pkafka.tools.load.perf_test.payload import has_room_for_stamps
+from pkafka.tools.load.perf_test.plan import Plan
+from pkafka.tools.load.perf_test.run import SERIES_PERCENTS, Clients, Outcome, Progress, Seen, Side
 from pkafka.tools.secret_keys import HIDDEN, is_secret
 
 FORMAT: Final = 1

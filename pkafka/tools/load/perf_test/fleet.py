@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 from pkafka.errors import PkafkaError
-from pkafka.tools.perf_test.plan import Task
+from pkafka.tools.load.perf_test.plan import Task
 
 _END_S: Final = 5.0
 _READ_BYTES: Final = 1 << 16
@@ -162,7 +162,7 @@ class _Process(Member):
         super().__init__(task)
         # In a session of its own: Ctrl-C is for the parent, who says when to stop.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pkafka.tools.perf_test.generator"],
+            [sys.executable, "-m", "pkafka.tools.load.perf_test.generator"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

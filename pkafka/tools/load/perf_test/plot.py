@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from xml.sax.saxutils import escape
 
-from pkafka.tools.perf_test.histogram import Histogram, decode
+from pkafka.tools.load.perf_test.histogram import Histogram, decode
 
 _WIDTH: Final = 960
 _PANEL_HEIGHT: Final = 240
