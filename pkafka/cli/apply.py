@@ -13,7 +13,7 @@ from pkafka.cli.options import Common, connection_options, version_option
 from pkafka.cli.output import Failure, OutputFormat, View, choose_format, hint, line, note, raw, to_json
 from pkafka.cli.spelling import did_you_mean
 from pkafka.errors import ApiError
-from pkafka.tools.declaration import (
+from pkafka.tools.cluster.declaration import (
     EVERY_BROKER,
     Action,
     Actual,

@@ -18,7 +18,7 @@ from pkafka.cli.zookeeper_option import opened_store, zookeeper_option
 from pkafka.model import NO_TOPIC_ID, TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
-    from pkafka.tools.metadata_view import Look, Partition
+    from pkafka.tools.cluster.metadata_view import Look, Partition
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = dict[str, object]
@@ -103,7 +103,7 @@ _zookeeper = zookeeper_option("Look at the nodes there too, and say where broker
 
 
 def _observe(asked: Asked) -> "Look":
-    from pkafka.tools.metadata_view import chosen, observe
+    from pkafka.tools.cluster.metadata_view import chosen, observe
 
     with ExitStack() as opened:
         admin = opened.enter_context(asked.common.admin())
@@ -135,7 +135,7 @@ def _broker_row(
     look: "Look", broker: int, counts: Mapping[str, Counter[Any]], registered: Mapping[int, int] | None
 ) -> tuple[Row, bool]:
     from pkafka.errors import PkafkaError
-    from pkafka.tools.metadata_view import Told
+    from pkafka.tools.cluster.metadata_view import Told
 
     told = look.told.get(broker)
     places = [
@@ -170,7 +170,7 @@ def _broker_row(
 @_zookeeper
 def controller(asked: Asked) -> None:
     """Who is the controller, as every broker and ZooKeeper say."""
-    from pkafka.tools.metadata_view import Told
+    from pkafka.tools.cluster.metadata_view import Told
 
     look = _observe(asked)
     rows: list[tuple[Row, bool]] = []
@@ -192,7 +192,7 @@ def controller(asked: Asked) -> None:
 @_zookeeper
 def topics(asked: Asked) -> None:
     """Topics: partitions that nobody leads, that lack replicas, and that others lead than should."""
-    from pkafka.tools.metadata_view import NOT_PREFERRED, OFFLINE
+    from pkafka.tools.cluster.metadata_view import NOT_PREFERRED, OFFLINE
 
     look = _observe(asked)
     of_topic: dict[str, list[Partition]] = {name: [] for name in sorted(look.topics)}
@@ -247,7 +247,7 @@ def _all(look: "Look") -> Sequence[TopicPartition]:
 
 
 def _partition_row(look: "Look", partition: TopicPartition) -> tuple[Row, bool]:
-    from pkafka.tools.metadata_view import Partition
+    from pkafka.tools.cluster.metadata_view import Partition
 
     # One that no broker knows is in ZooKeeper alone.
     is_known = partition in look.partitions

@@ -14,7 +14,7 @@ from pkafka.cli.output import OutputFormat, View, line, raw, show, to_json
 from pkafka.java.text import parse_boolean, trim
 
 if TYPE_CHECKING:
-    from pkafka.tools.metrics import ClusterMetrics, MetricsPage
+    from pkafka.tools.cluster.jmx_page import ClusterMetrics, MetricsPage
 
 _URL: Final = "http://localhost:9999"
 _FORMATS: Final = ("original", "properties", "csv", "tsv")
@@ -119,7 +119,7 @@ def main(urls: tuple[str, ...], jmx_url: str | None, timeout: str, output: str |
     With several brokers numbers are added up, and what cannot be, as percentiles, is left out.
     A broker of pkafka has no JVM; it serves the beans over HTTP when pkafka.metrics.port is set.
     """
-    from pkafka.tools.metrics import MetricsPage
+    from pkafka.tools.cluster.jmx_page import MetricsPage
 
     timeout_ms = parse_duration_ms(timeout)
     given = urls or ((jmx_url,) if jmx_url else (_URL,))
@@ -153,7 +153,7 @@ def jmx_main(
     pk-metrics with the flags of Kafka's tool: a broker of pkafka has no JVM, and serves its beans over HTTP at the port
     that JMX_PORT or pkafka.metrics.port says.
     """
-    from pkafka.tools.metrics import MetricsPage
+    from pkafka.tools.cluster.jmx_page import MetricsPage
 
     login = None
     if jmx_auth_prop is not None:
@@ -172,7 +172,12 @@ def jmx_main(
 
 
 def _show(pages: "Sequence[MetricsPage]", asked: _Asked, timeout_ms: int, form: OutputFormat) -> None:
-    from pkafka.tools.metrics import BadQueryError, ClusterMetrics, MetricsUnavailableError, date_text
+    from pkafka.tools.cluster.jmx_page import (
+        BadQueryError,
+        ClusterMetrics,
+        MetricsUnavailableError,
+        date_text,
+    )
 
     try:
         date_text(asked.date_format, 0)
@@ -224,7 +229,7 @@ def _chosen(beans: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[d
 
 def _wait_for(page: "ClusterMetrics", names: Sequence[str], timeout_ms: int) -> None:
     """Wait until every bean is there, and somebody to ask for it."""
-    from pkafka.tools.metrics import MetricsUnavailableError
+    from pkafka.tools.cluster.jmx_page import MetricsUnavailableError
 
     if not names or any("*" in name or "?" in name for name in names):
         raise click.UsageError("--wait needs --object-name without patterns")
@@ -259,7 +264,7 @@ def _report(
     interval_s: float | None,
 ) -> None:
     """Look and print, again and again with an interval; a look that misses something is not printed."""
-    from pkafka.tools.metrics import attributes_of, date_text
+    from pkafka.tools.cluster.jmx_page import attributes_of, date_text
 
     expected: list[str] | None = None
     while True:
@@ -278,7 +283,7 @@ def _report(
 
 
 def _original(at: str, values: _Values, is_first: bool) -> None:
-    from pkafka.tools.metrics import value_text
+    from pkafka.tools.cluster.jmx_page import value_text
 
     if is_first:
         line(",".join(f'"{key}"' for key in ("time", *values)))
@@ -287,7 +292,7 @@ def _original(at: str, values: _Values, is_first: bool) -> None:
 
 def _lines(form: str) -> _Report:
     def report(at: str, values: _Values, is_first: bool) -> None:
-        from pkafka.tools.metrics import value_text
+        from pkafka.tools.cluster.jmx_page import value_text
 
         line(form.format("time", at))
         for key, value in values.items():

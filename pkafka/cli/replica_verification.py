@@ -16,7 +16,7 @@ from pkafka.model import TopicPartition
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
     from pkafka.clients.admin.results import TopicDescription
-    from pkafka.tools.replica_verification import Difference, Lag, Round, Verification
+    from pkafka.tools.cluster.replica_verification import Difference, Lag, Round, Verification
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
@@ -94,7 +94,7 @@ def main(
         raise BadValueError(f"--time {begin} is no timestamp, nor -1 or -2")
     say = _Voice(common.output)
     with common.admin() as admin:
-        from pkafka.tools.replica_verification import Verification
+        from pkafka.tools.cluster.replica_verification import Verification
 
         topics = _topics(admin, pattern.fullmatch)
         verification = Verification(
@@ -191,7 +191,7 @@ def _round(verification: "Verification", say: "_Voice") -> "Round":
     Raises:
         CommandError: replicas have other offsets, so that no more can be compared.
     """
-    from pkafka.tools.replica_verification import Kind
+    from pkafka.tools.cluster.replica_verification import Kind
 
     found = verification.round()
     say.unreachable({broker: str(error) for broker, error in found.unreachable.items()})
@@ -235,7 +235,7 @@ class _Voice:
         )
 
     def difference(self, partition: TopicPartition, found: "Difference") -> None:
-        from pkafka.tools.replica_verification import Kind
+        from pkafka.tools.cluster.replica_verification import Kind
 
         one, other = found.brokers
         value, other_value = found.values

@@ -27,7 +27,7 @@ from pkafka.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from pkafka.tools.overview import Look, Overview
+    from pkafka.tools.cluster.overview import Look, Overview
 
 _ORDERS: Final = ("rate", "size", "records", "name")
 _ORDER_KEYS: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -94,14 +94,14 @@ def main(
     urls = [_url(each) for each in metrics_urls]
 
     def show_of(now: "Look", before: "Look | None") -> "Overview":
-        from pkafka.tools.overview import overview
+        from pkafka.tools.cluster.overview import overview
 
         found = overview(now, before, topic=topic, internal=internal)
         return found._replace(groups=tuple(each for each in found.groups if groups.search(each.group)))
 
     with common.admin() as admin, _pages_answer():
-        from pkafka.tools.broker_traffic import MetricsPages
-        from pkafka.tools.overview import look
+        from pkafka.tools.cluster.broker_traffic import MetricsPages
+        from pkafka.tools.cluster.overview import look
 
         pages = MetricsPages(urls, timeout_s=common.timeout_ms / 1_000)
 
@@ -133,7 +133,7 @@ def _url(given: str) -> str:
 @contextmanager
 def _pages_answer() -> Iterator[None]:
     """A page of metrics that was named has to answer."""
-    from pkafka.tools.metrics import MetricsUnavailableError
+    from pkafka.tools.cluster.jmx_page import MetricsUnavailableError
 
     try:
         yield
@@ -167,7 +167,7 @@ def _print(
             document.add([to_json(_row(found, sort))])
         document.close({})
     elif common.output is OutputFormat.CSV:
-        from pkafka.tools.overview import TopicRow
+        from pkafka.tools.cluster.overview import TopicRow
 
         csv_rows(TopicRow._fields, (row for found in looks for row in _tables(found, sort)["topics"].rows))
     elif common.output is OutputFormat.JSONL:

@@ -165,7 +165,7 @@ def main(common: Common, **flags: object) -> None:
         else:
             gone = _delete(admin, common, given)
             if given.wait:
-                from pkafka.tools.topic_wait import wait_until_gone
+                from pkafka.tools.cluster.topic_wait import wait_until_gone
 
                 _refuse_late(wait_until_gone(admin, gone, seconds), given)
         if (given.create or given.alter) and given.wait:
@@ -174,7 +174,7 @@ def main(common: Common, **flags: object) -> None:
 
 
 def _wait(admin: "Admin", flags: Flags, names: Callable[[], list[str]], seconds: float) -> None:
-    from pkafka.tools.topic_wait import wait_until_whole
+    from pkafka.tools.cluster.topic_wait import wait_until_whole
 
     _refuse_late(wait_until_whole(admin, names, seconds, partitions=flags.partitions), flags)
 
@@ -325,7 +325,7 @@ def _is_wanted(
 ) -> bool:
     isr = len(partition.isr)
     if flags.under_replicated_partitions:
-        from pkafka.tools.metadata_view import is_under_replicated
+        from pkafka.tools.cluster.metadata_view import is_under_replicated
 
         move = moving.get(TopicPartition(topic, partition.partition))
         return is_under_replicated(partition.replicas, partition.isr, move.adding if move else ())

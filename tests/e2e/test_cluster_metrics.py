@@ -14,8 +14,8 @@ from pkafka.cli.top import main as top
 from pkafka.clients.admin.results import PartitionDescription
 from pkafka.clients.consumer import Consumer
 from pkafka.model import TopicPartition
-from pkafka.tools.broker_traffic import MetricsPages
-from pkafka.tools.overview import look, overview
+from pkafka.tools.cluster.broker_traffic import MetricsPages
+from pkafka.tools.cluster.overview import look, overview
 from tests.cluster import Cluster, hanging
 from tests.e2e.test_replication_throttles import is_moving, limit
 from tests.talk import good, wait_for

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import pytest
 
 from pkafka.model import TopicPartition
-from pkafka.tools.broker_traffic import MetricsPages
-from pkafka.tools.overview import Look, look, overview
+from pkafka.tools.cluster.broker_traffic import MetricsPages
+from pkafka.tools.cluster.overview import Look, look, overview
 from tests.cluster import ClusterBroker
 from tests.interop.conftest import JavaTool
 from tests.interop.kafka import KafkaBroker, jars

@@ -13,7 +13,7 @@ import yaml
 from pkafka.cli.profiles import find_profile
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_keys import broker_keys
-from pkafka.tools.declaration import parse
+from pkafka.tools.cluster.declaration import parse
 from scripts import man_pages, regenerate
 
 PAGES = [path for path in regenerate.files() if path.startswith("man/") and not path.endswith(".1")]

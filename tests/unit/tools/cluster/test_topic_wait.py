@@ -4,7 +4,7 @@ import pytest
 
 from pkafka.clients.admin.results import Outcome, PartitionDescription, TopicDescription
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.tools.topic_wait import what_is_missing
+from pkafka.tools.cluster.topic_wait import what_is_missing
 
 
 def topic(*partitions: tuple[int | None, tuple[int, ...]]) -> TopicDescription:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pkafka.tools.broker_traffic import page_address
+from pkafka.tools.cluster.broker_traffic import page_address
 
 
 def settings(port: str | None, host: str | None = "localhost") -> dict[str, str | None]:

@@ -11,7 +11,7 @@ from pkafka.coordination.cluster import create_persistent_paths
 from pkafka.coordination.embedded import EmbeddedStore
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_TOPIC_ID, TopicPartition
-from pkafka.tools.metadata_view import (
+from pkafka.tools.cluster.metadata_view import (
     Nodes,
     Partition,
     Told,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pkafka.tools.metrics import (
+from pkafka.tools.cluster.jmx_page import (
     MetricsPage,
     MetricsUnavailableError,
     attributes_of,
@@ -52,7 +52,7 @@ def test_values_are_written_as_by_java(value: object, text: str) -> None:
     ],
 )
 def test_dates(monkeypatch: pytest.MonkeyPatch, pattern: str | None, text: str) -> None:
-    monkeypatch.setattr("pkafka.tools.metrics.time.localtime", time.gmtime)
+    monkeypatch.setattr("pkafka.tools.cluster.jmx_page.time.localtime", time.gmtime)
     assert date_text(pattern, NOON) == text
 
 

@@ -8,7 +8,7 @@ import pytest
 from pkafka.records.batch import CRC_POSITION
 from pkafka.records.builder import build_batch
 from pkafka.records.checksum import crc32c
-from pkafka.tools.replica_verification import Difference, Fetched, Kind, compare
+from pkafka.tools.cluster.replica_verification import Difference, Fetched, Kind, compare
 
 
 def batch(offset: int, *values: bytes) -> bytes:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pkafka.errors import PkafkaError
-from pkafka.tools.metrics import MetricsPage, MetricsUnavailableError
+from pkafka.tools.cluster.jmx_page import MetricsPage, MetricsUnavailableError
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin

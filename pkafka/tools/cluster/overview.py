@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartition
-from pkafka.tools.broker_traffic import MetricsPages, Traffic
-from pkafka.tools.metadata_view import is_under_replicated, replicas_being_added
+from pkafka.tools.cluster.broker_traffic import MetricsPages, Traffic
+from pkafka.tools.cluster.metadata_view import is_under_replicated, replicas_being_added
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pkafka.tools.metrics import MetricsPage, MetricsUnavailableError
+from pkafka.tools.cluster.jmx_page import MetricsPage, MetricsUnavailableError
 
 
 class _Page(http.server.BaseHTTPRequestHandler):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pkafka.tools.declaration import (
+from pkafka.tools.cluster.declaration import (
     Action,
     Actual,
     ActualTopic,

@@ -2,8 +2,8 @@
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
-from pkafka.tools.broker_traffic import Traffic
-from pkafka.tools.overview import BrokerLook, GroupLook, Look, PartitionLook, overview
+from pkafka.tools.cluster.broker_traffic import Traffic
+from pkafka.tools.cluster.overview import BrokerLook, GroupLook, Look, PartitionLook, overview
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 INTERNAL = TopicPartition("__consumer_offsets", 0)
