@@ -22,7 +22,7 @@ from pkafka.errors import ApiError, ErrorCode
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
     from pkafka.clients.admin.results import GroupDescription, GroupState, GroupType
-    from pkafka.tools.consumer_groups import GroupLag
+    from pkafka.tools.groups.description import GroupLag
 
 _EXAMPLES: Final = {
     "list": "--list --state Empty,Dead",
@@ -275,7 +275,7 @@ def _types(given: str | None) -> "list[GroupType]":
 
 
 def _list(admin: "Admin", common: Common, flags: Flags) -> Report:
-    from pkafka.tools.consumer_groups import list_consumer_groups
+    from pkafka.tools.groups.description import list_consumer_groups
 
     states, types = _states(flags.state), _types(flags.type)
     groups = list_consumer_groups(admin, states=states, types=types, timeout_ms=common.timeout_ms)
@@ -290,7 +290,7 @@ def _list(admin: "Admin", common: Common, flags: Flags) -> Report:
 
 
 def _describe(admin: "Admin", common: Common, flags: Flags) -> Report:
-    from pkafka.tools.consumer_groups import describe, measure_lag
+    from pkafka.tools.groups.description import describe, measure_lag
 
     group_ids = chosen_groups(admin, common, flags)
     report = Report("groups")
@@ -424,7 +424,7 @@ def _member_rows(group: Mapping[str, Any]) -> Iterable[dict[str, object]]:
 
 def _meant(admin: "Admin", common: Common, missing: Iterable[str]) -> Iterator[str]:
     """Hints at groups that were probably meant by those that there are not."""
-    from pkafka.tools.consumer_groups import list_consumer_groups
+    from pkafka.tools.groups.description import list_consumer_groups
 
     def known() -> list[str]:
         return [each.group_id for each in list_consumer_groups(admin, timeout_ms=common.timeout_ms)]

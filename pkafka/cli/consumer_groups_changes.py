@@ -17,7 +17,7 @@ from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
-    from pkafka.tools.offset_reset import Plan, Reset
+    from pkafka.tools.groups.offset_reset import Plan, Reset
 
 _WAITING: Final = "--wait 1m waits until a group has no members."
 _TOP_LEVEL: Final = {
@@ -35,7 +35,7 @@ _PARTITION_LEVEL: Final = (
 
 def have_members(admin: "Admin", common: Common, flags: Flags) -> bool:
     """Whether any of the groups that are meant is in use."""
-    from pkafka.tools.group_deletion import has_no_members
+    from pkafka.tools.groups.deletion import has_no_members
 
     groups = admin.describe_groups(chosen_groups(admin, common, flags), timeout_ms=common.timeout_ms)
     return not all(has_no_members(each) for each in groups.values())
@@ -49,7 +49,7 @@ def delete_groups(admin: "Admin", common: Common, flags: Flags) -> Report:
     report = Report("groups")
     report.extra = {"dry_run": flags.dry_run}
     if flags.dry_run:
-        from pkafka.tools.group_deletion import of_group
+        from pkafka.tools.groups.deletion import of_group
 
         groups = admin.describe_groups(group_ids, timeout_ms=common.timeout_ms)
         outcomes = {group_id: of_group(group) for group_id, group in groups.items()}
@@ -86,7 +86,7 @@ def reset_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
         CommandError: they cannot be in the way that was asked for.
     """
     from pkafka.clients.admin.results import GroupState
-    from pkafka.tools import offset_reset
+    from pkafka.tools.groups import offset_reset
 
     reset = _what_to_reset(flags)
     group_ids = chosen_groups(admin, common, flags)
@@ -153,8 +153,8 @@ def _ask(group_ids: Sequence[str], flags: Flags, doing: str, otherwise: str) -> 
 
 
 def _what_to_reset(flags: Flags) -> "Reset":
-    from pkafka.tools import offset_reset
-    from pkafka.tools.offset_reset import Reset, Target
+    from pkafka.tools.groups import offset_reset
+    from pkafka.tools.groups.offset_reset import Reset, Target
 
     try:
         if flags.to_offset is not None:
@@ -177,7 +177,7 @@ def _what_to_reset(flags: Flags) -> "Reset":
 
 
 def _store(admin: "Admin", common: Common, group_id: str, plan: "Plan") -> None:
-    from pkafka.tools.offset_reset import store
+    from pkafka.tools.groups.offset_reset import store
 
     for partition, outcome in store(admin, group_id, plan, timeout_ms=common.timeout_ms).items():
         if outcome is not None:
@@ -185,7 +185,7 @@ def _store(admin: "Admin", common: Common, group_id: str, plan: "Plan") -> None:
 
 
 def _report_plans(report: Report, plans: "Mapping[str, Plan]", flags: Flags) -> None:
-    from pkafka.tools.offset_reset import write_plan
+    from pkafka.tools.groups.offset_reset import write_plan
 
     if flags.export:
         report.lines += [*write_plan(plans, with_group=len(flags.group) != 1), ""]
@@ -201,7 +201,7 @@ def _report_plans(report: Report, plans: "Mapping[str, Plan]", flags: Flags) -> 
 
 def delete_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
     """Delete offsets of one group, and say of each partition what became of it."""
-    from pkafka.tools.consumer_groups import partitions_of
+    from pkafka.tools.groups.description import partitions_of
 
     (group_id,) = flags.group
     partitions, topics = named_topics(flags.topic)
@@ -244,8 +244,8 @@ def delete_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
 def _would_delete_offsets(
     admin: "Admin", common: Common, group_id: str, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, ApiError | None]:
-    from pkafka.tools.consumer_groups import partitions_of
-    from pkafka.tools.group_deletion import of_offsets
+    from pkafka.tools.groups.deletion import of_offsets
+    from pkafka.tools.groups.description import partitions_of
 
     group = admin.describe_groups([group_id], timeout_ms=common.timeout_ms)[group_id]
     names = list({each.topic for each in partitions})

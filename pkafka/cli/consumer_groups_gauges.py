@@ -8,7 +8,7 @@ from pkafka.errors import ApiError
 
 if TYPE_CHECKING:
     from pkafka.clients.admin.results import GroupDescription
-    from pkafka.tools.consumer_groups import GroupLag
+    from pkafka.tools.groups.description import GroupLag
 
 
 def lag_gauges(groups: "Iterable[GroupLag]") -> list[Gauge]:

@@ -114,7 +114,7 @@ def named_topics(topics: Sequence[str]) -> tuple[list[TopicPartition], list[str]
     Raises:
         click.UsageError: a partition is no number.
     """
-    from pkafka.tools.offset_reset import ResetError, split_topics
+    from pkafka.tools.groups.offset_reset import ResetError, split_topics
 
     try:
         return split_topics(topics)
@@ -124,7 +124,7 @@ def named_topics(topics: Sequence[str]) -> tuple[list[TopicPartition], list[str]
 
 def chosen_groups(admin: "Admin", common: Common, flags: Flags) -> Sequence[str]:
     """The groups that flags name, or all."""
-    from pkafka.tools.consumer_groups import list_consumer_groups
+    from pkafka.tools.groups.description import list_consumer_groups
 
     if not flags.all_groups:
         return flags.group

@@ -9,8 +9,8 @@ from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.admin.results import GroupDescription, GroupListing, MemberDescription
-    from pkafka.tools.consumer_groups import GroupLag, PartitionLag
-    from pkafka.tools.offset_reset import Plan
+    from pkafka.tools.groups.description import GroupLag, PartitionLag
+    from pkafka.tools.groups.offset_reset import Plan
 
 _MISSING: Final = "-"
 _COLUMN_MIN: Final = 15

@@ -15,7 +15,7 @@ from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
-    from pkafka.tools.leader_election import Elected
+    from pkafka.tools.elections.leader import Elected
 
 _WAYS = ("topic", "all-topic-partitions", "path-to-json-file")
 _ABSENT = (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
@@ -79,7 +79,7 @@ def main(
     if topic is not None and partition is not None:
         partitions = [TopicPartition(topic, partition)]
     from pkafka.clients.admin.results import ElectionType
-    from pkafka.tools.leader_election import elect, foresee, parse_partitions
+    from pkafka.tools.elections.leader import elect, foresee, parse_partitions
 
     if path_to_json_file is not None:
         partitions = parse_partitions(Path(path_to_json_file).read_bytes())
@@ -112,7 +112,7 @@ def _ask(found: "list[Elected]") -> None:
     Raises:
         CommandError: they may not.
     """
-    from pkafka.tools.leader_election import Result
+    from pkafka.tools.elections.leader import Result
 
     names = [str(each.partition) for each in found if each.result is Result.ELECTED]
     if not names:
@@ -123,7 +123,7 @@ def _ask(found: "list[Elected]") -> None:
 
 
 def _lines(found: "list[Elected]", kind: str) -> list[str]:
-    from pkafka.tools.leader_election import Result
+    from pkafka.tools.elections.leader import Result
 
     lines = []
     elected = [str(each.partition) for each in found if each.result is Result.ELECTED]
@@ -142,7 +142,7 @@ def _lines(found: "list[Elected]", kind: str) -> list[str]:
 
 def planned_lines(found: "list[Elected]", kind: str) -> list[str]:
     """What ``--dry-run`` says, line by line."""
-    from pkafka.tools.leader_election import Result
+    from pkafka.tools.elections.leader import Result
 
     says = {
         Result.ELECTED: f"Would elect a leader ({kind}) of",

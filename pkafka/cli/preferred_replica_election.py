@@ -19,7 +19,7 @@ from pkafka.cli.zookeeper_option import DEPRECATED, opened_store, zookeeper_opti
 
 if TYPE_CHECKING:
     from pkafka.model import TopicPartition
-    from pkafka.tools.leader_election import Elected
+    from pkafka.tools.elections.leader import Elected
 
 _DEPRECATED = "This tool is deprecated. Please use kafka-leader-election tool. Tracking issue: KAFKA-8405"
 
@@ -54,7 +54,7 @@ def main(
             line(each)
     partitions = None
     if path_to_json_file is not None:
-        from pkafka.tools.leader_election import parse_partitions
+        from pkafka.tools.elections.leader import parse_partitions
 
         partitions = parse_partitions(Path(path_to_json_file).read_bytes())
     if zookeeper is None:
@@ -76,7 +76,7 @@ def _by_broker(
     common: Common, partitions: "Sequence[TopicPartition] | None", *, dry_run: bool
 ) -> "tuple[list[Elected], list[str]]":
     from pkafka.clients.admin.results import ElectionType
-    from pkafka.tools.leader_election import Result, elect, foresee
+    from pkafka.tools.elections.leader import Result, elect, foresee
 
     kind = ElectionType.PREFERRED
     with common.admin() as admin:
@@ -103,8 +103,8 @@ def _by_broker(
 def _by_node(
     common: Common, zookeeper: str, partitions: "Sequence[TopicPartition] | None", *, dry_run: bool
 ) -> "tuple[list[Elected], list[str]]":
-    from pkafka.tools.leader_election import Result
-    from pkafka.tools.preferred_election import ask, foresee, plan
+    from pkafka.tools.elections.leader import Result
+    from pkafka.tools.elections.preferred_replica import ask, foresee, plan
 
     with opened_store(zookeeper, common.timeout_ms) as store:
         if dry_run:

@@ -14,7 +14,7 @@ from pkafka.errors import ApiError, PkafkaError
 from pkafka.java.numbers import parse_int, parse_long
 from pkafka.java.text import lines, trim
 from pkafka.model import TopicPartition
-from pkafka.tools.consumer_groups import committed_offsets, partitions_of
+from pkafka.tools.groups.description import committed_offsets, partitions_of
 
 Plan = dict[TopicPartition, int]
 """Per partition the offset to store."""

@@ -5,8 +5,8 @@ import pytest
 from pkafka.clients.admin.results import ElectionType, PartitionDescription
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
+from pkafka.tools.elections.leader import foreseen, parse_partitions
 from pkafka.tools.json_input import JsonInputError
-from pkafka.tools.leader_election import foreseen, parse_partitions
 
 PREFERRED, UNCLEAN = ElectionType
 

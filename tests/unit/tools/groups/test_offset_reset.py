@@ -3,7 +3,7 @@
 import pytest
 
 from pkafka.model import TopicPartition
-from pkafka.tools.offset_reset import (
+from pkafka.tools.groups.offset_reset import (
     ResetError,
     parse_datetime,
     parse_duration_ms,

@@ -17,8 +17,8 @@ from pkafka.coordination.znodes import (
     TopicAssignment,
 )
 from pkafka.model import TopicPartition
-from pkafka.tools.leader_election import Result
-from pkafka.tools.preferred_election import ElectionInProgressError, ask, batches, foresee, plan
+from pkafka.tools.elections.leader import Result
+from pkafka.tools.elections.preferred_replica import ElectionInProgressError, ask, batches, foresee, plan
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 NOT_THERE = [TopicPartition("t", 9), TopicPartition("no", 0)]

@@ -24,7 +24,7 @@ from pkafka.coordination.znodes import (
 )
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import TopicPartition
-from pkafka.tools.leader_election import Elected, Result, elected, foreseen
+from pkafka.tools.elections.leader import Elected, Result, elected, foreseen
 
 _MISSING = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
 
