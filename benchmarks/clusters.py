@@ -14,7 +14,7 @@ from pkafka.clients.admin import Admin
 from pkafka.clients.admin.results import NewTopic
 from pkafka.errors import ApiError
 from pkafka.server.cores import cores_for_each
-from pkafka.tools.local_broker import Broker
+from pkafka.tools.servers.local_broker import Broker
 from pkafka.tools.zookeeper.server import running_server
 from tests.interop import kafka as oracle
 from tests.talk import good, wait_for

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pkafka.tools.local_broker import Broker, BrokerStartError, running_broker
+from pkafka.tools.servers.local_broker import Broker, BrokerStartError, running_broker
 
 __all__ = ["Broker", "BrokerStartError", "pkafka_broker", "pkafka_broker_overrides", "running_broker"]
 

@@ -23,7 +23,7 @@ from pkafka.coordination.znodes import Controller, PartitionState
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
-from pkafka.tools.local_broker import Broker
+from pkafka.tools.servers.local_broker import Broker
 from tests.interop.kafka import KafkaBroker, jars
 from tests.talk import code_of, good, wait_for
 

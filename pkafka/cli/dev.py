@@ -16,7 +16,7 @@ from pkafka.cli.options import output_option, parse_assignments, text_output_opt
 from pkafka.cli.output import OutputFormat, View, hint, note, show
 
 if TYPE_CHECKING:
-    from pkafka.tools.dev_brokers import DevBroker, DevBrokers
+    from pkafka.tools.servers.dev_brokers import DevBroker, DevBrokers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,13 +52,13 @@ def _broker_options(function: F) -> F:
 
 
 def _default_name() -> str:
-    from pkafka.tools.dev_brokers import DEFAULT_NAME
+    from pkafka.tools.servers.dev_brokers import DEFAULT_NAME
 
     return DEFAULT_NAME
 
 
 def _brokers() -> "DevBrokers":
-    from pkafka.tools.dev_brokers import DevBrokers, state_directory
+    from pkafka.tools.servers.dev_brokers import DevBrokers, state_directory
 
     return DevBrokers(state_directory())
 
@@ -140,7 +140,7 @@ def run(workers: int | None, overrides: tuple[str, ...], command: tuple[str, ...
 
     The command finds the broker in the variables BOOTSTRAP and PK_BOOTSTRAP_SERVER; all pk-* commands look there.
     """
-    from pkafka.tools.local_broker import BrokerStartError, running_broker
+    from pkafka.tools.servers.local_broker import BrokerStartError, running_broker
 
     try:
         with (

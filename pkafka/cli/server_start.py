@@ -180,7 +180,7 @@ def _log_to(directory: Path | None, warnings: tuple[str, ...]) -> None:
     """Log to files of a directory, or to standard error."""
     import logging
 
-    from pkafka.tools.broker_logging import log_to_files, log_to_standard_error
+    from pkafka.tools.servers.broker_logging import log_to_files, log_to_standard_error
 
     if directory is None:
         log_to_standard_error()

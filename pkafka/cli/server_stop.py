@@ -14,7 +14,7 @@ from pkafka.cli.options import command
 from pkafka.cli.output import line, note
 from pkafka.java.numbers import parse_int
 from pkafka.java.text import trim
-from pkafka.tools.processes import Server, find_brokers, find_zookeepers, send_signal
+from pkafka.tools.servers.processes import Server, find_brokers, find_zookeepers, send_signal
 
 _ALL_HELP = "Stop all that are found, where there are several."
 

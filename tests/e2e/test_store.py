@@ -22,7 +22,7 @@ from pkafka.coordination.znodes import (
 )
 from pkafka.model import TopicPartition, topic_id_text
 from pkafka.testing import Broker
-from pkafka.tools.local_broker import BrokerStartError
+from pkafka.tools.servers.local_broker import BrokerStartError
 from tests.differences import first_difference
 from tests.faults.family import kill, replaced
 from tests.talk import talking, wait_for

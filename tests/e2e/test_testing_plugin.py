@@ -18,7 +18,8 @@ def test_it_is_cheap_to_import() -> None:
         "pkafka",
         "pkafka.testing",
         "pkafka.tools",
-        "pkafka.tools.local_broker",
+        "pkafka.tools.servers",
+        "pkafka.tools.servers.local_broker",
     }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.tools import processes
+from pkafka.tools.servers import processes
 
 
 class Machine:
@@ -46,7 +46,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """The machine that :mod:`pkafka.tools.processes` looks at."""
+    """The machine that :mod:`pkafka.tools.servers.processes` looks at."""
     root = tmp_path / "proc"
     root.mkdir()
     monkeypatch.setattr(processes, "_PROC", root)

@@ -13,7 +13,7 @@ import pytest
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartitionReplica
 from pkafka.server.partitions import owner_of
-from pkafka.tools.local_broker import Broker
+from pkafka.tools.servers.local_broker import Broker
 from tests.cluster import Cluster, Load, check
 from tests.faults.conftest import MakeBroker, MeasuredBroker
 from tests.faults.family import kill, replaced

@@ -16,7 +16,7 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.server.partitions import owner_of
-from pkafka.tools.local_broker import Broker
+from pkafka.tools.servers.local_broker import Broker
 from tests.cluster import Cluster, ClusterBroker
 from tests.faults.family import family, kill, replaced
 from tests.faults.load import Writer

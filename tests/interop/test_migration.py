@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from pkafka.tools.local_broker import Broker
+from pkafka.tools.servers.local_broker import Broker
 from tests.cluster import Cluster, ClusterBroker
 from tests.interop.kafka import KafkaBroker
 from tests.talk import wait_for

@@ -14,7 +14,7 @@ import pytest
 from pkafka.clients.admin.results import AlterOp, ConfigChange, ConfigResource, ResourceType
 from pkafka.coordination.znodes import BrokerRegistration
 from pkafka.coordination.zookeeper import ZooKeeperStore
-from pkafka.tools.local_broker import BrokerStartError
+from pkafka.tools.servers.local_broker import BrokerStartError
 from tests.cluster import KINDS, Cluster, ClusterBroker
 from tests.talk import good, talking, wait_for
 from tests.zookeeper import ZooKeeper

@@ -18,7 +18,7 @@ from pkafka.coordination.store import NoNodeError
 from pkafka.coordination.znodes import ClusterId
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.testing import Broker
-from pkafka.tools.local_broker import BrokerStartError
+from pkafka.tools.servers.local_broker import BrokerStartError
 from tests.differences import differences
 from tests.interop.kafka import KafkaBroker
 from tests.talk import Talk, good, wait_for

@@ -8,7 +8,7 @@ import pytest
 
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.testing import Broker
-from pkafka.tools.local_broker import BrokerStartError
+from pkafka.tools.servers.local_broker import BrokerStartError
 from tests.cluster import kill_all_processes
 from tests.talk import wait_for
 from tests.zookeeper import ZooKeeper

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pkafka.pipeline.definition import parse
 from pkafka.pipeline.runner import run_batch, run_stream
 from pkafka.pipeline.steps import build
-from pkafka.tools.local_broker import Broker, running_broker
+from pkafka.tools.servers.local_broker import Broker, running_broker
 from tests.talk import talking
 
 pytestmark = pytest.mark.timeout(900)

@@ -105,14 +105,14 @@ def test_reading_imports_what_reads(group: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("module", ["pkafka.testing", "pkafka.tools.local_broker"])
+@pytest.mark.parametrize("module", ["pkafka.testing", "pkafka.tools.servers.local_broker"])
 def test_the_pytest_plugin_costs_other_projects_nothing(module: str) -> None:
     program = f"""
 import sys, pytest, subprocess, tempfile, contextlib, select, shutil
 before = set(sys.modules)
 import {module}
 assert {{name for name in set(sys.modules) - before}} <= {{
-    "pkafka", "pkafka.tools", "pkafka.tools.local_broker", "pkafka.testing"
+    "pkafka", "pkafka.tools", "pkafka.tools.servers", "pkafka.tools.servers.local_broker", "pkafka.testing"
 }}, set(sys.modules) - before
 """
     done = subprocess.run(

@@ -158,7 +158,7 @@ def test_an_empty_signal_is_that_of_nobody(
 def test_without_proc_it_says_where_the_id_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pkafka.tools.processes._PROC", tmp_path / "none")
+    monkeypatch.setattr("pkafka.tools.servers.processes._PROC", tmp_path / "none")
     assert stop() == 1
     assert "no /proc to find servers in (pkafka.pid in the first log directory" in capfd.readouterr().err
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.tools.rotating_log import OneLineFormatter, SharedRotatingHandler
+from pkafka.tools.servers.rotating_log import OneLineFormatter, SharedRotatingHandler
 
 
 def record(text: str) -> logging.LogRecord:

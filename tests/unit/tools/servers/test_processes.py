@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.tools import processes
+from pkafka.tools.servers import processes
 from tests.fakes.machine import Machine, machine
 
 __all__ = ["machine"]

@@ -2,7 +2,7 @@
 
 It is the program that users run, on a port chosen by the kernel; not a fake. This module imports nothing of pkafka:
 the pytest plugin loads it in every run. What keeps brokers running behind the back of ``pk-dev`` is in
-:mod:`pkafka.tools.dev_brokers`.
+:mod:`pkafka.tools.servers.dev_brokers`.
 """
 
 import contextlib

@@ -14,7 +14,7 @@ NAMES = (
 )
 SCRIPT = """
 import logging, pathlib, sys
-from pkafka.tools.broker_logging import log_to_files, log_to_standard_error
+from pkafka.tools.servers.broker_logging import log_to_files, log_to_standard_error
 if sys.argv[1:]:
     log_to_files(pathlib.Path(sys.argv[1]))
 else:

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pkafka.tools import dev_brokers
-from pkafka.tools.dev_brokers import DevBrokerError, DevBrokers
-from pkafka.tools.local_broker import BrokerStartError
+from pkafka.tools.servers import dev_brokers
+from pkafka.tools.servers.dev_brokers import DevBrokerError, DevBrokers
+from pkafka.tools.servers.local_broker import BrokerStartError
 
 
 class Machine:

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 from pkafka.errors import PkafkaError
 from pkafka.server.cores import cores_for_each
-from pkafka.tools.local_broker import STOP_TIMEOUT_S, Broker, BrokerStartError
-from pkafka.tools.processes import is_running
+from pkafka.tools.servers.local_broker import STOP_TIMEOUT_S, Broker, BrokerStartError
+from pkafka.tools.servers.processes import is_running
 from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, start_throw_away
 
 DEFAULT_NAME: Final = "default"

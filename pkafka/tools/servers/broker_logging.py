@@ -14,7 +14,7 @@ from typing import Final
 from pkafka.server.log_cleaner import LOG_CLEANER_LOGGER
 from pkafka.server.request_log import REQUEST_LOGGER
 from pkafka.server.state_change import STATE_CHANGE_LOGGER
-from pkafka.tools.rotating_log import OneLineFormatter, SharedRotatingHandler
+from pkafka.tools.servers.rotating_log import OneLineFormatter, SharedRotatingHandler
 
 CONTROLLER_LOGGER: Final = "kafka.controller"
 SERVER_FILE: Final = "server.log"
