@@ -39,10 +39,10 @@ from pkafka.tools.json_bytes import value_of
 if TYPE_CHECKING:
     from pkafka.clients.cluster import TopicView
     from pkafka.clients.consumer import Chunk, Consumer
-    from pkafka.tools.console import ShownRecord
+    from pkafka.tools.console.lines import ShownRecord
+    from pkafka.tools.console.record_filter import Condition
     from pkafka.tools.console_plugins import UserFormatter
     from pkafka.tools.logs.records.internal_topics import Formatter
-    from pkafka.tools.record_filter import Condition
 
 _EndLookup: TypeAlias = Callable[[list[TopicPartition]], dict[TopicPartition, int]]
 
@@ -276,7 +276,7 @@ class _Printer:
     """Counts and prints records in the format asked for."""
 
     def __init__(self, flags: Mapping[str, object]) -> None:
-        from pkafka.tools.console import RecordFormatter
+        from pkafka.tools.console.lines import RecordFormatter
 
         self.count = 0
         self.position: tuple[TopicPartition, int] | None = None
@@ -309,7 +309,7 @@ class _Printer:
             self.count += len(chunk)
             return
         from pkafka.clients.serialization import SerializationError
-        from pkafka.tools.console import ShownRecord
+        from pkafka.tools.console.lines import ShownRecord
         from pkafka.tools.console_plugins import PluginError
 
         for offset, timestamp, key, value, headers in chunk.rows():
@@ -379,7 +379,7 @@ def _condition(filters: object) -> "Condition | None":
     assert isinstance(filters, tuple)
     if not filters:
         return None
-    from pkafka.tools.record_filter import FilterError, all_of, condition
+    from pkafka.tools.console.record_filter import FilterError, all_of, condition
 
     try:
         return all_of(condition(each) for each in filters)

@@ -30,7 +30,7 @@ from pkafka.errors import PkafkaError
 if TYPE_CHECKING:
     from pkafka.clients.producer import ProducerRecord, RecordMetadata
     from pkafka.clients.producer.futures import RecordFuture
-    from pkafka.tools.console import JsonReader, LineReader
+    from pkafka.tools.console.lines import JsonReader, LineReader
     from pkafka.tools.console_plugins import UserReader
 
 _T = TypeVar("_T")
@@ -139,7 +139,7 @@ def _reader(flags: Mapping[str, object]) -> "LineReader | JsonReader | UserReade
     Raises:
         ConfigError, PluginError, click.UsageError: it cannot be made.
     """
-    from pkafka.tools.console import JsonReader, LineReader
+    from pkafka.tools.console.lines import JsonReader, LineReader
     from pkafka.tools.console_plugins import UserReader, is_line_reader
 
     name = str(flags["line_reader"])
@@ -156,7 +156,7 @@ def _records(
     reader: "LineReader | JsonReader | UserReader", topic: str, leaving: "_Leaving"
 ) -> "Iterator[ProducerRecord]":
     from pkafka.clients.producer import ProducerRecord
-    from pkafka.tools.console import LineReader, lines_within
+    from pkafka.tools.console.lines import LineReader, lines_within
     from pkafka.tools.console_plugins import UserReader
 
     if isinstance(reader, UserReader):

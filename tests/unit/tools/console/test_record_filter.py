@@ -2,7 +2,7 @@
 
 import pytest
 
-from pkafka.tools.record_filter import FilterError, all_of, condition
+from pkafka.tools.console.record_filter import FilterError, all_of, condition
 
 KEY, VALUE = b"user-7", '{"name":"Zoë","age":41,"tags":["a",{"b":true}],"none":null}'.encode()
 HEADERS = (("trace", b"abc"), ("trace", b"def"), ("empty", None))

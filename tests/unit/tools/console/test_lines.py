@@ -6,7 +6,7 @@ import pytest
 
 from pkafka.clients.serialization import SerializationError
 from pkafka.errors import ConfigError
-from pkafka.tools.console import LineError, LineReader, RecordFormatter, ShownRecord, lines_within
+from pkafka.tools.console.lines import LineError, LineReader, RecordFormatter, ShownRecord, lines_within
 
 RECORD = ShownRecord(3, 7, 1_000, 1, b"k", b"v", (("h", b"1"), ("g", None)))
 EVERYTHING = {f"print.{part}": "true" for part in ("timestamp", "partition", "offset", "headers", "key")}
