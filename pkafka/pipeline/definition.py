@@ -39,7 +39,7 @@ from pkafka.clients.config import ConsumerConfig, ProducerConfig
 from pkafka.errors import PkafkaError
 from pkafka.pipeline.definition_yaml import PipelineError, Reader, line_of, parameters_of
 from pkafka.pipeline.segments_options import NARROWING, read_options
-from pkafka.pipeline.topics_options import batch_options, stream_options, write_options
+from pkafka.pipeline.topics.options import batch_options, stream_options, write_options
 
 TOPIC: Final = "pkafka"
 LOG: Final = "pkafka-log"

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pkafka.pipeline.definition import TOPIC, Pipeline, Sink, Source, Step, Watermark
 from pkafka.pipeline.definition_yaml import PipelineError, Problem
 from pkafka.pipeline.session import explain
-from pkafka.pipeline.topics_options import OptionError, write_options
-from pkafka.pipeline.topics_writing import check_columns
+from pkafka.pipeline.topics.options import OptionError, write_options
+from pkafka.pipeline.topics.writing import check_columns
 
 # Of Spark's messages: the name of the kind of error before them, its number and the plan behind them, and the place.
 _KIND: Final = re.compile(r"^\[[A-Z_.]+\]\s*")

@@ -14,11 +14,11 @@ from pkafka.clients.producer import Producer
 from pkafka.errors import ApiError
 from pkafka.model import TopicPartition
 from pkafka.pipeline.session import explain
-from pkafka.pipeline.topics_microbatches import MicroBatches
-from pkafka.pipeline.topics_options import OptionError, stream_options
-from pkafka.pipeline.topics_ranges import DataLossError
-from pkafka.pipeline.topics_reading import TopicsReader, row_schema
-from pkafka.pipeline.topics_streaming_unlimited import UnlimitedStreamReader
+from pkafka.pipeline.topics.microbatches import MicroBatches
+from pkafka.pipeline.topics.options import OptionError, stream_options
+from pkafka.pipeline.topics.ranges import DataLossError
+from pkafka.pipeline.topics.reading import TopicsReader, row_schema
+from pkafka.pipeline.topics.streaming_unlimited import UnlimitedStreamReader
 from pkafka.testing import Broker
 from tests.spark import END_S, run_to_end
 from tests.talk import Talk, good, wait_for

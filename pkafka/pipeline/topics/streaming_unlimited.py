@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from pkafka.pipeline.topics_options import OptionError, stream_options
-from pkafka.pipeline.topics_ranges import OffsetsAsJson, to_json
-from pkafka.pipeline.topics_stream_reader import StreamReader
+from pkafka.pipeline.topics.options import OptionError, stream_options
+from pkafka.pipeline.topics.ranges import OffsetsAsJson, to_json
+from pkafka.pipeline.topics.stream_reader import StreamReader
 
 
 class UnlimitedStreamReader(StreamReader):
-    """As :class:`pkafka.pipeline.topics_streaming.TopicsStreamReader`, without limits and ``Trigger.AvailableNow``.
+    """As :class:`pkafka.pipeline.topics.streaming.TopicsStreamReader`, without limits and ``Trigger.AvailableNow``.
 
     Raises:
         OptionError: an option or the schema cannot be, or an option asks for what this PySpark cannot do.

@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 )
 
 from pkafka.clients.producer import BatchFuture, Producer, RecordMetadata
-from pkafka.pipeline.topics_options import OptionError, WriteOptions, write_options
-from pkafka.pipeline.topics_reading import HEADERS
+from pkafka.pipeline.topics.options import OptionError, WriteOptions, write_options
+from pkafka.pipeline.topics.reading import HEADERS
 
 _TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
     "topic": (StringType(),),

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pkafka.model import TopicPartition
-from pkafka.pipeline.topics_options import (
+from pkafka.pipeline.topics.options import (
     Assigned,
     Bound,
     Matching,

@@ -15,7 +15,7 @@ from pkafka.java.numbers import parse_int, parse_long
 from pkafka.java.pattern import PatternError, compile_pattern
 from pkafka.java.text import trim
 from pkafka.model import Millis, Offset, TopicPartition
-from pkafka.pipeline.topics_ranges import names
+from pkafka.pipeline.topics.ranges import names
 
 LATEST_OFFSET: Final = -1
 EARLIEST_OFFSET: Final = -2
@@ -121,7 +121,7 @@ class ReadOptions(NamedTuple):
         starting, ending: from where to where; a stream has no ending.
         latest_where_no_match: a starting time after the last record means the end of the log, instead of an error.
         fail_on_data_loss: a range that is not there any more fails the query, instead of being left out.
-        partitions_min, records_max: see :func:`pkafka.pipeline.topics_ranges.split`.
+        partitions_min, records_max: see :func:`pkafka.pipeline.topics.ranges.split`.
         offsets_max, offsets_min: of a micro-batch.
         trigger_delay_max_ms: after so long a micro-batch comes that has less than ``offsets_min``.
         poll_timeout_ms: how long a task waits for the next record.

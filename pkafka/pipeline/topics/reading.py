@@ -30,9 +30,9 @@ from pkafka.clients.consumer import Chunk, Consumer
 from pkafka.clients.consumer.errors import OffsetOutOfRangeError
 from pkafka.clients.errors import ClientTimeoutError, Stage
 from pkafka.errors import ErrorCode
-from pkafka.pipeline.topics_offsets import OffsetLookup, lost, plan_batch
-from pkafka.pipeline.topics_options import OptionError, ReadOptions, batch_options
-from pkafka.pipeline.topics_ranges import OffsetRange, split
+from pkafka.pipeline.topics.offsets import OffsetLookup, lost, plan_batch
+from pkafka.pipeline.topics.options import OptionError, ReadOptions, batch_options
+from pkafka.pipeline.topics.ranges import OffsetRange, split
 
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 """Of the column ``headers``, in what is read and in what is written."""
@@ -61,7 +61,7 @@ _POLL_MS: Final = (
     100  # behind the last record of a range there may be markers alone: then no poll returns anything
 )
 _TOPIC_GONE_MS: Final = 5_000  # a broker that has just started does not know its topics yet
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("pkafka.pipeline.topics_reading")  # the name that users configure
 
 
 def row_schema(*, include_headers: bool) -> StructType:
@@ -111,7 +111,7 @@ class TopicsReader(DataSourceReader):
                 _log.warning("%s option ignored in batch queries", option)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges with both ends as offsets; see :func:`pkafka.pipeline.topics_offsets.plan_batch`."""
+        """Ranges with both ends as offsets; see :func:`pkafka.pipeline.topics.offsets.plan_batch`."""
         options = self._options
         with OffsetLookup(options, fail_fast=True) as lookup:
             ranges = plan_batch(lookup, options)

@@ -1,4 +1,4 @@
-"""Reads topics as a stream: what Spark asks of a source, answered by :mod:`pkafka.pipeline.topics_microbatches`.
+"""Reads topics as a stream: what Spark asks of a source, answered by :mod:`pkafka.pipeline.topics.microbatches`.
 
 The names of methods are Spark's.
 """
@@ -14,9 +14,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pkafka.pipeline.topics_options import stream_options
-from pkafka.pipeline.topics_ranges import OffsetsAsJson, from_json, to_json
-from pkafka.pipeline.topics_stream_reader import StreamReader
+from pkafka.pipeline.topics.options import stream_options
+from pkafka.pipeline.topics.ranges import OffsetsAsJson, from_json, to_json
+from pkafka.pipeline.topics.stream_reader import StreamReader
 
 
 class TopicsStreamReader(StreamReader, SupportsTriggerAvailableNow):

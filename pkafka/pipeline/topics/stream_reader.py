@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pkafka.pipeline.topics_microbatches import MicroBatches
-from pkafka.pipeline.topics_options import ReadOptions
-from pkafka.pipeline.topics_ranges import OffsetsAsJson, from_json, to_json
-from pkafka.pipeline.topics_reading import RangePartition, check_schema, read_range
+from pkafka.pipeline.topics.microbatches import MicroBatches
+from pkafka.pipeline.topics.options import ReadOptions
+from pkafka.pipeline.topics.ranges import OffsetsAsJson, from_json, to_json
+from pkafka.pipeline.topics.reading import RangePartition, check_schema, read_range
 
 
 class StreamReader(DataSourceStreamReader):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkafka.model import TopicPartition
-from pkafka.pipeline.topics_ranges import OffsetRange, from_json, limited, split, to_json
+from pkafka.pipeline.topics.ranges import OffsetRange, from_json, limited, split, to_json
 
 A, B, C = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 10)
 

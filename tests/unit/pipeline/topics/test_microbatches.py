@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import pytest
 
 from pkafka.model import Offset, TopicPartition
-from pkafka.pipeline.topics_microbatches import MicroBatches
-from pkafka.pipeline.topics_offsets import OffsetLookup
-from pkafka.pipeline.topics_options import Bound, Limit, ReadOptions, SpecificOffsets, stream_options
-from pkafka.pipeline.topics_ranges import DataLossError, OffsetRange, Offsets
+from pkafka.pipeline.topics.microbatches import MicroBatches
+from pkafka.pipeline.topics.offsets import OffsetLookup
+from pkafka.pipeline.topics.options import Bound, Limit, ReadOptions, SpecificOffsets, stream_options
+from pkafka.pipeline.topics.ranges import DataLossError, OffsetRange, Offsets
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

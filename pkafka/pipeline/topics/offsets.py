@@ -13,7 +13,7 @@ from pkafka.clients.consumer import Consumer
 from pkafka.clients.errors import ClientError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import Offset, TopicPartition
-from pkafka.pipeline.topics_options import (
+from pkafka.pipeline.topics.options import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
     Bound,
@@ -26,12 +26,12 @@ from pkafka.pipeline.topics_options import (
     SpecificOffsets,
     Subscribed,
 )
-from pkafka.pipeline.topics_ranges import DataLossError, OffsetRange, Offsets, names
+from pkafka.pipeline.topics.ranges import DataLossError, OffsetRange, Offsets, names
 
 T = TypeVar("T")
 
 _NONE: Final = -1
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("pkafka.pipeline.topics_offsets")  # the name that users configure
 
 
 class _Existing(NamedTuple):

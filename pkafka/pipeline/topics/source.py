@@ -16,9 +16,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pkafka.pipeline.topics_options import includes_headers
-from pkafka.pipeline.topics_reading import TopicsReader, row_schema
-from pkafka.pipeline.topics_writing import TopicsStreamWriter, TopicsWriter
+from pkafka.pipeline.topics.options import includes_headers
+from pkafka.pipeline.topics.reading import TopicsReader, row_schema
+from pkafka.pipeline.topics.writing import TopicsStreamWriter, TopicsWriter
 
 
 class TopicsSource(DataSource):
@@ -44,11 +44,11 @@ class TopicsSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For ``spark.readStream``."""
         if "limit" in inspect.signature(DataSourceStreamReader.latestOffset).parameters:
-            from pkafka.pipeline.topics_streaming import TopicsStreamReader
+            from pkafka.pipeline.topics.streaming import TopicsStreamReader
 
             return TopicsStreamReader(self.options, schema)
         # PySpark 4.1: it looks for sources whenever a session uses any, so what it lacks is not imported before.
-        from pkafka.pipeline.topics_streaming_unlimited import UnlimitedStreamReader
+        from pkafka.pipeline.topics.streaming_unlimited import UnlimitedStreamReader
 
         return UnlimitedStreamReader(self.options, schema)
 

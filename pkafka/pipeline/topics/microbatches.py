@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pkafka.model import Offset, TopicPartition
-from pkafka.pipeline.topics_offsets import OffsetLookup, plan_stream
-from pkafka.pipeline.topics_options import LATEST_OFFSET, Bound, ReadOptions, SpecificOffsets
-from pkafka.pipeline.topics_ranges import OffsetRange, Offsets, limited, split
+from pkafka.pipeline.topics.offsets import OffsetLookup, plan_stream
+from pkafka.pipeline.topics.options import LATEST_OFFSET, Bound, ReadOptions, SpecificOffsets
+from pkafka.pipeline.topics.ranges import OffsetRange, Offsets, limited, split
 
 
 class Clock(Protocol):
@@ -50,7 +50,7 @@ class MicroBatches:
         """Where a new query starts.
 
         Raises:
-            OptionError, ApiError, ClientError: see :meth:`pkafka.pipeline.topics_offsets.OffsetLookup.resolve`.
+            OptionError, ApiError, ClientError: see :meth:`pkafka.pipeline.topics.offsets.OffsetLookup.resolve`.
         """
         start = self._lookup().resolve(self._options.starting, is_start=True)
         self._began_at_end = {each: at for each, at in start.items() if self._begins_at_end(each)}
@@ -63,7 +63,7 @@ class MicroBatches:
             is_limited: whether ``maxOffsetsPerTrigger`` and ``minOffsetsPerTrigger`` count.
 
         Raises:
-            ApiError, ClientError: see :meth:`pkafka.pipeline.topics_offsets.OffsetLookup.latest`.
+            ApiError, ClientError: see :meth:`pkafka.pipeline.topics.offsets.OffsetLookup.latest`.
         """
         if not self._is_bounded or self.latest is None:
             self.latest = self._lookup().latest(begin)
@@ -88,7 +88,7 @@ class MicroBatches:
         """What the tasks of a micro-batch read.
 
         Raises:
-            DataLossError, ApiError, ClientError: see :func:`pkafka.pipeline.topics_offsets.plan_stream`.
+            DataLossError, ApiError, ClientError: see :func:`pkafka.pipeline.topics.offsets.plan_stream`.
         """
         # Only a first micro-batch that is repeated begins where this process looked it up, maybe behind its end.
         starts = {
