@@ -38,7 +38,7 @@ import yaml
 from pkafka.clients.config import ConsumerConfig, ProducerConfig
 from pkafka.errors import PkafkaError
 from pkafka.pipeline.definition_yaml import PipelineError, Reader, line_of, parameters_of
-from pkafka.pipeline.segments_options import NARROWING, read_options
+from pkafka.pipeline.segments.options import NARROWING, read_options
 from pkafka.pipeline.topics.options import batch_options, stream_options, write_options
 
 TOPIC: Final = "pkafka"

@@ -11,8 +11,8 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from pkafka.pipeline.segments_index import IndexedBatches
-from pkafka.pipeline.segments_plan import boundaries
+from pkafka.pipeline.segments.index import IndexedBatches
+from pkafka.pipeline.segments.plan import boundaries
 from pkafka.tools.logs.dump import Dump, Part, Reached
 from pkafka.tools.logs.findings import Findings
 from pkafka.tools.logs.records.decoders import PLAIN, Content

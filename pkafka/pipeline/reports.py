@@ -21,7 +21,7 @@ from pkafka.model import CONSUMER_OFFSETS_TOPIC
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from pkafka.pipeline.segments_plan import Segment
+    from pkafka.pipeline.segments.plan import Segment
 
 BUCKET_MS: Final = 3_600_000
 TOP: Final = 20
@@ -287,7 +287,7 @@ def _view_of_ends(session: "SparkSession", paths: Sequence[str], read: Mapping[s
 
     The last segment of a log says where the log ends, and its name does where it is empty, so nothing else is read.
     """
-    from pkafka.pipeline.segments_plan import find_segments
+    from pkafka.pipeline.segments.plan import find_segments
 
     logs: dict[tuple[str, int, str], list[Segment]] = {}
     for each in find_segments(paths):

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pkafka.pipeline.segments_options import BATCH_COLUMNS, RECORD_COLUMNS
+from pkafka.pipeline.segments.options import BATCH_COLUMNS, RECORD_COLUMNS
 from pkafka.pipeline.session import explain
 from tests.log_files import SegmentFile, name_of, old_segment, rich_segment
 from tests.spark import END_S, of_program

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from pkafka.pipeline.segments_index import IndexedBatches
-from pkafka.pipeline.segments_plan import Split
+from pkafka.pipeline.segments.index import IndexedBatches
+from pkafka.pipeline.segments.plan import Split
 from pkafka.records.batch import BatchHeader
 from pkafka.tools.logs.segment_walk import Batch, SegmentWalk
 

@@ -1,8 +1,8 @@
 """The data source ``pkafka-log``: segments of logs, pkafka's and Apache Kafka's, as a table. It asks no broker.
 
 ``spark.read.format("pkafka-log").load("/data")``, in any session of PySpark 4.1 or newer: Spark finds it by the package
-``pyspark_pkafka_log``. What can be asked of it: ``segments_options.py``. This is where Spark and files meet: planning
-is ``segments_plan.py``, reading ``segments_read.py``, columns ``segments_arrow.py``.
+``pyspark_pkafka_log``. ``options`` says what can be asked of it. This is where Spark and files meet: ``plan`` cuts the
+files into splits, ``reading`` reads them, ``arrow`` makes columns.
 """
 
 import sys
@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pkafka.pipeline.segments_options import NARROWING, ROWS, ReadOptions, read_options
-from pkafka.pipeline.segments_plan import SourceError, Split, Wanted, find_segments, groups, plan
+from pkafka.pipeline.segments.options import NARROWING, ROWS, ReadOptions, read_options
+from pkafka.pipeline.segments.plan import SourceError, Split, Wanted, find_segments, groups, plan
 
 NOTE: Final = "pkafka-log: "
 """What lines on standard error begin with that are meant for whoever runs a query."""
@@ -113,7 +113,7 @@ class SegmentsReader(DataSourceReader):
         Raises:
             SourceError: a segment is gone.
         """
-        from pkafka.pipeline.segments_arrow import arrow_schema, batch_rows, record_rows
+        from pkafka.pipeline.segments.arrow import arrow_schema, batch_rows, record_rows
 
         splits: tuple[Split, ...] = partition.value
         rows = self._options.rows

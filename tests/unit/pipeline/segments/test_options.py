@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.pipeline.segments_options import NARROWING, ROWS, read_options
-from pkafka.pipeline.segments_plan import SPLIT_BYTES, SourceError, Wanted
+from pkafka.pipeline.segments.options import NARROWING, ROWS, read_options
+from pkafka.pipeline.segments.plan import SPLIT_BYTES, SourceError, Wanted
 from pkafka.tools.logs.selection import Selection
 
 
@@ -63,7 +63,7 @@ def test_what_makes_no_sense_is_said(given: dict[str, str], message: str) -> Non
 
 
 def test_the_documentation_has_every_column_and_option() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "logs-in-spark.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "logs-in-spark.md").read_text()
     for rows, columns in ROWS.items():
         promised = text.partition(f"<!-- {rows} -->\n")[2].partition("<!-- end -->")[0]
         assert promised.replace("`", "").split() == list(columns)

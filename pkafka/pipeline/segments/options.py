@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from pkafka.pipeline.segments_plan import SPLIT_BYTES, SourceError, Wanted
+from pkafka.pipeline.segments.plan import SPLIT_BYTES, SourceError, Wanted
 from pkafka.tools.logs.selection import Selection, moment_ms
 
 T = TypeVar("T")

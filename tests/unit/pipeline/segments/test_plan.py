@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.pipeline.segments_plan import (
+from pkafka.pipeline.segments.plan import (
     Segment,
     SourceError,
     Split,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pkafka.errors import PkafkaError
-from pkafka.pipeline.segments_index import IndexedBatches
+from pkafka.pipeline.segments.index import IndexedBatches
 from pkafka.storage.log_directory import DirectoryKind, parse_directory_name
 from pkafka.tools.logs.segment_walk import SegmentWalk
 from pkafka.tools.logs.selection import EVERYTHING, Selection

@@ -23,10 +23,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pkafka.pipeline import segments_arrow
-from pkafka.pipeline.segments_arrow import arrow_schema, batch_rows, record_rows
-from pkafka.pipeline.segments_options import BATCH_COLUMNS, RECORD_COLUMNS, ROWS
-from pkafka.pipeline.segments_plan import SourceError, Wanted, find_segments, plan
+from pkafka.pipeline.segments import arrow
+from pkafka.pipeline.segments.arrow import arrow_schema, batch_rows, record_rows
+from pkafka.pipeline.segments.options import BATCH_COLUMNS, RECORD_COLUMNS, ROWS
+from pkafka.pipeline.segments.plan import SourceError, Wanted, find_segments, plan
 from pkafka.records.batch import write_crc
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
@@ -155,7 +155,7 @@ def test_what_no_column_needs_is_not_decoded(directory: Path, monkeypatch: pytes
     segment.write(directory)
     names = [name for name in RECORD_COLUMNS if name not in ("key", "value", "headers", "segment")]
     expected = read(directory, columns=names)
-    monkeypatch.setattr(segments_arrow, "decode_columns_at", None)
+    monkeypatch.setattr(arrow, "decode_columns_at", None)
     assert read(directory, columns=names) == expected
     with pytest.raises(TypeError):
         read(directory, columns=["value"])

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkafka.pipeline.segments_plan import Segment, SourceError, Split, Wanted, gone
-from pkafka.pipeline.segments_read import WRONG_CHECKSUM, Damage, batches_of
+from pkafka.pipeline.segments.plan import Segment, SourceError, Split, Wanted, gone
+from pkafka.pipeline.segments.reading import WRONG_CHECKSUM, Damage, batches_of
 from pkafka.records.batch import BatchHeader
 from pkafka.records.columns import Headers, RecordColumns
 from pkafka.records.errors import RecordError
