@@ -123,7 +123,7 @@ class Sink(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """See the module.
+    """A pipeline as its file defines it.
 
     Args:
         checkpoint: None of a batch.
@@ -328,7 +328,7 @@ class _Parts:
             reader.tell(keys["format"], f"{form} cannot be read as a stream; static: true reads it once")
         path = self._path(keys, node, name, form)
         schema = reader.text(keys.get("schema"), "schema")
-        # Without one Spark reads the data to make one up, before anybody has said that the pipeline is sound.
+        # Without one Spark reads the data to make one up, before the pipeline is known to be sound.
         if (
             schema is None
             and "schema" not in keys

@@ -53,7 +53,7 @@ def line_of(node: yaml.Node) -> int:
 
 
 def _repeated_in_itself(node: yaml.Node) -> yaml.Node | None:
-    """A value that an alias in it stands for, where there is one; who reads it would never come to its end."""
+    """A value that contains itself by an alias, where there is one: reading it would never end."""
     around: set[int] = set()
     done: set[int] = set()
 

@@ -176,7 +176,7 @@ def spark_load(master: str, plan: Plan, *, on_note: Callable[[str], None]) -> It
 
 
 class Order(NamedTuple):
-    """What a task of Spark's needs to know: where the driver is, who is expected there, and the generator's task."""
+    """What a task of Spark's needs to know: where the driver is, how it knows the task, and the generator's task."""
 
     host: str
     port: int
@@ -235,7 +235,7 @@ class Executors(Fleet):
     def listen(self, timeout_s: float) -> Iterator[Said]:
         """As of every fleet; where Spark gave a task up, its reason."""
         yield from super().listen(timeout_s)
-        # Whoever is done said so before its task ended: that may still be on the way.
+        # A generator that is done said so before its task ended: that may still be on the way.
         if self._failure is not None and self.working and not self._selector.select(0):
             raise GeneratorError(self._failure)
 
@@ -289,7 +289,7 @@ class Executors(Fleet):
             yield from super()._read(source)
 
     def _let_in(self, guest: "_Guest") -> None:
-        """Find out who it is, once it has said it."""
+        """Find out which generator a connection belongs to, once it has said so."""
         hello = guest.hello()
         if hello is None:
             return
@@ -304,7 +304,7 @@ class Executors(Fleet):
 
 
 class _Guest:
-    """A connection whose owner has not said yet who it is."""
+    """A connection that has not said yet to which generator it belongs."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -386,7 +386,7 @@ def carry_out(orders: Iterable[str]) -> None:
             try:
                 _talk(order, connection, lines)
             finally:
-                # Whoever listens to the connection waits in it, and keeps it from being closed.
+                # A thread that listens to the connection waits in it, and keeps it from being closed.
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 

@@ -17,7 +17,7 @@ class Batch(NamedTuple):
         at: when it began, ISO 8601.
         rows_read, rows_written: None where Spark does not count them.
         seconds: from its planning until the checkpoint has it.
-        rows_per_s: read, or written where nobody counts what is read.
+        rows_per_s: read, or written where Spark does not count what is read.
         lag: records that were in the topics and not in a batch yet, when it began; None without topics.
     """
 

@@ -1,4 +1,4 @@
-"""Reports over logs, as queries on the tables of ``pkafka-log``: what happened when, what takes the room, who wrote it.
+"""Reports over logs, as queries on the tables of ``pkafka-log``: events, sizes, which producers wrote.
 
 Each is one query of Spark's SQL over the view ``records`` or ``batches`` (:func:`make_view`), with names of columns as
 other commands have them. A log is the directory of a partition: of a topic that lies in several brokers' directories
@@ -93,7 +93,7 @@ def report(
 
 
 def _audit(session: "SparkSession", options: ReportOptions) -> "DataFrame":
-    """Records by log and stretch of time (OBS-7): how many, and how many are doubtful.
+    """Records by log and stretch of time: how many, and how many are doubtful.
 
     ``duplicates``: as an earlier one of the same log, or with its offset. ``missing``: offsets between the one before
     and this one, which compaction and loss leave. ``late``: earlier than the record before. ``damaged``: places where
@@ -136,9 +136,9 @@ def _audit(session: "SparkSession", options: ReportOptions) -> "DataFrame":
 def _tiers(session: "SparkSession", options: ReportOptions) -> "DataFrame":
     """What became of messages from one tier to the next, by tier and the time at which they were first sent.
 
-    Messages are told apart by a header, and have the times of all who sent them on, as the audit's interceptor writes
-    both (:mod:`pkafka.clients.audit`); without a time, that of the record counts. A record that lies in the logs of
-    several replicas is one.
+    A header tells messages apart, and another has the times of all producers that sent them on. The interceptor of the
+    audit (:mod:`pkafka.clients.audit`) writes both. Without a time, that of the record counts. A record that lies in
+    the logs of several replicas is one.
 
     ``repeats``: copies of a message within the tier, but for one. ``lost``: messages that the first tier has and this
     one lacks. ``unexpected``: the reverse. ``delay``: from the first sending to the arrival in this tier, which is the
@@ -228,7 +228,7 @@ def _size(session: "SparkSession", options: ReportOptions) -> "DataFrame":
 
 
 def _producers(session: "SparkSession", options: ReportOptions) -> "DataFrame":
-    """Who wrote what into each log, of producers that have an id; ``markers`` are ends of their transactions."""
+    """What each producer with an id wrote into each log; ``markers`` are ends of their transactions."""
     return session.sql(
         f"""
         SELECT /*+ REPARTITION(1) */ topic, partition, {_LOG} AS log,

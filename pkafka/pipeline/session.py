@@ -1,6 +1,6 @@
 """A Spark session for one command: quiet, started once, ended with its JVM; and what goes wrong in it, in a line.
 
-The only module that starts Spark. Where a data source runs in somebody else's session, nothing of this is used.
+Only this module starts Spark. A data source in a session of the user's own uses nothing of it.
 """
 
 import importlib.util
@@ -33,7 +33,7 @@ _PYSPARK_OLDEST: Final = (4, 1)
 _INSTALL: Final = "pip install 'pkafka[spark]' brings it"
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _LOGGERS_OF_ERRORS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""They write errors of queries to standard error as JSON; whoever asked gets the error as well."""
+"""They write errors of queries to standard error as JSON; the caller gets the error as well."""
 _LOOK_INTERVAL_S: Final = 0.25
 _JVM_STOP_TIMEOUT_S: Final = 10.0
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -80,9 +80,9 @@ def spark_session(
 ) -> "Iterator[SparkSession]":
     """A session that lasts as long as the block, with a JVM of its own that ends with it.
 
-    What the JVM and its workers write to standard error is shown to nobody, but for the last word of a JVM that does
-    not start or ends too soon, and for what data sources of pkafka have to say. Its files lie in a directory of their
-    own below that of temporary files, which is gone with it, however it ends.
+    What the JVM and its workers write to standard error is not shown, except the last word of a JVM that does not
+    start or ends too soon, and what data sources of pkafka have to say. Its files lie in a directory of their own below
+    that of temporary files, which is removed with it, however it ends.
 
     Args:
         name: of the application, as Spark's own pages show it.
@@ -182,7 +182,7 @@ def one_line_errors() -> Iterator[None]:
 def explain(error: Exception) -> str:
     """One line for an error of Spark's: where it comes from Python code, what that said.
 
-    The name of the class is left out where it is pkafka's own: its text is written for whoever runs the command.
+    The name of the class is left out where it is pkafka's own: its text is written for the user of the command.
     """
     text = str(error).strip()
     for kind, message in reversed(_PYTHON_ERROR.findall(text)):
@@ -305,7 +305,7 @@ def _lines(said: IO[bytes]) -> list[str]:
 
 @contextmanager
 def _this_python() -> Iterator[None]:
-    """Have the JVM's workers run this Python, which has pkafka, if nobody named another one.
+    """Have the JVM's workers run this Python, which has pkafka, unless another one is named.
 
     By the environment: the JVM looks for data sources before it asks its own settings for a Python.
     """
@@ -335,7 +335,7 @@ def _py4j_not_logged() -> Iterator[None]:
 
 @contextmanager
 def _interrupts_kept() -> Iterator[None]:
-    """Give Ctrl-C back to whoever had it: a context of Spark's takes it for good."""
+    """Restore the handler of Ctrl-C: a context of Spark's takes it for good."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield

@@ -12,6 +12,6 @@ _WORDS: Final = (
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key is for nobody's eyes; rather once too often than once too seldom."""
+    """Whether the value of a key must not be shown. In doubt it is a secret."""
     lower = key.lower()
     return any(word in lower for word in _WORDS)

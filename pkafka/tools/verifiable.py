@@ -58,7 +58,7 @@ class Sent(NamedTuple):
 def produce(
     producer: "Producer", topic: str, load: Load, emit: Emit, *, is_stopping: Callable[[], bool]
 ) -> Sent:
-    """Send until enough is sent or somebody wants an end, then wait for what is under way.
+    """Send until enough is sent or the caller wants an end, then wait for what is under way.
 
     Args:
         emit: gets every event; called by the producer's thread as well, one call at a time.
@@ -190,7 +190,7 @@ class VerifiableConsumer:
             try:
                 self._consumer.commit_sync(offsets)
             except WakeupError as wakeup:
-                woken = wakeup  # somebody wants an end, and gets it when this is done
+                woken = wakeup  # the program is to end, and does so when this is done
                 continue
             except PkafkaError as failure:
                 if isinstance(failure, ApiError) and failure.code is ErrorCode.FENCED_INSTANCE_ID:

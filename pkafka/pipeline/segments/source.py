@@ -29,7 +29,7 @@ from pkafka.pipeline.segments.options import NARROWING, ROWS, ReadOptions, read_
 from pkafka.pipeline.segments.plan import SourceError, Split, Wanted, find_segments, groups, plan
 
 NOTE: Final = "pkafka-log: "
-"""What lines on standard error begin with that are meant for whoever runs a query."""
+"""What lines on standard error begin with that are meant for the user of a query."""
 
 _NARROWING: Final = (("topic",), ("partition",), ("offset",), ("timestamp",))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

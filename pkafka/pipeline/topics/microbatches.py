@@ -21,7 +21,7 @@ class Clock(Protocol):
 
 
 class MicroBatches:
-    """See the module.
+    """The micro-batches of one query.
 
     Args:
         options: of the stream.

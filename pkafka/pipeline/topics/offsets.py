@@ -61,7 +61,7 @@ class _Existing(NamedTuple):
 
 
 class OffsetLookup:
-    """See the module. Not thread-safe.
+    """Asks the cluster for partitions and offsets. Not thread-safe.
 
     Args:
         options: of the read.

@@ -46,7 +46,7 @@ _WRITER_KEYS: Final[Mapping[str, str]] = {
     # A task that is tried again, or run twice, would fence the other; Spark knows no transaction of a whole batch.
     "transactional.id": "is not supported: tasks write at least once",
 }
-# What makes a reader of a range of offsets; nobody may choose otherwise.
+# What makes a reader of a range of offsets; the user cannot choose otherwise.
 _READER_SETTINGS: Final[Mapping[str, object]] = {
     "auto.offset.reset": "none",
     "enable.auto.commit": "false",
@@ -370,7 +370,7 @@ def _client_keys(options: dict[str, str]) -> dict[str, object]:
 
 
 def _group(options: dict[str, str]) -> dict[str, object]:
-    """A group's id only where somebody asks for one: nothing is committed, so it serves quotas and permissions."""
+    """A group's id only where the user asks for one: nothing is committed, so it serves quotas and permissions."""
     prefix = options.get("groupidprefix")
     if prefix is None or "kafka.group.id" in options:
         return {}

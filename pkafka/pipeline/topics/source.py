@@ -22,7 +22,7 @@ from pkafka.pipeline.topics.writing import TopicsStreamWriter, TopicsWriter
 
 
 class TopicsSource(DataSource):
-    """See the module. The names of methods are Spark's."""
+    """Topics as a table, to read and to write. The names of methods are Spark's."""
 
     @classmethod
     def name(cls) -> str:

@@ -134,7 +134,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Writ
                 count += batch.num_rows
                 under_way.check()
         except BaseException:
-            producer.close(timeout_s=0)  # the task is to be done anew: nobody waits for the rest of it
+            producer.close(timeout_s=0)  # the task is to be done anew, so the rest of it does not count
             raise
         producer.flush()
         under_way.check()

@@ -47,7 +47,7 @@ class DeclaredTopic(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """See the module; ``brokers`` is by id, or :data:`EVERY_BROKER`."""
+    """What was declared; ``brokers`` is by id, or :data:`EVERY_BROKER`."""
 
     topics: Mapping[str, DeclaredTopic] = _NONE
     brokers: Mapping[str, Configs] = _NONE
@@ -91,7 +91,7 @@ class KeyChange(NamedTuple):
 
     @property
     def is_secret(self) -> bool:
-        """Whether nobody is to see either value; the cluster does not say so of a key that has none yet."""
+        """Whether neither value may be shown; the cluster does not say so of a key that has none yet."""
         return isinstance(self.before, Secret) or is_secret(self.key)
 
 

@@ -111,7 +111,7 @@ def _problem_in(answer: bytes) -> str | None:
 
 
 class ClusterMetrics:
-    """The metrics of several brokers as of one: what the cluster does is the sum of what its brokers do (OBS-1).
+    """The metrics of several brokers as of one: what the cluster does is the sum of what its brokers do.
 
     Args:
         pages: of the brokers.

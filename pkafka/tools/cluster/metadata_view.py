@@ -1,9 +1,10 @@
 """The cluster's metadata as every broker tells it, and as the nodes in ZooKeeper have it, side by side.
 
-Brokers serve metadata from caches that the controller fills. Of what they tell of a partition the answer with the
-highest leader epoch is the newest; who tells something else is stale, and so is who does not know a live broker or the
-controller. What is told while something changes differs for a moment: only what differs twice counts. Replicas that a
-reassignment is still adding are not missed, as by Kafka: they are not in sync before they have copied everything.
+Brokers serve metadata from caches that the controller fills. Of their answers about a partition, the one with the
+highest leader epoch is the newest. A broker that answers something else is stale, and so is a broker that does not know
+a live broker or the controller. While something changes, answers differ for a moment: only what differs twice counts.
+As for Kafka, replicas that a reassignment is still adding are not missing: they are not in sync before they have copied
+everything.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -62,7 +63,7 @@ class Partition(NamedTuple):
     """A partition as the newest answer has it.
 
     Args:
-        leader: None when nobody leads it.
+        leader: None when no broker leads it.
         adding: those of the replicas that a reassignment is still adding.
     """
 
@@ -90,11 +91,11 @@ class Partition(NamedTuple):
 
 
 class Look(NamedTuple):
-    """One look at everybody.
+    """One look at all brokers.
 
     Args:
         told: what each live broker answers, or why it does not.
-        nodes: None where nobody looked there.
+        nodes: None where they were not looked at.
         partitions: as the newest answers have them.
         topics: likewise, by name.
         stale: the partitions of which each broker does not tell the newest.
@@ -118,13 +119,15 @@ class Look(NamedTuple):
         return {broker for told in self.told.values() if isinstance(told, Told) for broker in told.brokers}
 
     def stale_brokers(self, partition: TopicPartition) -> list[int]:
-        """Who does not tell the newest of a partition."""
+        """The brokers that do not tell the newest of a partition."""
         return sorted(broker for broker, partitions in self.stale.items() if partition in partitions)
 
 
 def is_under_replicated(replicas: Collection[int], isr: Collection[int], adding: Collection[int]) -> bool:
-    """Whether fewer are in sync than the partition has replicas, without those that are being added: Kafka counts so
-    (OngoingReassignmentState.replicationFactor), so that a reassignment that goes well alarms nobody."""
+    """Whether fewer are in sync than the partition has replicas, without those that are being added.
+
+    Kafka counts so (OngoingReassignmentState.replicationFactor): a reassignment that goes well raises no alarm.
+    """
     return len(isr) < len(set(replicas).difference(adding))
 
 
@@ -211,7 +214,7 @@ def _told(answer: "object") -> Told:
 
 
 def compare(cluster_id: str | None, told: Mapping[int, Told | ClientError], nodes: Nodes | None) -> Look:
-    """Find the newest of everything, and who has something else."""
+    """Find the newest of everything, and the brokers that have something else."""
     answers = {node: each for node, each in told.items() if isinstance(each, Told)}
     controller = _controller(answers.values())
     ranked = sorted(answers.items(), key=lambda each: (each[0] == controller, each[0]))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PartitionLook(NamedTuple):
-    """One partition. Offsets are None where nobody leads it; sizes where no broker told."""
+    """One partition. Offsets are None where no broker leads it; sizes where no broker told."""
 
     leader: int | None
     replicas: tuple[int, ...]
@@ -239,7 +239,7 @@ def look(admin: "Admin", *, timeout_ms: int, pages: MetricsPages | None = None) 
 def _offsets(
     admin: "Admin", topics: "Iterable[TopicDescription]", timeout_ms: int
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """The ends and the beginnings of all partitions that somebody leads."""
+    """The ends and the beginnings of all partitions that have a leader."""
     from pkafka.clients.admin.partitions import EARLIEST, LATEST
 
     led = [

@@ -1,4 +1,4 @@
-"""Whether the replicas of partitions hold the same, batch for batch, and how far that is known (REPL-18).
+"""Compares the replicas of partitions, batch for batch, and says up to where they are known to hold the same.
 
 :func:`compare` decides, on what was fetched; :class:`Verification` fetches from every broker that has a replica, as
 Kafka's tool does: as a debugging consumer, which followers answer too. The records themselves are not looked at.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pkafka.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 DEBUGGING_CONSUMER: Final = -2
-"""Who reads from any replica (Kafka's FetchRequest.DEBUGGING_CONSUMER_ID)."""
+"""A reader of any replica (Kafka's FetchRequest.DEBUGGING_CONSUMER_ID)."""
 MEMORY_BYTES: Final = 64 << 20
 """What is asked for at a time, over all brokers."""
 _FETCH_VERSION_MAX: Final = 14
@@ -156,7 +156,7 @@ def _batches(records: Buffer) -> Iterator[_Batch]:
 
 
 class Verification:
-    """See the module.
+    """Reads the same partitions from all of their replicas, round by round.
 
     Args:
         admin: reaches the cluster; its metadata has the brokers.
@@ -211,9 +211,9 @@ class Verification:
                 self.high_watermarks[partition] = max([*known, self.high_watermarks[partition]])
         moved = before != (self.offsets, self.high_watermarks)
         if unreachable or (not moved and len(windows) > 1):
-            # Nobody waited for anything there.
+            # No broker has waited for something new in this round.
             self._admin.cluster.pause(0, self._admin.cluster.clock.monotonic_ms() + self._wait_ms)
-        # A batch that is larger than a fetch comes to whoever is asked for it first: each is, in its turn.
+        # A batch that is larger than a fetch comes only for the first partition of a request: each is that in its turn.
         first = next(iter(self._replicas))
         self._replicas[first] = self._replicas.pop(first)
         return Round(differences, moved, unreachable)
@@ -264,7 +264,7 @@ class Verification:
                 elif not data.error_code:
                     fetched[partition][broker] = Fetched(data.records or b"", data.high_watermark)
         if len(unreachable) == len(brokers):
-            self._admin.cluster.refresh()  # is there anybody?
+            self._admin.cluster.refresh()  # fails when no broker answers
         self._begin_later(too_early)
         return fetched
 

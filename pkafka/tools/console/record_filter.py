@@ -1,4 +1,4 @@
-"""Which records somebody looks for: conditions on key, value, headers and fields of JSON. Bytes in, a verdict out."""
+"""Which records the user looks for: conditions on key, value, headers and fields of JSON. Bytes in, a verdict out."""
 
 import json
 import re

@@ -1,6 +1,6 @@
-"""What would become of groups and offsets if they were deleted: decided by what is known of them, nothing is asked.
+"""Foresees what a deletion of groups and offsets would do. Decides by what is known of them, and asks nothing.
 
-No request lets a coordinator only check a deletion. Until somebody deletes in earnest, members may come and go.
+No request lets a coordinator only check a deletion. Before the real deletion, members may come and go.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What an operator asks of consumer groups: where they are, how far behind, who reads what. Does not print."""
+"""What an operator asks of consumer groups: their place, their lag, which member reads what. Does not print."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
@@ -20,10 +20,10 @@ from pkafka.model import TopicPartition
 
 
 class PartitionLag(NamedTuple):
-    """How far a group has come in one partition (OBS-3).
+    """How far a group has come in one partition.
 
     Args:
-        member: who reads it now.
+        member: reads it now.
         offset: where the group stored that it goes on; None where it stored none.
         end: of the log as the group's consumers see it; why there is none instead, where it cannot be had.
     """

@@ -18,7 +18,7 @@ _SEED: Final = 0
 
 
 class LatencyError(PkafkaError):
-    """What came back is not what was sent: somebody else writes to the topic."""
+    """What came back is not what was sent: another producer writes to the topic."""
 
 
 class Latencies(NamedTuple):

@@ -1,8 +1,8 @@
 """Steps over the batches of a segment's file, window by window, and past damage if asked to.
 
 Reads with plain reads into one buffer, so memory stays the same however large the file is, and a file that is cut
-meanwhile ends early instead of ending the process (as a memory map would). Knows framing and checksums; records are for
-whoever wants them.
+meanwhile ends early instead of ending the process (as a memory map would). Knows framing and checksums; the caller
+decodes records.
 """
 
 import os
@@ -167,7 +167,7 @@ class SegmentWalk:
                 if stop_offset is not None and header.base_offset >= stop_offset:
                     self.size = self.end
                     return
-                # A byte of magic that nobody knows is damage, as no checksum covers it.
+                # An unknown byte of magic is damage, as no checksum covers it.
                 is_valid = magic == 2 and window.rest >= size
             else:
                 try:

@@ -189,7 +189,11 @@ class SideFiles:
     def _check_time(
         self, path: Path, log: int, position: int, offset: int, timestamp: int, is_empty: bool
     ) -> bool:
-        """Look for the batch that an entry is about; returns whether it is there."""
+        """Look for the batch that an entry is about.
+
+        Returns:
+            Whether it is there.
+        """
         found = -1
         while (header := header_at(log, position)) is not None:
             if header.last_offset >= offset:

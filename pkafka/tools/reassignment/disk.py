@@ -97,7 +97,7 @@ class Traffic(NamedTuple):
 
     Args:
         bytes_in, bytes_out: of each broker.
-        unknown: the partitions whose size nobody says.
+        unknown: the partitions whose size no broker says.
     """
 
     bytes_in: Mapping[int, int]

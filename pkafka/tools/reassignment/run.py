@@ -275,10 +275,10 @@ def wait_until_complete(
 
     Args:
         look: asks the cluster.
-        tell: is told of every look that was not the last; of None, and why, where nobody answered.
+        tell: is told of every look that was not the last; of None, and why, where no broker answered.
 
     Raises:
-        PkafkaError: nobody answered at the end, or trying again cannot help.
+        PkafkaError: no broker answered at the end, or trying again cannot help.
     """
     deadline = time.monotonic() + seconds
     while True:

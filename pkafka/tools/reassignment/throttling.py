@@ -115,7 +115,7 @@ class Throttling:
 
 
 def throttled_by(admin: Admin, wanted: Wanted) -> Throttled:
-    """Whose throttles have to go after a reassignment: nobody knows which brokers it came from, so of all."""
+    """The throttles that have to go after a reassignment: of all brokers, as its sources are not known any more."""
     brokers = {each.id for each in admin.describe_cluster().brokers}
     brokers.update(broker for _, replicas in wanted.partitions for broker in replicas)
     return Throttled(sorted(brokers), sorted({partition.topic for partition, _ in wanted.partitions}))

@@ -1,9 +1,9 @@
 """Where the lines of a broker's log go: as Kafka's log4j.properties has it, without a file that says so.
 
-``server.log`` has what no other file has. Four of Kafka's logs are files of their own: ``state-change.log`` (who leads
-what, and why), ``controller.log`` (the controller's work), ``log-cleaner.log`` (compaction) and ``kafka-request.log``
-(each request, when somebody asks for it). All of them are in one place when the broker runs in the foreground: standard
-error, where changes of single partitions are left out until they are asked for.
+``server.log`` has what no other file has. Four of Kafka's logs are files of their own: ``state-change.log`` (which
+broker leads what, and why), ``controller.log`` (the controller's work), ``log-cleaner.log`` (compaction) and
+``kafka-request.log`` (each request, when the operator asks for it). A broker in the foreground writes all of them to
+standard error, and leaves changes of single partitions out until the operator asks for them.
 """
 
 import logging

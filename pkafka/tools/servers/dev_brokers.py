@@ -1,4 +1,4 @@
-"""Throw-away brokers that go on in the background until somebody ends them, found again by name.
+"""Throw-away brokers that go on in the background until a command ends them, found again by name.
 
 A broker's data lies in a temporary directory; one small file per name and user says where, beside a lock that keeps
 two commands from working on one name at a time. What a crash or a restart of the machine left is cleared away by the
@@ -221,7 +221,7 @@ def _starting(
                 "offsets.topic.replication.factor": replicas,
                 "min.insync.replicas": max(replicas - 1, 1),
                 "pkafka.workers": cores_for_each(count),
-                # At the end all stop at once, and nobody is there to take over.
+                # At the end all stop at once, and no broker is left to take over.
                 "controlled.shutdown.retry.backoff.ms": 100,
             }
         for number in range(count):

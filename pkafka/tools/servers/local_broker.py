@@ -1,4 +1,4 @@
-"""A broker of its own, started as a process: for tests, for development, for anybody who needs one for a while.
+"""A broker of its own, started as a process: for tests, for development, for any program that needs one for a while.
 
 It is the program that users run, on a port chosen by the kernel; not a fake. This module imports nothing of pkafka:
 the pytest plugin loads it in every run. What keeps brokers running behind the back of ``pk-dev`` is in
@@ -184,7 +184,7 @@ class Broker:
         if self._process is None:
             raise RuntimeError("the broker does not run")
         pid = self._process.pid
-        self._process.returncode = 0  # nobody here waits for it any more, which Popen would warn about
+        self._process.returncode = 0  # it is not waited for here any more, which Popen would warn about
         self._process = None
         os.close(self._ended)
         return pid

@@ -126,7 +126,7 @@ def _find(arguments_of: Callable[[Sequence[str]], tuple[str, ...] | None]) -> li
         if arguments is not None and process.pid != os.getpid():
             found[process.pid] = process, arguments
     # A server is a family of processes with one command line; the signal is for its head. A daemon has a session of
-    # its own, and who waits for its start is not it.
+    # its own; the process that waits for its start is no server.
     daemons = {pid for pid, (process, _) in found.items() if process.session == pid}
     waiting = {found[pid][0].parent for pid in daemons}
     return [
@@ -144,7 +144,7 @@ def _directory(pid: int) -> str | None:
 
 
 def find_brokers() -> list[Server]:
-    """The supervisors of the pkafka brokers that run on this machine, whoever runs them.
+    """The supervisors of the pkafka brokers that run on this machine, of every user.
 
     Raises:
         OSError: this system has no /proc.
@@ -181,7 +181,7 @@ def _arguments_of_program(words: Sequence[str], *, script: str, module: str) -> 
 
 
 def find_zookeepers() -> list[Server]:
-    """The ZooKeeper servers that run on this machine, whoever runs them.
+    """The ZooKeeper servers that run on this machine, of every user.
 
     Raises:
         OSError: this system has no /proc.

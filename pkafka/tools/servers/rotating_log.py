@@ -1,8 +1,8 @@
 """A log file that several processes write: the family of one broker, forked after the handler was made.
 
-Every line is one write to a file opened for appending, so lines of different processes never mix. Whoever finds the
-file full shifts ``name``, ``name.1``, ``name.2`` ... under a lock; the others notice that the file at the path is
-another one now and open that.
+Every line is one write to a file opened for appending, so lines of different processes never mix. The process that
+finds the file full shifts ``name``, ``name.1``, ``name.2`` ... under a lock. The others notice that the file at the
+path is another one now and open that.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F
 
 
 class OneLineFormatter(logging.Formatter):
-    """Keeps a message in its line: it may quote a client, who must not write lines, or to a terminal, of his own."""
+    """Keeps a message in its line: it may quote a client, which must not write lines of its own or to a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """The line, control characters written out."""
@@ -93,7 +93,7 @@ class SharedRotatingHandler(logging.Handler):
         lock = os.open(self._beside("lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if self._is_current():  # nobody was faster
+            if self._is_current():  # no other process was faster
                 for number in range(self._kept - 1, 0, -1):
                     older = self._beside(str(number))
                     if older.exists():

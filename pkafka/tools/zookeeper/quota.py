@@ -106,7 +106,11 @@ def list_quota(nodes: Nodes, path: str) -> tuple[dict[str, int], dict[str, int]]
 
 
 def delete_quota(nodes: Nodes, path: str, kinds: list[str]) -> bool:
-    """Take some limits away, all without ``kinds``; returns whether there were any."""
+    """Take some limits away, all without ``kinds``.
+
+    Returns:
+        Whether there were any.
+    """
     limits = _read(nodes, limits_path(path))
     if limits is None:
         return False

@@ -169,13 +169,13 @@ def start_throw_away(
     address: str = "127.0.0.1",
     own_session: bool = False,
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """As :func:`running_server`, for whoever ends the process themselves.
+    """As :func:`running_server`, for a caller that ends the process itself.
 
     Args:
         own_session: keep it out of the terminal's process group, so that Ctrl-C does not reach it.
     """
-    # ZooKeeper takes port 0 for "no port", so a free one is chosen here; somebody else may be faster, hence
-    # again.
+    # ZooKeeper takes port 0 for "no port", so a free one is chosen here. Another process may take it first: then
+    # the next is tried.
     for attempt in range(START_ATTEMPTS):
         port = _free_port()
         properties = directory / "zookeeper.properties"

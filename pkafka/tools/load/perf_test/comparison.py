@@ -45,7 +45,7 @@ def check(report: object, *, where: str) -> Mapping[str, Any]:
     """A report, if it is one, with all that is read of it here and in pictures.
 
     Raises:
-        ReportError: it is not, or of another format, or somebody changed it.
+        ReportError: it is not, or of another format, or was changed.
     """
     if not isinstance(report, dict) or report.get("tool") != "pk-perf-test":
         raise ReportError(f"{where}: this is no report of pk-perf-test")

@@ -82,7 +82,7 @@ class ConsumerLoad:
         caught_up: Callable[[int], None],
         is_stopping: Callable[[], bool],
     ) -> None:
-        """Read until somebody stops it, or the time is over where nobody produces.
+        """Read until the leader stops it, or until the time is over in a test without producers.
 
         Args:
             until: the ends of the partitions, as soon as they are known.
@@ -123,7 +123,7 @@ class ConsumerLoad:
             records += len(chunk)
             try:
                 size_bytes += sum(map(len, values))
-            except TypeError:  # a tombstone, of somebody else
+            except TypeError:  # a tombstone, of another producer
                 values = list(filter(None, values))
                 size_bytes += sum(map(len, values))
             if self._has_keys:

@@ -1,4 +1,4 @@
-"""The generators of a load test, seen from who leads it: start them, talk to them, end them. See :mod:`generator`."""
+"""The generators of a load test, as their leader sees them: starts, talks to and ends them. See :mod:`generator`."""
 
 import contextlib
 import json
@@ -148,7 +148,7 @@ class Processes(Fleet):
             raise
 
     def close(self) -> None:
-        """End all of them, those by force that do not end when nobody listens any more."""
+        """End all of them: by force those that go on when the leader does not listen any more."""
         for each in self._processes:
             each.leave()
         deadline = time.monotonic() + _END_S
@@ -160,7 +160,7 @@ class Processes(Fleet):
 class _Process(Member):
     def __init__(self, task: Task) -> None:
         super().__init__(task)
-        # In a session of its own: Ctrl-C is for the parent, who says when to stop.
+        # In a session of its own: Ctrl-C is for the parent, which says when to stop.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pkafka.tools.load.perf_test.generator"],
             stdin=subprocess.PIPE,
@@ -184,7 +184,7 @@ class _Process(Member):
         return f"ended with {self._process.wait()}"
 
     def leave(self) -> None:
-        """Let it see that nobody listens any more."""
+        """Let it see that the leader does not listen any more."""
         with contextlib.suppress(BrokenPipeError):
             self._stdin.close()
 

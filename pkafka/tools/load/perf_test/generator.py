@@ -24,7 +24,7 @@ from pkafka.tools.load.perf_test.plan import NS, Task, task_of
 
 
 class Leader:
-    """Who leads the test.
+    """The leader of the test, as a generator knows it.
 
     Args:
         lines: what the leader says.
@@ -56,7 +56,7 @@ class Leader:
             self._say(line)
 
     def tell_start(self, clock: Clock) -> None:
-        """Say who begins now, and how much later than agreed."""
+        """Tell that this generator begins now, and how much later than agreed."""
         self.tell(
             "started",
             host=platform.node(),
@@ -106,7 +106,7 @@ class Leader:
         except (OSError, ValueError):
             pass  # the connection broke, or this side has closed it
         if not self.is_over:
-            os._exit(1)  # the leader is gone, and with it everybody who wants to know
+            os._exit(1)  # the leader is gone: no other process wants the result
 
 
 class _Ticker:
@@ -227,7 +227,7 @@ def _consume(task: Task, leader: Leader) -> None:
         )
         cpu_s = time.process_time() - cpu_s
         ticker.finish()
-    # The group is left by now: whoever joins it next need not wait for a member that is gone.
+    # The group is left by now, so the next member to join does not wait for this one.
     leader.tell_end(
         "done",
         cpu_s=cpu_s,

@@ -1,4 +1,4 @@
-"""What one process of a load test sees, second by second: counts and times, ready to be added to what others see.
+"""What one process of a load test sees, second by second: counts and times, ready to be added up.
 
 A window is the time of one entry of the series. Windows are numbered from the end of the warm-up on, so those of the
 warm-up have negative numbers. Counts belong to the window in which something happened; times are counted only of
@@ -24,7 +24,7 @@ class Clock(NamedTuple):
     end_ns: int | None
     interval_ns: int
     epoch_ns: int = 0
-    """The beginning once more, since 1970, by the wall clock of who leads the test: no other one has a say."""
+    """The beginning once more, since 1970, by the wall clock of the test's leader: no other clock counts."""
 
     def window_of(self, now_ns: int) -> int:
         """The number of the window of a moment."""

@@ -60,7 +60,7 @@ def due_of(run_id: bytes, beginning: bytes) -> int | None:
 
 
 def has_room_for_stamps(plan: Plan) -> bool:
-    """Whether the beginning of every value says nothing to anybody, so that a stamp can stand there."""
+    """Whether the beginning of every value has no meaning, so that a stamp can stand there."""
     if plan.payload_file is not None or plan.payload_template is not None:
         return False
     return Sizes(plan.record_size, random.Random()).smallest >= STAMP_BYTES  # noqa: S311 - payload

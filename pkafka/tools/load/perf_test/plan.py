@@ -1,4 +1,4 @@
-"""What a load test is asked to do, and who does which part of it when: decisions only, no clock, no socket."""
+"""What a load test is asked to do, and which generator does which part when. Decides only: no clock, no socket."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -118,9 +118,9 @@ class Group(NamedTuple):
 
 
 class Schedule:
-    """When records are due, at a fixed rate: whatever becomes of the records before.
+    """When records are due, at a fixed rate, whatever becomes of the records before.
 
-    Latency that is counted from there has what a stalled broker does to all who would have sent meanwhile
+    Latency counts from there. So it includes the wait of records that a stalled broker kept from being sent
     (coordinated omission).
 
     Args:

@@ -46,7 +46,7 @@ class ProducerLoad:
         self._is_stamping = self._schedule is not None and has_room_for_stamps(plan)
 
     def run(self, clock: Clock, recorder: Recorder, is_stopping: Callable[[], bool]) -> None:
-        """Send until the end, or until somebody stops it, and wait for all outcomes as long as there are any."""
+        """Send until the end, or until the leader stops it, and wait for all outcomes as long as there are any."""
         if self._schedule is None:
             self._send_freely(clock, recorder, is_stopping)
         else:

@@ -116,7 +116,7 @@ class Outcome:
     produced: Side = field(default_factory=Side)
     consumed: Side = field(default_factory=Side)
     status: str = "complete"
-    """"complete"; "interrupted", by who ran it; "failed": too many records did, or the cluster does not answer."""
+    """"complete"; "interrupted", by its user; "failed": too many records failed, or the cluster does not answer."""
 
     error: str | None = None
     missed: int = 0
@@ -347,7 +347,7 @@ class _Test:
             self._moved = now
         elif self._behind or self._is_all_read() or now - self._asked_at < _ASK_AGAIN_S:
             return
-        # What nobody acknowledges (acks=0) may come later than its producer is done.
+        # Records without acknowledgement (acks=0) may come after their producer is done.
         self._asked_at = now
         self._behind = set(range(self._plan.consumers))
         ends = _offsets(self._admin, self._plan, _partitions(self._admin, self._plan), at_end=True)

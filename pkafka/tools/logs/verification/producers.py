@@ -1,4 +1,4 @@
-"""The producers of a log, as its batches tell of them: compared with snapshots, and with who aborted what."""
+"""The producers of a log, as its batches tell of them: compared with snapshots and with aborted transactions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
