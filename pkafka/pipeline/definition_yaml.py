@@ -1,4 +1,4 @@
-"""YAML that remembers its lines: a file is read key by key, and everything wrong with it is told at once, where it is.
+"""YAML that remembers its lines: reads a file key by key, and collects all that is wrong with it, each with its line.
 
 Text may hold ``${name}``, a parameter of the pipeline's, and ``${env:NAME}``, a variable of the environment;
 ``$${`` stands for ``${``.
@@ -216,7 +216,7 @@ class Reader:
 
 
 def parameters_of(reader: Reader, node: yaml.Node | None) -> Mapping[str, str | None]:
-    """What a definition may be given values for, with what holds where none is given (None: one has to be)."""
+    """The parameters of a definition, each with its default; None where a value has to be given."""
     found: dict[str, str | None] = {}
     for name, value in (reader.mapping(node, "parameters") if node is not None else {}).items():
         if not isinstance(value, yaml.ScalarNode):

@@ -1,6 +1,7 @@
-"""Dumps segments by Spark: parts of them in tasks, whose rows and text are put together as one process makes them.
+"""Dumps segments by Spark: tasks read parts of them, and the driver puts rows and text in the order of the files.
 
-What is printed comes from ``tools/logs/dump.py``, here as there. What is no segment is small, and is read here.
+``tools/logs/dump.py`` makes what is printed, in tasks as in one process. The driver itself reads files that are no
+segments: these are small.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -127,7 +128,7 @@ class SparkDump(Dump):
             yield result
 
     def _all_results(self, make: Callable[[Dump, Path], Iterator[Any]]) -> Iterator[tuple[_Place, _Dumped]]:
-        """Parts of all files in order with what was made of them: while some are printed, the next are made."""
+        """Parts of all files in order, with what tasks made of them. Tasks make the next while some are printed."""
         assert self.session is not None
         context = self.session.sparkContext
         task = partial(_dump_parts, self._settings(), make)

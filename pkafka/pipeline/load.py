@@ -94,7 +94,7 @@ class SparkLoad:
         return Executors(tasks, launch, context.cancelAllJobs, host=host, bind=bind)
 
     def prepare_tables(self, path: str) -> None:
-        """Make the directory for :meth:`write_tables`; rather before a test than after it is said that it cannot be.
+        """Make the directory for :meth:`write_tables` before a test, so that a failure shows before the test runs.
 
         Raises:
             SparkJobError: it cannot be made.
@@ -138,7 +138,7 @@ class SparkLoad:
 
 @contextmanager
 def _writing(path: str) -> Iterator[None]:
-    """Have what goes wrong in the block come as one line.
+    """Raise what goes wrong in the block as an error of one line.
 
     Raises:
         SparkJobError: something did.
@@ -250,7 +250,7 @@ class Executors(Fleet):
         return super().not_ready()
 
     def close(self) -> None:
-        """End all of them: a generator ends when its connection does, a task that never ran with its job."""
+        """End all of them: generators end with their connections, and tasks that never ran end with their job."""
         is_unfinished = self.working > 0
         self._door.close()
         for guest in self._guests:
@@ -314,7 +314,7 @@ class _Guest:
         return self.connection.fileno()
 
     def hello(self) -> Mapping[str, Any] | None:
-        """The first line, when it is whole; nothing in it where it is none of ours."""
+        """The first line once it is whole, else None; an empty mapping where a stranger said it."""
         data = b""
         with contextlib.suppress(ConnectionError):
             data = self.connection.recv(_HELLO_BYTES_MAX)

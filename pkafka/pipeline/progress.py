@@ -43,7 +43,7 @@ def batch(number: int, began_s: float, ended_s: float, *, read: int | None, writ
 
 
 def of_stream(progress: Mapping[str, Any], observation: str) -> Batch | None:
-    """A batch as Spark reports the progress of a stream; None of a report without one: nothing had come.
+    """A batch as Spark reports the progress of a stream; None where nothing had come, so that the report has none.
 
     Args:
         progress: the report, as its JSON has it.

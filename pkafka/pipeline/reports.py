@@ -370,7 +370,7 @@ def _lag(session: "SparkSession", options: ReportOptions) -> "DataFrame":
 
 
 def _committed_offset(row: "Row") -> "Iterator[tuple[str, str, int, int, datetime]]":
-    """A record of ``__consumer_offsets`` as a row of ``_COMMITTED``; none of what is said of groups."""
+    """A record of ``__consumer_offsets`` as a row of ``_COMMITTED``; no row for records about groups."""
     from pkafka.tools.logs.records.internal_topics import stored_offset
 
     found = stored_offset(bytes(row["key"]), bytes(row["value"]))
@@ -386,7 +386,7 @@ _COMMIT_MARKER: Final = "00000001"  # version 0, and what it says
 
 
 class _Report(NamedTuple):
-    """A query, and what of the logs it asks for; all columns of batches, which are but headers."""
+    """A query, and the columns of the logs that it reads; of batches it reads all, which are only headers."""
 
     query: Callable[["SparkSession", ReportOptions], "DataFrame"]
     rows: str

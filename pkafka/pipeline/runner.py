@@ -62,7 +62,7 @@ def run_batch(frame: DataFrame, pipeline: Pipeline, *, is_stopped: Callable[[], 
 
 
 def _save(writer: DataFrameWriter, sink: Sink, session: SparkSession) -> None:
-    """Write, in any thread: Spark looks for data sources in what the session of the thread knows."""
+    """Write, in any thread. Spark looks for data sources in the active session of the thread, so this sets it."""
     assert session._jvm is not None
     session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
     writer.save(sink.path)

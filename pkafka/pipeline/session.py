@@ -1,4 +1,4 @@
-"""A Spark session for one command: quiet, started once, ended with its JVM; and what goes wrong in it, in a line.
+"""A Spark session for one command: quiet, started once, ended with its JVM. What goes wrong in it is told in a line.
 
 Only this module starts Spark. A data source in a session of the user's own uses nothing of it.
 """
@@ -165,7 +165,7 @@ def task_progress(session: "SparkSession", update: Callable[[int, int], None]) -
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Have what Spark raises in the block, with the stack traces of a JVM, come as one line.
+    """Raise errors of Spark's in the block, which have stack traces of a JVM, as errors of one line.
 
     Raises:
         SparkJobError: in the place of what Spark raised.
@@ -235,7 +235,7 @@ def _started(conf: "SparkConf", said: IO[bytes], files: str) -> "SparkContext":
 
 @contextmanager
 def _end_of_jvm_told(gateway: Any, said: IO[bytes]) -> Iterator[None]:  # noqa: ANN401 - py4j has no types
-    """Have it come as one line that the JVM ended in the block: killed, mostly because memory ran out.
+    """Raise an error of one line when the JVM ends in the block: it was killed, mostly because memory ran out.
 
     Raises:
         SparkJobError: it did; in the place of what the lost connection raised.
@@ -261,7 +261,7 @@ def _status_of_jvm(gateway: Any) -> int | None:  # noqa: ANN401 - py4j has no ty
 
 
 def _stop(session: "SparkSession", gateway: Any) -> None:  # noqa: ANN401 - py4j has no types
-    """Stop a session, whether there is still a JVM or not, and end that."""
+    """Stop a session and end its JVM, if that is still there."""
     from py4j.protocol import Py4JError
 
     try:
@@ -320,7 +320,7 @@ def _this_python() -> Iterator[None]:
 
 @contextmanager
 def _py4j_not_logged() -> Iterator[None]:
-    """Leave out what py4j logs, with tracebacks, about a JVM that went away: it raises the same."""
+    """Leave out what py4j logs about a JVM that went away, with tracebacks: py4j raises the same."""
 
     def is_not_py4js(record: logging.LogRecord) -> bool:
         return Path(record.pathname).parent.name != "py4j"

@@ -1,4 +1,4 @@
-"""A defined pipeline as tables of Spark's: analysed, not run. What cannot be is told with the line of the file.
+"""A defined pipeline as tables of Spark's: analysed, not run. A mistake is told with its line of the file.
 
 Spark's analyser knows every column and type from the schemas alone, so mistakes show before any data is touched.
 """
@@ -130,7 +130,7 @@ def _check_stream(frame: DataFrame, sink: Sink) -> None:
 
 @contextmanager
 def _told_at(line: int, *, of_sql: bool = False) -> Iterator[None]:
-    """Have what Spark says in the block told as a problem on a line, or on one of SQL that begins there.
+    """Raise what Spark says in the block as a problem on a line, or on a line of the SQL that begins there.
 
     Raises:
         PipelineError: in the place of what Spark raised.

@@ -1,8 +1,8 @@
 """The directories of a stream: its checkpoint, which one run uses at a time, and what a killed run left in its sink's.
 
-Spark writes a batch's files into the directory of the sink and then, in one step, their names into ``_spark_metadata``;
-it reads only files that are named there, so a batch that was killed between and done again counts once. Other programs
-read whatever lies in the directory: before a stream goes on, the files of the batch that was not finished are removed.
+Spark writes a batch's files into the directory of the sink and then, in one step, their names into ``_spark_metadata``.
+It reads only files that are named there, so a batch that was killed in between and done again counts once. But other
+programs read all files of the directory. So before a stream goes on, the files of an unfinished batch are removed.
 """
 
 import fcntl
@@ -35,8 +35,8 @@ class CheckpointInUseError(PkafkaError):
 def only_run(checkpoint: str) -> Iterator[None]:
     """Be the only run of a stream for as long as the block lasts; on this machine, if the checkpoint is there.
 
-    Spark notices a second one as well, but not before both have written; and what the one is about to name would
-    be what a killed run left to the other.
+    Spark notices a second run as well, but only after both have written. Until then each would remove the files that
+    the other is about to name, as if a killed run had left them.
 
     Raises:
         CheckpointInUseError: there is one already.

@@ -1,4 +1,4 @@
-"""Where batches of a segment begin, by its offset index: each place is looked at before it is believed.
+"""Finds where batches of a segment begin, by its offset index. Each place is looked at before it is believed.
 
 Reads only. The index of a segment that is written to ends in zeros; one that a crash left behind may say anything.
 """
@@ -123,7 +123,11 @@ class IndexedBatches:
         return max(min(offset - self._base_offset, 2**31 - 1), -1)
 
     def _take(self, data: bytes) -> str | None:
-        """Take the entries over; returns what is wrong with them."""
+        """Take the entries over.
+
+        Returns:
+            What is wrong with them.
+        """
         used = -(-len(data.rstrip(b"\0")) // OFFSET_ENTRY.size) * OFFSET_ENTRY.size
         if used > len(data):
             return "is wrong"

@@ -1,8 +1,7 @@
-"""Which parts of which segments are read: directories and patterns, their segments, splits between batches.
+"""Decides which parts of which segments are read: finds the segments of directories and patterns, and splits them.
 
-Files alone, without Spark. Where a split begins there is a batch with a right checksum, so that a reader that begins
-there stands where one that comes from the start of the file stands: no record is read twice and none is lost,
-however large the splits are.
+Files alone, without Spark. Every split begins with a batch that has a right checksum. A reader that comes from the
+start of the file meets the same batch there, so no record is read twice and none is lost, however large the splits are.
 """
 
 import glob

@@ -1,7 +1,7 @@
-"""The batches of a split, and of what is damaged where it lies and why. Files alone, without Spark or Arrow.
+"""Reads the batches of a split, and says where damage lies and why. Files alone, without Spark or Arrow.
 
-Damage is the same for every size of splits: where something is wrong, the search for what follows ends at the next
-batch that the offset index leads to, and a split ends at such a batch at the latest.
+Damage is the same for every size of splits: behind damage, the search for a right batch ends at the next batch that
+the offset index leads to, and a split ends at such a batch at the latest.
 """
 
 from collections.abc import Callable, Iterator

@@ -146,9 +146,9 @@ class OffsetLookup:
         return found.partitions
 
     def _partitions_but_those_gone(self, known: Offsets) -> set[TopicPartition]:
-        """Without what is known to have been there; nothing else may lack.
+        """The partitions that are there. Of those that a read names, only ``known`` ones may be missing.
 
-        A query that goes on without what is gone does not know afterwards that it was there, and all of it may lack.
+        A query that goes on without lost data forgets what is gone. So for such a query any partition may be missing.
         """
         found = self._existing()
         if known and self._options.fail_on_data_loss:

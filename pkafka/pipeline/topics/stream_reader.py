@@ -1,4 +1,4 @@
-"""What every stream of topics does: begin, be cut into tasks, be read, end. Where micro-batches end, its two kinds say.
+"""What every stream of topics does: begin, be cut into tasks, be read, end. Its two kinds say where micro-batches end.
 
 Offsets have the form of Spark's own Kafka source, so a query's checkpoint is good for both. The names of methods are
 Spark's.

@@ -1,4 +1,4 @@
-"""What brokers have received and sent, as their metrics pages count it: no request of Kafka's tells."""
+"""What brokers have received and sent. Their metrics pages count it; Kafka has no request that tells."""
 
 import ipaddress
 import time

@@ -1,4 +1,4 @@
-"""What the topics and settings of a cluster are to be, and which steps lead there: decisions only, nothing is asked.
+"""What the topics and settings of a cluster are to be, and which steps lead there. Decides only, and asks nothing.
 
 A declaration is a mapping as YAML or JSON gives it::
 
@@ -13,7 +13,7 @@ A declaration is a mapping as YAML or JSON gives it::
       "1": {}                             # of one, by its id
 
 What it leaves out is left alone: a topic without ``partitions`` is only looked at for its configs, a key that is not
-named keeps its value, one that is null loses it. Pruning makes it the whole truth.
+named keeps its value, one that is null loses it. Pruning deletes topics and keys that it leaves out.
 """
 
 from collections.abc import Iterator, Mapping

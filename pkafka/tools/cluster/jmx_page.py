@@ -127,10 +127,9 @@ class ClusterMetrics:
 
 
 def summed(of_brokers: Iterable[Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Beans of the same name made one: numbers are added, largest and smallest stay such.
+    """Beans of the same name as one: the largest of maxima, the smallest of minima, the sum of other numbers.
 
-    What cannot be known of all from what is known of each, as means and percentiles, is left out, and so are texts that
-    differ.
+    Means and percentiles of single brokers do not give those of all, so they are left out. So are texts that differ.
     """
     by_name: dict[str, list[Mapping[str, Any]]] = {}
     for beans in of_brokers:

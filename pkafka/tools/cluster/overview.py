@@ -324,21 +324,21 @@ class _Rates:
         self._sizes_seconds = 0.0 if before is None else _sizes_at_s(now) - _sizes_at_s(before)
 
     def records(self, partition: TopicPartition) -> float | None:
-        """Appended in a second; None where it was not there before, or was made anew."""
+        """Records appended per second; None where the partition was not there before, or was made anew."""
         if self._before is None:
             return None
         old, new = self._before.partitions.get(partition), self._now.partitions[partition]
         return self._rate(None if old is None else old.end, new.end, self._seconds)
 
     def bytes(self, partition: TopicPartition) -> float | None:
-        """By which it grew in a second; what was deleted meanwhile hides as much."""
+        """Growth in bytes per second; a deletion in between makes it less."""
         if self._before is None:
             return None
         old, new = self._before.partitions.get(partition), self._now.partitions[partition]
         return self._rate(None if old is None else old.size_bytes, new.size_bytes, self._sizes_seconds)
 
     def traffic(self, broker: BrokerLook) -> tuple[float, float] | None:
-        """Bytes in and out in a second; None where it did not tell both times, or began anew in between."""
+        """Bytes in and out per second; None where the broker did not tell both times, or started anew in between."""
         earlier = () if self._before is None else self._before.brokers
         old = next((each.traffic for each in earlier if each.id == broker.id), None)
         new = broker.traffic
@@ -348,7 +348,7 @@ class _Rates:
         return (new.received - old.received) / seconds, (new.sent - old.sent) / seconds
 
     def committed(self, group: str) -> float | None:
-        """Records by which a group went on in a second."""
+        """Records per second that a group has committed."""
         old = None if self._before is None else self._before.groups.get(group)
         new = self._now.groups[group]
         if not isinstance(old, GroupLook) or not isinstance(new, GroupLook):

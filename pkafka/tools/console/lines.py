@@ -30,7 +30,7 @@ class LineRecord(NamedTuple):
 
 
 def lines_within(text: bytes) -> list[bytes]:
-    """The lines of what lies before a line feed, and of the line feed: a carriage return ends one, too."""
+    """The lines of a text that ends with a line feed, if at all: a carriage return ends a line, too."""
     if b"\r" not in text:
         return [text.removesuffix(b"\n")]
     lines = text.replace(b"\r\n", b"\r").replace(b"\n", b"\r").split(b"\r")

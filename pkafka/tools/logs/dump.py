@@ -282,7 +282,11 @@ class Dump:
         self.reached = Reached(walk.end, walk.size, first, following, is_damaged)
 
     def _check_offsets(self, path: Path, records: Records | None, following: int) -> int:
-        """List offsets that do not follow each other; returns the one that has to come next."""
+        """List offsets that do not follow each other.
+
+        Returns:
+            The offset that has to come next.
+        """
         if records is None or not len(records):
             return following
         if isinstance(records, RecordColumns):

@@ -39,7 +39,7 @@ class Selection(NamedTuple):
         )
 
     def has(self, offset: int | None, timestamp: int | None = None) -> bool:
-        """Whether a record, or an entry of an index, is wanted; what it does not know cannot leave it out."""
+        """Whether a record, or an entry of an index, is wanted. What is not known does not leave it out."""
         return _within(offset, self.offset_from, self.offset_to) and _within(
             timestamp, self.time_from, self.time_to
         )

@@ -270,8 +270,8 @@ def wait_until_complete(
 ) -> Verified:
     """The last look at a reassignment: when all is where it is to be, or when the time is over.
 
-    What the controller knows as done, brokers may not have heard yet: a partition that is elsewhere is waited for too.
-    So is a broker that is away.
+    Brokers may not have heard yet what the controller knows as done. So this waits for partitions that brokers still
+    have elsewhere, and for brokers that are away.
 
     Args:
         look: asks the cluster.

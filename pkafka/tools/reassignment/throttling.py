@@ -1,4 +1,4 @@
-"""Throttles of moves: set so that a failure leaves none behind, and removed wherever a broker is there to do it."""
+"""Throttles of moves: sets them so that a failure leaves none behind, and removes them from all brokers that answer."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple

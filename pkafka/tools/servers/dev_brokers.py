@@ -1,8 +1,8 @@
 """Throw-away brokers that go on in the background until a command ends them, found again by name.
 
 A broker's data lies in a temporary directory; one small file per name and user says where, beside a lock that keeps
-two commands from working on one name at a time. What a crash or a restart of the machine left is cleared away by the
-next command that meets it.
+two commands from working on one name at a time. A command that meets what a crash or a restart of the machine left
+clears it away.
 """
 
 import contextlib

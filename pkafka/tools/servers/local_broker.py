@@ -1,8 +1,7 @@
 """A broker of its own, started as a process: for tests, for development, for any program that needs one for a while.
 
 It is the program that users run, on a port chosen by the kernel; not a fake. This module imports nothing of pkafka:
-the pytest plugin loads it in every run. What keeps brokers running behind the back of ``pk-dev`` is in
-:mod:`pkafka.tools.servers.dev_brokers`.
+the pytest plugin loads it in every run. :mod:`pkafka.tools.servers.dev_brokers` keeps brokers in the background.
 """
 
 import contextlib
@@ -180,7 +179,11 @@ class Broker:
         self.start()
 
     def leave_running(self) -> int:
-        """Let go of the broker, which goes on without this process; returns its process id."""
+        """Let go of the broker, which goes on without this process.
+
+        Returns:
+            Its process id.
+        """
         if self._process is None:
             raise RuntimeError("the broker does not run")
         pid = self._process.pid

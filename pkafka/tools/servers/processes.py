@@ -51,7 +51,7 @@ class Server(NamedTuple):
         return (home / ("root" if os.path.isabs(path) else "cwd") / relative).read_bytes()
 
     def log_directories(self) -> list[str]:
-        """The data directories that it has locked; none before its start has come so far."""
+        """The data directories that it has locked; none earlier in its start."""
         from pkafka.storage.log_directory import LOCK_FILE
 
         found = []

@@ -23,7 +23,7 @@ _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F
 
 
 class OneLineFormatter(logging.Formatter):
-    """Keeps a message in its line: it may quote a client, which must not write lines of its own or to a terminal."""
+    """Keeps a message in one line: it may quote a client, which must neither begin lines nor control a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """The line, control characters written out."""

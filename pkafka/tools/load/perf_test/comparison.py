@@ -57,7 +57,7 @@ def check(report: object, *, where: str) -> Mapping[str, Any]:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is one that can be reckoned with: a figure of a test is neither endless nor all but nothing."""
+    """Whether it is a number that a figure of a test can be: 0, or neither endless nor all but 0."""
     is_figure = isinstance(value, int | float) and not isinstance(value, bool)
     return is_figure and (value == 0 or _LEAST <= abs(value) <= _MOST)  # type: ignore[arg-type]
 

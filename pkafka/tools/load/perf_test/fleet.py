@@ -54,7 +54,7 @@ class Member(ABC):
 
     @abstractmethod
     def tell(self, line: str) -> None:
-        """Say a line to it; it may have ended, which is found where it is read."""
+        """Say a line to it. That it has ended shows when its words are read, and not here."""
 
     @abstractmethod
     def fate(self) -> str:
@@ -62,7 +62,7 @@ class Member(ABC):
 
 
 class Fleet(ABC):
-    """The generators that do the tasks of a test; a ``with`` block has them all ended."""
+    """The generators that do the tasks of a test; a ``with`` block ends all of them."""
 
     ready_s: float = 60.0
     """How long until all of them have to be ready."""

@@ -48,7 +48,7 @@ class Clock(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How far the clock of this machine is ahead of the clock of the one that leads the test."""
+    """How far the clock of this machine is ahead of the clock of the test's leader."""
 
     ahead_ns: int = 0
     error_ns: int = 0

@@ -86,7 +86,7 @@ def verify_data_directory(directory: Path, ends: Mapping[str, tuple[int, int]]) 
 
 
 def compacted_partitions(directory: Path) -> set[str]:
-    """The names of the partitions in a data directory that compaction has been at; none where nothing says so."""
+    """The names of the partitions in a data directory that were compacted; none where its checkpoint does not say."""
     try:
         offsets = decode_offsets((directory / CLEANER_FILE).read_bytes(), CLEANER_FILE)
     except (OSError, StorageError):
@@ -144,7 +144,7 @@ class _LogCheck:
     # -- what a segment's pass tells ----------------------------------------------------------------------
 
     def damaged(self, path: Path, position: int, size: int, reason: str) -> None:
-        """Bytes of a segment that are lost; which offsets, the next batch shows."""
+        """Note bytes of a segment that are lost. The next batch shows which offsets they had."""
         self._tell_damage("")
         self._damage_before = (path, position, size, reason)
 
