@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pkafka.tools.zookeeper_server import find_java
+from pkafka.tools.zookeeper.server import find_java
 from tests.class_archives import oracle_root, with_archive
 
 if TYPE_CHECKING:
