@@ -1,5 +1,4 @@
-"""The coordination store on a real ZooKeeper. It alone knows kazoo, with :mod:`pkafka.coordination.zookeeper_session`,
-which is for operators, and imports it when first used.
+"""The coordination store on a real ZooKeeper, through kazoo (``kazoo_client.py``), which is imported when first used.
 
 One object is one session: it reconnects by itself while the session lives, and is of no more use once it
 expired (kazoo would quietly begin a new session; here that is prevented, because every ephemeral node and
@@ -14,26 +13,31 @@ for ever after 278 requests); no request larger than the server takes.
 """
 
 import contextlib
-import logging
-import math
-import select
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self
 
+from pkafka.coordination.connect_string import split_connect
+from pkafka.coordination.kazoo_client import (
+    Untyped,
+    committing,
+    creating,
+    getting,
+    new_client,
+    stat_of,
+    stop_client,
+    translated,
+)
 from pkafka.coordination.store import (
     ANY_VERSION,
-    BadVersionError,
     CheckOp,
     ConnectionLossError,
     CreateOp,
     DeleteOp,
     MultiOutcome,
-    NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -44,7 +48,6 @@ from pkafka.coordination.store import (
     SessionState,
     SetOp,
     Stat,
-    StoreAccessError,
     StoreClosedError,
     StoreError,
     WatchCallback,
@@ -60,15 +63,9 @@ from pkafka.coordination.zookeeper_watches import Watches, ZooKeeperWatch, deliv
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-Untyped: TypeAlias = Any
-"""What kazoo, which has no annotations, hands over."""
 
-_UNSEEN: Final = logging.NullHandler()
 PIPELINE_REQUESTS_MAX: Final = 96  # far below what kazoo's wake-up pipe holds
 _PIPELINE_BYTES_MAX: Final = 4 << 20
-_CLOSE_TIMEOUT_S: Final = 10.0
-
-logger = logging.getLogger(__name__)
 
 
 class ZooKeeperStore:
@@ -114,7 +111,7 @@ class ZooKeeperStore:
         self._expired = False
         self._closed = False
         self._watches = Watches(self._read)
-        self._client = _new_client(hosts, self._timeout_s, resume, tls or {})
+        self._client = new_client(hosts, self._timeout_s, resume, tls or {})
         self._client.add_listener(self._on_kazoo_state)
         self._client.start_async()
         connected = False
@@ -125,7 +122,7 @@ class ZooKeeperStore:
             self._session: tuple[int, bytes] = self._client.client_id or (0, b"")
             self._enter_chroot(create_chroot)
         except BaseException:
-            # Without a session there is none to end; and who does not answer would be waited for.
+            # Without a session there is none to end, and ending one waits for an answer of the server.
             self.close(keep_session=not connected)
             raise
 
@@ -142,12 +139,12 @@ class ZooKeeperStore:
     def get(self, path: str) -> tuple[bytes, Stat]:
         full = self._full(path)
         data, stat = self._read(path, lambda client: client.get_async(full))
-        return data or b"", _stat(stat)
+        return data or b"", stat_of(stat)
 
     def exists(self, path: str) -> Stat | None:
         full = self._full(path)
         stat = self._read(path, lambda client: client.exists_async(full))
-        return None if stat is None else _stat(stat)
+        return None if stat is None else stat_of(stat)
 
     def children(self, path: str) -> list[str]:
         full = self._full(path)
@@ -190,7 +187,7 @@ class ZooKeeperStore:
     def set(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> Stat:
         full = self._full(path)
         check_size([SetOp(full, data)])
-        return _stat(self._write(path, lambda client: client.set_async(full, bytes(data), version)))
+        return stat_of(self._write(path, lambda client: client.set_async(full, bytes(data), version)))
 
     def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
         full = self._full(path)
@@ -213,7 +210,7 @@ class ZooKeeperStore:
     def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         full_ops = self._full_ops(ops)
         deadline = time.monotonic() + self._timeout_s
-        request = self._submit("", deadline, _committing(full_ops))
+        request = self._submit("", deadline, committing(full_ops))
         return self._multi_results(ops, self._wait(request, "", deadline))
 
     def multi_many(self, transactions: Iterable[Sequence[Op]]) -> list[MultiOutcome]:
@@ -247,7 +244,7 @@ class ZooKeeperStore:
             self._closed = True
         self._usable.set()
         if not self._expired:
-            _stop_client(self._client, keep_session=keep_session)
+            stop_client(self._client, keep_session=keep_session)
         self._watches.close()
 
     def __enter__(self) -> Self:
@@ -267,7 +264,7 @@ class ZooKeeperStore:
         for part in self._chroot.split("/")[1:]:
             path += f"/{part}"
             with contextlib.suppress(NodeExistsError):
-                self._write(path, _creating(path))
+                self._write(path, creating(path))
 
     def _full(self, path: str) -> str:
         check_path(path)
@@ -322,7 +319,7 @@ class ZooKeeperStore:
             return request.get(timeout=max(0.0, deadline - time.monotonic()) + self._timeout_s)
         except (KazooException, self._client.handler.timeout_exception) as error:
             self._check_alive(path)
-            raise _translated(error, path) from error
+            raise translated(error, path) from error
 
     def _read(self, path: str, issue: "Callable[[KazooClient], Untyped]") -> Untyped:
         deadline = time.monotonic() + self._timeout_s
@@ -345,12 +342,12 @@ class ZooKeeperStore:
             requests: list[Untyped] = []
             with contextlib.suppress(ConnectionLossError):
                 for full in full_paths:
-                    requests.append(self._submit(full, deadline, _getting(full)))
+                    requests.append(self._submit(full, deadline, getting(full)))
             # What was not sent, or was lost with the connection, is read one by one, which waits for a new one.
             for path, request in zip_longest(paths, requests):
                 try:
                     data, stat = self._wait(request, path, deadline) if request else self.get(path)
-                    found.append((data or b"", stat if request is None else _stat(stat)))
+                    found.append((data or b"", stat if request is None else stat_of(stat)))
                 except NoNodeError:
                     found.append(None)
                 except ConnectionLossError:
@@ -376,7 +373,7 @@ class ZooKeeperStore:
                         self._submit(
                             "",
                             deadline,
-                            _committing(full_ops),
+                            committing(full_ops),
                         )
                     )
                 except StoreError as error:
@@ -398,13 +395,13 @@ class ZooKeeperStore:
             if isinstance(answer, RolledBackError | RuntimeInconsistency):
                 continue  # another operation is the one that failed
             if isinstance(answer, KazooException):
-                error = _translated(answer, op.path)
+                error = translated(answer, op.path)
                 error.failed_index = index
                 raise error
             if isinstance(op, CreateOp):
                 results.append(self._inner(answer))
             else:
-                results.append(_stat(answer) if isinstance(op, SetOp) else None)
+                results.append(stat_of(answer) if isinstance(op, SetOp) else None)
         if len(results) != len(ops):
             raise StoreError("", "ZooKeeper rolled a transaction back without saying why")
         return results
@@ -431,7 +428,7 @@ class ZooKeeperStore:
             # kazoo would begin a new session right away, and may for a moment; stopping waits for its
             # threads.
             threading.Thread(
-                target=_stop_client, args=(self._client,), name="store-expired", daemon=True
+                target=stop_client, args=(self._client,), name="store-expired", daemon=True
             ).start()
         reconnected = state is SessionState.CONNECTED and self._state is SessionState.SUSPENDED
         with self._state_lock:
@@ -446,128 +443,6 @@ class ZooKeeperStore:
             self._watches.rearm_all()
 
 
-def split_connect(connect: str) -> tuple[str, str]:
-    """Servers and chroot (empty or beginning with a slash) of ``host:port,host:port/chroot``.
-
-    Raises:
-        ValueError: it names no server, or the chroot is no path.
-    """
-    hosts, slash, chroot = connect.partition("/")
-    chroot = (slash + chroot).rstrip("/")
-    if not hosts.strip():
-        raise ValueError(f"{connect!r} names no ZooKeeper server")
-    if chroot:
-        check_path(chroot)
-    for host in hosts.split(","):
-        _check_name(host.partition(":")[0].strip())
-    return hosts, chroot
-
-
-def _check_name(host: str) -> None:
-    """See that a name can be looked up: kazoo would find out on a thread of its own, and never connect.
-
-    Raises:
-        ValueError: it cannot.
-    """
-    try:
-        host.encode("idna")
-    except UnicodeError:
-        raise ValueError(f"{host!r} cannot be the name of a host") from None
-
-
-def _new_client(
-    hosts: str, timeout_s: float, resume: tuple[int, bytes] | None, tls: dict[str, object]
-) -> "KazooClient":
-    from kazoo.client import KazooClient
-    from kazoo.handlers.threading import SequentialThreadingHandler
-
-    # What happens to the connection is told by states and errors. Where a program has set up logging it gets kazoo's
-    # lines too; otherwise they are not for standard error, where Python would put them.
-    logging.getLogger("kazoo").addHandler(_UNSEEN)
-    handler = SequentialThreadingHandler()
-    handler.select = _select
-    return KazooClient(
-        hosts=hosts,
-        handler=handler,
-        timeout=timeout_s,
-        client_id=resume,
-        # For ever: only the server may say that the session is over, however long an election there takes.
-        connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
-        use_ssl=bool(tls),
-        **tls,
-    )
-
-
-def _select(
-    readers: Sequence[socket.socket],
-    writers: Sequence[socket.socket],
-    _: Sequence[socket.socket],
-    timeout: float | None = None,
-) -> tuple[list[socket.socket], list[socket.socket], list[socket.socket]]:
-    """``select.select`` by poll(2): one system call, where kazoo's own makes an epoll each time (half its time)."""
-    poller = select.poll()
-    wanted: dict[int, int] = {}
-    for each in readers:
-        wanted[each.fileno()] = select.POLLIN
-    for each in writers:
-        wanted[each.fileno()] = wanted.get(each.fileno(), 0) | select.POLLOUT
-    for fileno, events in wanted.items():
-        poller.register(fileno, events)
-    ready = dict(poller.poll(None if timeout is None else math.ceil(timeout * 1000)))
-    # An error or a hang-up makes a socket ready for both, so that the next call on it meets the reason.
-    return (
-        [each for each in readers if ready.get(each.fileno(), 0) & ~select.POLLOUT],
-        [each for each in writers if ready.get(each.fileno(), 0) & ~select.POLLIN],
-        [],
-    )
-
-
-def _stop_client(client: "KazooClient", *, keep_session: bool = False) -> None:
-    """End kazoo's threads; the session too, unless it is to be kept."""
-    try:
-        if keep_session:
-            # kazoo knows no leaving without closing the session, so its socket is cut under it.
-            client._stopped.set()
-            connected = client._connection._socket
-            if connected is not None:
-                with contextlib.suppress(OSError):
-                    connected.shutdown(socket.SHUT_RDWR)
-            client.handler.stop()
-            client._connection.stop(_CLOSE_TIMEOUT_S)
-        else:
-            client.stop()
-        client.close()
-    except Exception:  # kazoo raises bare Exception when its thread does not end
-        logger.warning("the ZooKeeper connection did not end in order", exc_info=True)
-
-
-def _transaction(client: "KazooClient", ops: Sequence[Op]) -> Untyped:
-    transaction = client.transaction()
-    for op in ops:
-        match op:
-            case CreateOp():
-                transaction.create(op.path, op.data, ephemeral=op.ephemeral, sequence=op.sequential)
-            case SetOp():
-                transaction.set_data(op.path, op.data, op.version)
-            case DeleteOp():
-                transaction.delete(op.path, op.version)
-            case CheckOp():
-                transaction.check(op.path, op.version)
-    return transaction
-
-
-def _committing(ops: Sequence[Op]) -> "Callable[[KazooClient], Untyped]":
-    return lambda client: _transaction(client, ops).commit_async()
-
-
-def _getting(full: str) -> "Callable[[KazooClient], Untyped]":
-    return lambda client: client.get_async(full)
-
-
-def _creating(full: str) -> "Callable[[KazooClient], Untyped]":
-    return lambda client: client.create_async(full, b"")
-
-
 def _window(
     planned: Sequence[tuple[Sequence[Op], list[Op]]],
 ) -> Sequence[tuple[Sequence[Op], list[Op]]]:
@@ -577,47 +452,3 @@ def _window(
         if count and size > _PIPELINE_BYTES_MAX:
             return planned[:count]
     return planned
-
-
-def _stat(stat: Untyped) -> Stat:
-    return Stat(
-        czxid=stat.czxid,
-        mzxid=stat.mzxid,
-        ctime_ms=stat.ctime,
-        mtime_ms=stat.mtime,
-        version=stat.version,
-        cversion=stat.cversion,
-        ephemeral_owner=stat.ephemeralOwner,
-        data_length=stat.dataLength,
-        num_children=stat.numChildren,
-        pzxid=stat.pzxid,
-        aversion=stat.aversion,
-    )
-
-
-def _translated(error: BaseException, path: str) -> StoreError:
-    """The port's error for one of kazoo's."""
-    from kazoo import exceptions as kazoo
-
-    table: tuple[tuple[type[BaseException], type[StoreError]], ...] = (
-        (kazoo.NoNodeError, NoNodeError),
-        (kazoo.NodeExistsError, NodeExistsError),
-        (kazoo.BadVersionError, BadVersionError),
-        (kazoo.NotEmptyError, NotEmptyError),
-        (kazoo.NoChildrenForEphemeralsError, NoChildrenForEphemeralsError),
-        (kazoo.SessionExpiredError, SessionExpiredError),
-        (kazoo.NoAuthError, StoreAccessError),
-        (kazoo.AuthFailedError, StoreAccessError),
-        (kazoo.InvalidACLError, StoreAccessError),
-        (kazoo.ConnectionLoss, ConnectionLossError),
-        (kazoo.ConnectionClosedError, ConnectionLossError),
-        (kazoo.OperationTimeoutError, ConnectionLossError),
-        (kazoo.SessionMovedError, ConnectionLossError),
-        (TimeoutError, ConnectionLossError),
-        (kazoo.KazooException, StoreError),
-    )
-    for theirs, ours in table:
-        if isinstance(error, theirs):
-            translated = ours(path)
-            return translated if ours is not StoreError else StoreError(path, f"{error!r} for {path}")
-    return ConnectionLossError(path)  # kazoo's own time-out class

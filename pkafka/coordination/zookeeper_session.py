@@ -27,8 +27,8 @@ from pkafka.coordination.administration import (
     SessionEvent,
     WatcherType,
 )
+from pkafka.coordination.connect_string import split_connect
 from pkafka.coordination.store import ANY_VERSION, ConnectionLossError, Stat, check_path
-from pkafka.coordination.zookeeper import split_connect
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient

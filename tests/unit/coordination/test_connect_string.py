@@ -2,7 +2,7 @@
 
 import pytest
 
-from pkafka.coordination.zookeeper import split_connect
+from pkafka.coordination.connect_string import split_connect
 
 
 @pytest.mark.parametrize("connect", ["a..b:1", f"{'x' * 64}:1", "\udcff:1", "good:1,..:2/chroot"])

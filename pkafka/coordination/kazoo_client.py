@@ -1,0 +1,177 @@
+"""How the store speaks to kazoo: its client made and ended, the store's operations as its requests, its errors as ours.
+
+kazoo is imported when it is first used. It has no annotations: what it hands over is :data:`Untyped`.
+"""
+
+import contextlib
+import logging
+import math
+import select
+import socket
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pkafka.coordination.store import (
+    BadVersionError,
+    CheckOp,
+    ConnectionLossError,
+    CreateOp,
+    DeleteOp,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    Op,
+    SessionExpiredError,
+    SetOp,
+    Stat,
+    StoreAccessError,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+Untyped: TypeAlias = Any
+"""What kazoo, which has no annotations, hands over."""
+
+_UNSEEN: Final = logging.NullHandler()
+_CLOSE_TIMEOUT_S: Final = 10.0
+logger = logging.getLogger("pkafka.coordination.zookeeper")  # the name that operators know
+
+
+def new_client(
+    hosts: str, timeout_s: float, resume: tuple[int, bytes] | None, tls: dict[str, object]
+) -> "KazooClient":
+    from kazoo.client import KazooClient
+    from kazoo.handlers.threading import SequentialThreadingHandler
+
+    # What happens to the connection is told by states and errors. Where a program has set up logging it gets kazoo's
+    # lines too; otherwise they are not for standard error, where Python would put them.
+    logging.getLogger("kazoo").addHandler(_UNSEEN)
+    handler = SequentialThreadingHandler()
+    handler.select = _select
+    return KazooClient(
+        hosts=hosts,
+        handler=handler,
+        timeout=timeout_s,
+        client_id=resume,
+        # For ever: only the server may say that the session is over, however long an election there takes.
+        connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
+        use_ssl=bool(tls),
+        **tls,
+    )
+
+
+def stop_client(client: "KazooClient", *, keep_session: bool = False) -> None:
+    """End kazoo's threads; the session too, unless it is to be kept."""
+    try:
+        if keep_session:
+            # kazoo knows no leaving without closing the session, so its socket is cut under it.
+            client._stopped.set()
+            connected = client._connection._socket
+            if connected is not None:
+                with contextlib.suppress(OSError):
+                    connected.shutdown(socket.SHUT_RDWR)
+            client.handler.stop()
+            client._connection.stop(_CLOSE_TIMEOUT_S)
+        else:
+            client.stop()
+        client.close()
+    except Exception:  # kazoo raises bare Exception when its thread does not end
+        logger.warning("the ZooKeeper connection did not end in order", exc_info=True)
+
+
+def _select(
+    readers: Sequence[socket.socket],
+    writers: Sequence[socket.socket],
+    _: Sequence[socket.socket],
+    timeout: float | None = None,
+) -> tuple[list[socket.socket], list[socket.socket], list[socket.socket]]:
+    """``select.select`` by poll(2): one system call, where kazoo's own makes an epoll each time (half its time)."""
+    poller = select.poll()
+    wanted: dict[int, int] = {}
+    for each in readers:
+        wanted[each.fileno()] = select.POLLIN
+    for each in writers:
+        wanted[each.fileno()] = wanted.get(each.fileno(), 0) | select.POLLOUT
+    for fileno, events in wanted.items():
+        poller.register(fileno, events)
+    ready = dict(poller.poll(None if timeout is None else math.ceil(timeout * 1000)))
+    # An error or a hang-up makes a socket ready for both, so that the next call on it meets the reason.
+    return (
+        [each for each in readers if ready.get(each.fileno(), 0) & ~select.POLLOUT],
+        [each for each in writers if ready.get(each.fileno(), 0) & ~select.POLLIN],
+        [],
+    )
+
+
+def committing(ops: Sequence[Op]) -> "Callable[[KazooClient], Untyped]":
+    return lambda client: _transaction(client, ops).commit_async()
+
+
+def _transaction(client: "KazooClient", ops: Sequence[Op]) -> Untyped:
+    transaction = client.transaction()
+    for op in ops:
+        match op:
+            case CreateOp():
+                transaction.create(op.path, op.data, ephemeral=op.ephemeral, sequence=op.sequential)
+            case SetOp():
+                transaction.set_data(op.path, op.data, op.version)
+            case DeleteOp():
+                transaction.delete(op.path, op.version)
+            case CheckOp():
+                transaction.check(op.path, op.version)
+    return transaction
+
+
+def getting(full: str) -> "Callable[[KazooClient], Untyped]":
+    return lambda client: client.get_async(full)
+
+
+def creating(full: str) -> "Callable[[KazooClient], Untyped]":
+    return lambda client: client.create_async(full, b"")
+
+
+def stat_of(answer: Untyped) -> Stat:
+    return Stat(
+        czxid=answer.czxid,
+        mzxid=answer.mzxid,
+        ctime_ms=answer.ctime,
+        mtime_ms=answer.mtime,
+        version=answer.version,
+        cversion=answer.cversion,
+        ephemeral_owner=answer.ephemeralOwner,
+        data_length=answer.dataLength,
+        num_children=answer.numChildren,
+        pzxid=answer.pzxid,
+        aversion=answer.aversion,
+    )
+
+
+def translated(error: BaseException, path: str) -> StoreError:
+    """The port's error for one of kazoo's."""
+    from kazoo import exceptions as kazoo
+
+    table: tuple[tuple[type[BaseException], type[StoreError]], ...] = (
+        (kazoo.NoNodeError, NoNodeError),
+        (kazoo.NodeExistsError, NodeExistsError),
+        (kazoo.BadVersionError, BadVersionError),
+        (kazoo.NotEmptyError, NotEmptyError),
+        (kazoo.NoChildrenForEphemeralsError, NoChildrenForEphemeralsError),
+        (kazoo.SessionExpiredError, SessionExpiredError),
+        (kazoo.NoAuthError, StoreAccessError),
+        (kazoo.AuthFailedError, StoreAccessError),
+        (kazoo.InvalidACLError, StoreAccessError),
+        (kazoo.ConnectionLoss, ConnectionLossError),
+        (kazoo.ConnectionClosedError, ConnectionLossError),
+        (kazoo.OperationTimeoutError, ConnectionLossError),
+        (kazoo.SessionMovedError, ConnectionLossError),
+        (TimeoutError, ConnectionLossError),
+        (kazoo.KazooException, StoreError),
+    )
+    for theirs, ours in table:
+        if isinstance(error, theirs):
+            translated = ours(path)
+            return translated if ours is not StoreError else StoreError(path, f"{error!r} for {path}")
+    return ConnectionLossError(path)  # kazoo's own time-out class
