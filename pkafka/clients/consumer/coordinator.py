@@ -29,7 +29,7 @@ from pkafka.clients.consumer.commits import Commits
 from pkafka.clients.consumer.errors import IllegalStateError
 from pkafka.clients.consumer.futures import RequestFuture
 from pkafka.clients.consumer.group_channel import GroupChannel
-from pkafka.clients.consumer.membership import (
+from pkafka.clients.consumer.membership_steps import (
     Complete,
     Join,
     Lead,

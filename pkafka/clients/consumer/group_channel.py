@@ -4,7 +4,8 @@ from typing import Final, TypeVar
 
 from pkafka.clients.connection import Address
 from pkafka.clients.consumer.futures import RequestFuture
-from pkafka.clients.consumer.membership import Coordinator, Membership
+from pkafka.clients.consumer.membership import Membership
+from pkafka.clients.consumer.membership_steps import Coordinator
 from pkafka.clients.consumer.network import ConsumerNetwork
 from pkafka.clients.errors import ClientError
 from pkafka.errors import ApiError, ErrorCode

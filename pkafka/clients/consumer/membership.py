@@ -13,10 +13,23 @@ Steps that run code of the user's come from :meth:`Membership.next_step` and are
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from pkafka.clients.consumer.errors import CommitFailedError
 from pkafka.clients.consumer.heartbeat import Heartbeat
+from pkafka.clients.consumer.membership_steps import (
+    NO_GENERATION,
+    Complete,
+    Coordinator,
+    Generation,
+    Join,
+    Lead,
+    MemberState,
+    Prepare,
+    Request,
+    Response,
+    Step,
+)
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -24,9 +37,8 @@ from pkafka.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
-    JoinGroupResponseMember,
 )
-from pkafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from pkafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pkafka.protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
@@ -43,68 +55,6 @@ _JOIN_AGAIN_AT_ONCE: Final = _MEMBERSHIP_GONE | {
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.MEMBER_ID_REQUIRED,
 }
-
-
-class MemberState(Enum):
-    """Kafka's states of a member."""
-
-    UNJOINED = "unjoined"
-    PREPARING_REBALANCE = "preparing rebalance"
-    COMPLETING_REBALANCE = "completing rebalance"
-    STABLE = "stable"
-
-
-class Generation(NamedTuple):
-    """As whom, and in which generation, the coordinator knows this member."""
-
-    id: int = -1
-    member_id: str = ""
-    protocol: str | None = None
-
-
-NO_GENERATION: Final = Generation()
-
-
-class Coordinator(NamedTuple):
-    """The broker that coordinates the group."""
-
-    node: int
-    host: str
-    port: int
-
-
-class Prepare(NamedTuple):
-    """Give partitions up before joining: as lost, or in order. Then call :meth:`Membership.prepared`."""
-
-    lost: bool
-
-
-class Join(NamedTuple):
-    """Send what :meth:`Membership.join` makes of the member's protocols."""
-
-
-class Lead(NamedTuple):
-    """Assign partitions to everybody, unless that is to be skipped (KIP-814); then call :meth:`Membership.assign`."""
-
-    protocol: str
-    members: Sequence[JoinGroupResponseMember]
-    skip: bool
-
-
-class Complete(NamedTuple):
-    """Take the assignment over; then call :meth:`Membership.completed`. Comes again until that is called."""
-
-    generation: Generation
-    assignment: bytes
-
-
-Step: TypeAlias = Prepare | Join | Lead | Complete
-Request: TypeAlias = (
-    FindCoordinatorRequest | JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
-)
-Response: TypeAlias = (
-    FindCoordinatorResponse | JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | LeaveGroupResponse
-)
 
 
 @dataclass(frozen=True, kw_only=True)

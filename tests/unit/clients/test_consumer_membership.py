@@ -14,16 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkafka.clients.consumer.assignors.api import RebalanceProtocol
-from pkafka.clients.consumer.membership import (
-    Complete,
-    Join,
-    Lead,
-    Membership,
-    MembershipSettings,
-    MemberState,
-    Prepare,
-    Request,
-)
+from pkafka.clients.consumer.membership import Membership, MembershipSettings
+from pkafka.clients.consumer.membership_steps import Complete, Join, Lead, MemberState, Prepare, Request
 from pkafka.clients.consumer.rebalance import after_join, before_join
 from pkafka.clients.errors import DisconnectedError
 from pkafka.errors import ErrorCode, PkafkaError
