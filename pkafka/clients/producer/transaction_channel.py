@@ -14,7 +14,9 @@ from pkafka.clients.cluster import Cluster
 from pkafka.clients.config import ProducerConfig
 from pkafka.clients.connection import Address, Pending
 from pkafka.clients.errors import ClientError, ClientTimeoutError, ClosedError, Stage
-from pkafka.clients.producer.transactions import Ask, Outcome, Request, Transactions
+from pkafka.clients.producer.transaction_requests import Ask, Request
+from pkafka.clients.producer.transaction_states import Outcome
+from pkafka.clients.producer.transactions import Transactions
 from pkafka.model import TopicPartition
 
 _POLL_MS_MAX: Final = 1_000

@@ -13,146 +13,63 @@ producer with the same id leads to FATAL_ERROR, which nothing leads out of.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Final
 
 from pkafka.clients.errors import CommitFailedError, IllegalStateError, UnsupportedApiError
-from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata
+from pkafka.clients.offsets import ConsumerGroupMetadata
 from pkafka.clients.producer.errors import ProducerFencedError, TransactionAbortedError, TransactionError
+from pkafka.clients.producer.transaction_errors import (
+    ABORTABLE,
+    COORDINATOR_GONE,
+    FATAL,
+    FATAL_OF_BATCHES,
+    FENCED,
+    ID_UNKNOWN,
+    NOT_A_MEMBER,
+    error_of_adding,
+    error_of_calls,
+    not_authorized_for_group,
+    speaks_for_all,
+)
+from pkafka.clients.producer.transaction_requests import (
+    Ask,
+    Coordinator,
+    Coordinators,
+    ProducerIdentity,
+    Request,
+    kind_of,
+)
+from pkafka.clients.producer.transaction_states import (
+    CAN_BE_ABORTED,
+    COMPLETING,
+    SOURCES,
+    GroupOffsets,
+    Offsets,
+    Outcome,
+    State,
+)
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_EPOCH, TopicPartition
+from pkafka.model import TopicPartition
 from pkafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from pkafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
 )
 from pkafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pkafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
 from pkafka.protocol.schema import Message
 
 _NO_PRODUCER: Final = (-1, -1)
-_FIRST_ADD_BACKOFF_MS: Final = 20  # the transaction before is being ended, which does not take long
 _EPOCH_BUMP_VERSION: Final = 3
-_ADD_PARTITIONS_VERSION_MAX: Final = 3  # later ones are for brokers
-_LAST_VERSION_OF_ONE_KEY: Final = 3
-_GROUP: Final = 0
-_TRANSACTION: Final = 1
+_FIRST_ADD_BACKOFF_MS: Final = 20  # the transaction before is being ended, which does not take long
 
-_COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
-_FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-_ID_UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
-_NOT_A_MEMBER: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-# What these say is told as it is; other codes are not expected, and told with what they answered.
-_FATAL: Final = frozenset(
-    {
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-        ErrorCode.UNSUPPORTED_VERSION,
-    }
-)
-_FATAL_OF_BATCHES: Final = frozenset(
-    {
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.UNSUPPORTED_VERSION,
-    }
-)
-_ABORTABLE: Final = frozenset({ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.FENCED_INSTANCE_ID})
 _log = logging.getLogger(__name__)
-
-
-class State(Enum):
-    """Kafka's states of a transactional producer."""
-
-    UNINITIALIZED = "UNINITIALIZED"
-    INITIALIZING = "INITIALIZING"
-    READY = "READY"
-    IN_TRANSACTION = "IN_TRANSACTION"
-    COMMITTING_TRANSACTION = "COMMITTING_TRANSACTION"
-    ABORTING_TRANSACTION = "ABORTING_TRANSACTION"
-    ABORTABLE_ERROR = "ABORTABLE_ERROR"
-    FATAL_ERROR = "FATAL_ERROR"
-
-
-# What calls may lead to, from where; errors come from everywhere.
-_SOURCES: Final[Mapping[State, frozenset[State]]] = {
-    State.INITIALIZING: frozenset({State.UNINITIALIZED}),
-    State.IN_TRANSACTION: frozenset({State.READY}),
-    State.COMMITTING_TRANSACTION: frozenset({State.IN_TRANSACTION}),
-    State.ABORTING_TRANSACTION: frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR}),
-}
-_COMPLETING: Final = frozenset({State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION})
-_CAN_BE_ABORTED: Final = frozenset(
-    {State.IN_TRANSACTION, State.COMMITTING_TRANSACTION, State.ABORTABLE_ERROR, State.INITIALIZING}
-)
-
-Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
-Request: TypeAlias = (
-    FindCoordinatorRequest
-    | InitProducerIdRequest
-    | AddPartitionsToTxnRequest
-    | AddOffsetsToTxnRequest
-    | TxnOffsetCommitRequest
-    | EndTxnRequest
-)
-
-
-class Coordinator(NamedTuple):
-    """Where the coordinator of a group or of a transactional id listens."""
-
-    host: str
-    port: int
-
-
-class Ask(NamedTuple):
-    """What to send next, and to whom: None for any broker."""
-
-    request: Request
-    to: Coordinator | None
-    max_version: int | None = None
-
-
-class Outcome:
-    """What became of a call, once ``done``. ``taken`` when the caller has heard of it."""
-
-    __slots__ = ("done", "error", "operation", "taken")
-
-    def __init__(self, operation: str) -> None:
-        self.operation = operation
-        self.done = False
-        self.error: Exception | None = None
-        self.taken = False
-
-    def settle(self, error: Exception | None = None) -> None:
-        """Set it, once."""
-        if not self.done:
-            self.done = True
-            self.error = error
-
-
-class _GroupOffsets:
-    """Offsets of a group on their way into the transaction: first the group is added to it, then they are stored."""
-
-    def __init__(self, offsets: Offsets, group: ConsumerGroupMetadata) -> None:
-        self.all = dict(offsets)
-        self.left = dict(offsets)
-        self.group = group
-        self.outcome = Outcome("send_offsets_to_transaction")
-        self.was_asked = False
-        """Whether the coordinator may have added the group."""
-        self.is_added = False
 
 
 class Transactions:
@@ -187,8 +104,7 @@ class Transactions:
         self._timeout_ms = timeout_ms
         self._backoff_ms = (retry_backoff_ms, retry_backoff_max_ms)
         self._jitter = jitter
-        self._coordinators: dict[tuple[int, str], Coordinator] = {}
-        self._asks_one_key = False
+        self._coordinators = Coordinators(transactional_id)
         self._awaited: Request | None = None
         self._failures = 0
         self._call: Outcome | None = None
@@ -202,7 +118,7 @@ class Transactions:
         self._wanted: set[TopicPartition] = set()
         self._adding: set[TopicPartition] = set()
         self._added: set[TopicPartition] = set()
-        self._offsets: deque[_GroupOffsets] = deque()
+        self._offsets: deque[GroupOffsets] = deque()
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -231,7 +147,7 @@ class Transactions:
         for item in self._offsets:
             if item.all == offsets and item.group == group:
                 return item.outcome
-        item = _GroupOffsets(offsets, group)
+        item = GroupOffsets(offsets, group)
         self._offsets.append(item)
         return item.outcome
 
@@ -273,12 +189,12 @@ class Transactions:
     @property
     def is_completing(self) -> bool:
         """Whether a commit or an abort is under way."""
-        return self.state in _COMPLETING
+        return self.state in COMPLETING
 
     @property
     def is_ongoing(self) -> bool:
         """Whether there is a transaction that is not ended."""
-        return self.state in _COMPLETING or self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+        return self.state in COMPLETING or self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
 
     @property
     def is_fatal(self) -> bool:
@@ -308,7 +224,7 @@ class Transactions:
         """
         if not self.is_ongoing or self._is_ending:
             return  # a record of no transaction; one that is being ended has all that it will have
-        if getattr(error, "code", None) in _FATAL_OF_BATCHES:
+        if getattr(error, "code", None) in FATAL_OF_BATCHES:
             self._fatal(error)
         elif was_sent and not self._can_bump:
             fatal = TransactionError(
@@ -338,25 +254,17 @@ class Transactions:
         request = self._next_request(has_unsettled=has_unsettled)
         if request is None:
             return None
-        kind, key = self._coordinated_by(request)
-        to = self._coordinators.get((kind, key))
-        if to is None:
-            lookup = FindCoordinatorRequest(key_type=kind)
-            if self._asks_one_key:
-                lookup.key = key
-            else:
-                lookup.coordinator_keys = [key]
-            self._awaited = lookup
-            return Ask(lookup, None, _LAST_VERSION_OF_ONE_KEY if self._asks_one_key else None)
+        ask = self._coordinators.ask(request)
+        self._awaited = ask.request
+        if ask.to is None:
+            return ask  # a lookup
         if isinstance(request, AddOffsetsToTxnRequest):
             self._offsets[0].was_asked = True
         elif isinstance(request, AddPartitionsToTxnRequest):
             self._adding |= self._wanted
             self._wanted.clear()
         self._is_ending = isinstance(request, EndTxnRequest)
-        self._awaited = request
-        is_add = isinstance(request, AddPartitionsToTxnRequest)
-        return Ask(request, to, _ADD_PARTITIONS_VERSION_MAX if is_add else None)
+        return ask
 
     # -- answers ------------------------------------------------------------------------------------------
 
@@ -397,10 +305,10 @@ class Transactions:
         self._awaited = None
         if isinstance(sent, FindCoordinatorRequest):
             if isinstance(error, UnsupportedApiError) and sent.coordinator_keys:
-                self._asks_one_key = True
+                self._coordinators.ask_for_one_key()
                 return
         else:
-            self._coordinators.pop(self._coordinated_by(sent), None)
+            self._coordinators.forget(sent)
         if getattr(error, "retriable", False):
             self._again(str(error), now_ms)
         else:
@@ -411,13 +319,13 @@ class Transactions:
     ) -> None:
         found = answer.coordinators[0] if sent.coordinator_keys else answer
         code = ErrorCode(found.error_code)
-        key = sent.coordinator_keys[0] if sent.coordinator_keys else sent.key
+        _, key = self._coordinators.key_of(sent)
         if code is ErrorCode.NONE:
-            self._coordinators[sent.key_type, key] = Coordinator(found.host, found.port)
+            self._coordinators.found(sent, Coordinator(found.host, found.port))
         elif code is ErrorCode.INVALID_GROUP_ID:
-            self._abortable(_not_authorized_for_group(key))
+            self._abortable(not_authorized_for_group(key))
         else:
-            what = "group" if sent.key_type == _GROUP else "transaction"
+            what = kind_of(sent)
             unexpected = (
                 f"Could not find a coordinator with type {what} with key {key} due to unexpected error"
             )
@@ -454,9 +362,7 @@ class Transactions:
             self._adding.clear()
             self._is_started = True
             return
-        codes = set(errors.values())
-        first = next(iter(errors.values()))
-        told = [each for each in errors.values() if _speaks_for_all(each)]
+        told = [each for each in errors.values() if speaks_for_all(each)]
         if told:
             is_first = not self._added and told[0] is ErrorCode.CONCURRENT_TRANSACTIONS
             is_missing = told[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -467,23 +373,7 @@ class Transactions:
             )
             return
         self._adding.clear()
-        if ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes:
-            refused = sorted(
-                {
-                    partition.topic
-                    for partition, code in errors.items()
-                    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                }
-            )
-            text = f"Not authorized to access topics: [{', '.join(refused)}]"
-            self._abortable(ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, text))
-            return
-        named = ", ".join(f"{partition}={code.name}" for partition, code in errors.items())
-        error = TransactionError(
-            f"Could not add partitions to transaction due to errors: {{{named}}}", is_abortable=True
-        )
-        error.__cause__ = ApiError(first)
-        self._abortable(error)
+        self._abortable(error_of_adding(errors))
 
     def _on_group_added(self, sent: AddOffsetsToTxnRequest, code: ErrorCode, now_ms: int) -> None:
         item = self._offsets[0] if self._offsets else None
@@ -511,7 +401,7 @@ class Transactions:
                 if code is ErrorCode.NONE:
                     if item is not None:
                         item.left.pop(partition, None)
-                elif code in _NOT_A_MEMBER:
+                elif code in NOT_A_MEMBER:
                     self._abortable(
                         CommitFailedError(
                             "Transaction offset Commit failed due to consumer group metadata mismatch: "
@@ -521,7 +411,7 @@ class Transactions:
                     return
                 else:
                     if code is ErrorCode.REQUEST_TIMED_OUT:
-                        self._coordinators.pop(self._coordinated_by(sent), None)
+                        self._coordinators.forget(sent)
                     unexpected = "Unexpected error in TxnOffsetCommitResponse"
                     self._refused(sent, code, unexpected, now_ms)
                     if not code.retriable:
@@ -533,7 +423,7 @@ class Transactions:
     def _on_ended(self, sent: EndTxnRequest, code: ErrorCode, now_ms: int) -> None:
         if code is ErrorCode.NONE:
             self._ended()
-        elif code in _ID_UNKNOWN and self.state is State.ABORTING_TRANSACTION:
+        elif code in ID_UNKNOWN and self.state is State.ABORTING_TRANSACTION:
             self._bump_wanted = True
             self._ended()  # who does not know the producer has nothing of it to abort
         else:
@@ -547,21 +437,21 @@ class Transactions:
         Args:
             unexpected: the text for codes that are not expected.
         """
-        if code in _COORDINATOR_GONE and not isinstance(sent, FindCoordinatorRequest):
-            self._coordinators.pop(self._coordinated_by(sent), None)
+        if code in COORDINATOR_GONE and not isinstance(sent, FindCoordinatorRequest):
+            self._coordinators.forget(sent)
         if code.retriable:
             self._again(f"{code.name}: {code.message}", now_ms, _FIRST_ADD_BACKOFF_MS if is_first_add else 0)
-        elif code in _FENCED:
+        elif code in FENCED:
             self._fatal(ProducerFencedError())
-        elif code in _FATAL:
+        elif code in FATAL:
             self._fatal(ApiError(code))
-        elif code in _ABORTABLE:
+        elif code in ABORTABLE:
             self._abortable(ApiError(code))
-        elif code in _ID_UNKNOWN and not isinstance(sent, InitProducerIdRequest) and self._can_bump:
+        elif code in ID_UNKNOWN and not isinstance(sent, InitProducerIdRequest) and self._can_bump:
             self._bump_wanted = True
             self._abortable(ApiError(code))
         elif code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
-            self._abortable(_not_authorized_for_group(self._coordinated_by(sent)[1]))
+            self._abortable(not_authorized_for_group(self._coordinators.key_of(sent)[1]))
         else:
             error = TransactionError(f"{unexpected}; {code.message}", is_abortable=False)
             error.__cause__ = ApiError(code)
@@ -572,89 +462,34 @@ class Transactions:
     def _next_request(self, *, has_unsettled: bool) -> Request | None:
         state = self.state
         if state is State.INITIALIZING:
-            return InitProducerIdRequest(
-                transactional_id=self.transactional_id,
-                transaction_timeout_ms=self._timeout_ms,
-                producer_id=self.producer[0],
-                producer_epoch=self.producer[1],
-            )
-        if state not in _COMPLETING and state is not State.IN_TRANSACTION:
+            return self._identity.init(self._timeout_ms)
+        if state not in COMPLETING and state is not State.IN_TRANSACTION:
             return None
         # In an abort nothing is left here but what the coordinator may have heard of: only if it has is there an end.
         if self._wanted or self._adding:
-            return self._add_partitions()
+            return self._identity.add_partitions(self._wanted | self._adding)
         if self._offsets:
-            return self._add_group() if not self._offsets[0].is_added else self._store_offsets()
+            item = self._offsets[0]
+            if not item.is_added:
+                return self._identity.add_group(item.group.group_id)
+            return self._identity.store_offsets(item.left, item.group)
         if state is State.IN_TRANSACTION or has_unsettled:
             return None
         if self._must_be_ended():
-            return EndTxnRequest(
-                transactional_id=self.transactional_id,
-                producer_id=self.producer[0],
-                producer_epoch=self.producer[1],
-                committed=state is State.COMMITTING_TRANSACTION,
-            )
+            return self._identity.end(committed=state is State.COMMITTING_TRANSACTION)
         self._ended()
         return self._next_request(has_unsettled=has_unsettled) if self._is_initializing() else None
 
+    @property
+    def _identity(self) -> ProducerIdentity:
+        return ProducerIdentity(self.transactional_id, *self.producer)
+
     def _must_be_ended(self) -> bool:
         # A coordinator that does not know the producer would only say so.
-        return self._is_started and getattr(self.error, "code", None) not in _ID_UNKNOWN
+        return self._is_started and getattr(self.error, "code", None) not in ID_UNKNOWN
 
     def _is_initializing(self) -> bool:
         return self.state is State.INITIALIZING
-
-    def _add_partitions(self) -> AddPartitionsToTxnRequest:
-        topics: dict[str, list[int]] = {}
-        for partition in sorted(self._wanted | self._adding):
-            topics.setdefault(partition.topic, []).append(partition.partition)
-        return AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.producer[0],
-            v3_and_below_producer_epoch=self.producer[1],
-            v3_and_below_topics=[
-                AddPartitionsToTxnTopic(name=name, partitions=partitions)
-                for name, partitions in topics.items()
-            ],
-        )
-
-    def _add_group(self) -> AddOffsetsToTxnRequest:
-        return AddOffsetsToTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.producer[0],
-            producer_epoch=self.producer[1],
-            group_id=self._offsets[0].group.group_id,
-        )
-
-    def _store_offsets(self) -> TxnOffsetCommitRequest:
-        item = self._offsets[0]
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for partition, offset in item.left.items():
-            row = TxnOffsetCommitRequestPartition(
-                partition_index=partition.partition,
-                committed_offset=offset.offset,
-                committed_leader_epoch=NO_EPOCH if offset.leader_epoch is None else offset.leader_epoch,
-                committed_metadata=offset.metadata,
-            )
-            topics.setdefault(partition.topic, []).append(row)
-        return TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id=item.group.group_id,
-            producer_id=self.producer[0],
-            producer_epoch=self.producer[1],
-            generation_id=item.group.generation_id,
-            member_id=item.group.member_id,
-            group_instance_id=item.group.group_instance_id,
-            topics=[TxnOffsetCommitRequestTopic(name=name, partitions=rows) for name, rows in topics.items()],
-        )
-
-    def _coordinated_by(self, request: Request) -> tuple[int, str]:
-        if isinstance(request, FindCoordinatorRequest):
-            keys = request.coordinator_keys or [request.key]
-            return request.key_type, keys[0]
-        if isinstance(request, TxnOffsetCommitRequest):
-            return _GROUP, request.group_id
-        return _TRANSACTION, self.transactional_id
 
     # -- moving -------------------------------------------------------------------------------------------
 
@@ -674,7 +509,7 @@ class Transactions:
         return self._call
 
     def _move(self, to: State) -> None:
-        if self.state not in _SOURCES[to]:
+        if self.state not in SOURCES[to]:
             raise IllegalStateError(
                 f"TransactionalId {self.transactional_id}: Invalid transition attempted from state "
                 f"{self.state.value} to state {to.value}"
@@ -695,21 +530,7 @@ class Transactions:
     def _raise_error(self) -> None:
         if self.state not in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
             return
-        who = (
-            f"Producer with transactionalId '{self.transactional_id}' and "
-            f"(producerId={self.producer[0]}, epoch={self.producer[1]})"
-        )
-        code = getattr(self.error, "code", None)
-        if code is ErrorCode.PRODUCER_FENCED:
-            raise ProducerFencedError(
-                f"{who} has been fenced by another producer with the same transactionalId"
-            )
-        if code is ErrorCode.INVALID_PRODUCER_EPOCH:
-            raise ApiError(code, f"{who} attempted to produce with an old epoch")
-        raise TransactionError(
-            f"Cannot execute transactional method because we are in an error state: {self.error}",
-            is_abortable=self.state is State.ABORTABLE_ERROR,
-        ) from self.error
+        raise error_of_calls(self._identity, self.error, is_abortable=self.state is State.ABORTABLE_ERROR)
 
     def _again(self, trouble: str, now_ms: int, backoff_ms: int = 0) -> None:
         least_ms, most_ms = self._backoff_ms
@@ -722,7 +543,7 @@ class Transactions:
         if self.state is State.ABORTING_TRANSACTION:
             _log.debug("skipping an error of a transaction that is being aborted: %s", error)
             return
-        if self.state not in _CAN_BE_ABORTED:
+        if self.state not in CAN_BE_ABORTED:
             return
         _log.info("the transaction of %s has to be aborted: %s", self.transactional_id, error)
         self.state = State.ABORTABLE_ERROR
@@ -767,18 +588,3 @@ class Transactions:
         self.error = None
         if self._call is not None:
             self._call.settle()
-
-
-def _speaks_for_all(code: ErrorCode) -> bool:
-    """Whether an error of one partition is one of the whole request."""
-    return (
-        code.retriable
-        or code in _FENCED
-        or code in _FATAL
-        or code in _ID_UNKNOWN
-        or code is ErrorCode.TRANSACTION_ABORTABLE
-    )
-
-
-def _not_authorized_for_group(group: str) -> ApiError:
-    return ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED, f"Not authorized to access group: {group}")

@@ -20,7 +20,9 @@ from pkafka.clients.producer.errors import (
     TransactionAbortedError,
     TransactionError,
 )
-from pkafka.clients.producer.transactions import Ask, Coordinator, Outcome, State, Transactions
+from pkafka.clients.producer.transaction_requests import Ask, Coordinator
+from pkafka.clients.producer.transaction_states import Outcome, State
+from pkafka.clients.producer.transactions import Transactions
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages import add_partitions_to_txn as adding
