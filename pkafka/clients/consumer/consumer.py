@@ -1,12 +1,10 @@
-"""The consumer client: ``subscribe`` or ``assign``, ``poll``, ``commit``, ``close`` (CONS-1).
+"""The consumer client: ``subscribe`` or ``assign``, ``poll``, ``commit``, ``close``.
 
 Not thread-safe, like Kafka's: a call from a second thread is refused. ``wakeup()`` is the exception. Requests are sent
 and answers taken in while a call is under way; beside that a thread of the consumer's own sends heartbeats.
 """
 
 import re
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Self
@@ -18,7 +16,6 @@ from pkafka.clients.connection import Address
 from pkafka.clients.consumer.chunks import Chunk
 from pkafka.clients.consumer.distances import Distances
 from pkafka.clients.consumer.errors import (
-    ConcurrentModificationError,
     IllegalStateError,
     InvalidGroupIdError,
     RecordDeserializationError,
@@ -27,32 +24,30 @@ from pkafka.clients.consumer.fetcher import Fetcher
 from pkafka.clients.consumer.interceptors import Interceptors
 from pkafka.clients.consumer.metrics import make_metrics
 from pkafka.clients.consumer.network import ConsumerNetwork
+from pkafka.clients.consumer.one_caller import OneCaller
+from pkafka.clients.consumer.polling import Rounds
 from pkafka.clients.consumer.positions import Positions
 from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords, RecordReader
 from pkafka.clients.consumer.subscription import (
     EARLIEST,
     LATEST,
     ConsumerRebalanceListener,
-    Leader,
     Mode,
     Subscription,
 )
-from pkafka.clients.errors import ClientTimeoutError, ClosedError, ConnectError, IllegalArgumentError, Stage
+from pkafka.clients.consumer.topic_names import checked_names
+from pkafka.clients.errors import ClientTimeoutError, IllegalArgumentError, Stage
 from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.offsets import ConsumerGroupMetadata, ListedOffset, OffsetAndMetadata, offsets_to_store
 from pkafka.clock import Clock, SystemClock
-from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_LEADER, TopicPartition
+from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.consumer.group import Group
 
 _CLOSE_MS: Final = 30_000
 _ITERATION_MS: Final = 1_000
-_WAIT_MS_MAX: Final = 1_000
-# A topic may be on its way to exist, and a partition to have a leader.
-_COMING: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], None]
 
@@ -85,7 +80,6 @@ class Consumer:
         )
         self._interceptors = Interceptors.load(self.config.interceptor_classes, originals)
         self._metrics = make_metrics(self.config, self._clock)
-        self._fail_fast = fail_fast
         self._cluster = Cluster(self.config, clock=self._clock, fail_fast=fail_fast)
         self._cluster.network.measure(NetworkMetrics(self._metrics.registry, "consumer", self._node_of))
         self._net = ConsumerNetwork(self._cluster)
@@ -99,16 +93,23 @@ class Consumer:
             None if self._group is None else self._group.commits,
             lambda: self._need_group().is_coordinator_known(),
         )
-        self._net.background = self._background
         self._metrics.watch_assignment(lambda: len(self._subscription.partitions))
         self._record_error: RecordDeserializationError | None = None
         committed = self.config.isolation_level == "read_committed"
         self._distances = Distances(self._subscription, self._metrics, read_committed=committed)
-        self._topics_checked = -1
-        self._told_unreachable: set[str] = set()
-        self._caller = threading.Lock()
-        self._caller_id: int | None = None
-        self._closed = False
+        self._rounds = Rounds(
+            self._net,
+            self.config,
+            self._subscription,
+            self._fetcher,
+            self._positions,
+            self._distances,
+            self._group,
+            self._metrics,
+            fail_fast=fail_fast,
+        )
+        self._net.background = self._rounds.background
+        self._caller = OneCaller(self._net.gate)
 
     # -- what to read -------------------------------------------------------------------------------------
 
@@ -131,7 +132,7 @@ class Consumer:
             IllegalStateError: :meth:`assign`, or the other form of this call, is in force.
             IllegalArgumentError: both or neither of topics and pattern are given, or a name is empty.
         """
-        with self._call():
+        with self._caller.call():
             self._need_group()
             if (topics is None) == (pattern is None):
                 raise IllegalArgumentError("either topics or a pattern must be given")
@@ -141,18 +142,10 @@ class Consumer:
                 self._subscription.subscribe_pattern(re.compile(pattern), listener)
                 self._cluster.want_refresh()
                 return
-            if isinstance(topics, str):
-                raise IllegalArgumentError("topics must be a collection of names, not one name")
-            wanted = list(topics or ())
+            wanted = checked_names(() if topics is None else topics)
             if not wanted:
                 self._unsubscribe()
                 return
-            if any(not each or not each.strip() for each in wanted):
-                raise IllegalArgumentError(
-                    "Topic collection to subscribe to cannot contain null or empty topic"
-                )
-            for each in wanted:
-                _check_name(each)
             self._subscription.subscribe(wanted, listener)
             self._drop_unless(lambda partition: partition.topic in self._subscription.wanted_topics)
             self._want_topics()
@@ -163,7 +156,7 @@ class Consumer:
         Raises:
             Exception: what the listener raised.
         """
-        with self._call():
+        with self._caller.call():
             self._unsubscribe()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -176,7 +169,7 @@ class Consumer:
             IllegalStateError: :meth:`subscribe` is in force.
             IllegalArgumentError: a topic has no name.
         """
-        with self._call():
+        with self._caller.call():
             wanted = [TopicPartition(*each) for each in partitions]
             if any(not each.topic or not each.topic.strip() for each in wanted):
                 raise IllegalArgumentError("Topic partitions to assign to cannot have null or empty topic")
@@ -211,13 +204,8 @@ class Consumer:
         at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
         if at.offset < 0:
             raise IllegalArgumentError("seek offset must not be a negative number")
-        with self._call():
-            if at.leader_epoch is None:
-                self._subscription.seek(partition, at.offset)
-            else:
-                view = self._cluster.view.partition(partition)
-                leader = None if view is None else Leader(view.leader, view.leader_epoch)
-                self._subscription.seek_unvalidated(partition, at.offset, at.leader_epoch, leader)
+        with self._caller.call():
+            self._positions.seek(partition, at)
             self._fetcher.drop(partition)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
@@ -234,13 +222,13 @@ class Consumer:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop returning records of these partitions, keeping their positions and the membership of the group."""
-        with self._call():
+        with self._caller.call():
             for partition in partitions:
                 self._subscription.state(partition).paused = True
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Return records of these partitions again."""
-        with self._call():
+        with self._caller.call():
             for partition in partitions:
                 self._subscription.state(partition).paused = False
 
@@ -261,27 +249,13 @@ class Consumer:
             NoOffsetError: there is nothing committed, and ``auto.offset.reset=none``.
             ApiError: it cannot be looked up.
         """
-        with self._call():
+        with self._caller.call():
             if self._subscription.get(partition) is None:
                 raise IllegalStateError(
                     "You can only check the position for partitions assigned to this consumer."
                 )
             wait_ms = self._timeout_ms(timeout_ms)
-            deadline_ms = self._net.now_ms + wait_ms
-            while True:
-                # Good as soon as it was sought or looked up, also before a new leader was asked about it.
-                found = self._subscription.state(partition).position
-                if found is not None:
-                    return found
-                self._positions.advance(self._net.now_ms)
-                left_ms = deadline_ms - self._net.now_ms
-                if left_ms <= 0:
-                    raise ClientTimeoutError(
-                        Stage.REQUEST,
-                        f"Timeout of {wait_ms}ms expired before the position for partition {partition} could be "
-                        "determined",
-                    )
-                self._net.poll(min(left_ms, max(1, self.config.retry_backoff_ms)))
+            return self._positions.wait_for(partition, self._net.now_ms + wait_ms, wait_ms)
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -305,13 +279,13 @@ class Consumer:
         with self._polling():
             while True:
                 error, self._record_error = self._record_error, None
-                if error is not None and self._is_at(error.partition, error.offset):
+                if error is not None and self._rounds.is_at(error.partition, error.offset):
                     raise error
-                chunks = self._fetch(deadline_ms, self.config.max_poll_records)
-                with self._or_give_back(chunks):
+                chunks = self._rounds.fetch(deadline_ms, self.config.max_poll_records)
+                with self._rounds.or_give_back(chunks):
                     records, errors = self._reader.read(chunks)
                     for each in errors:
-                        self._stop_before(each)
+                        self._rounds.stop_before(each)
                     if errors:
                         self._record_error = errors[0]
                         if not records:
@@ -329,11 +303,11 @@ class Consumer:
         limit = self.config.max_poll_records if records_max is None else records_max
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         with self._polling():
-            return self._fetch(deadline_ms, limit)
+            return self._rounds.fetch(deadline_ms, limit)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records for ever; ends when the consumer is closed."""
-        while not self._closed:
+        while not self._caller.is_closed:
             yield from self.poll(_ITERATION_MS)
 
     def wakeup(self) -> None:
@@ -361,15 +335,12 @@ class Consumer:
             ClientTimeoutError: the time ran out.
             WakeupError: another thread called :meth:`wakeup`.
         """
-        with self._call():
+        with self._caller.call():
             commits = self._need_group().commits
             wanted = self._offsets(offsets)
             wait_ms = self._timeout_ms(timeout_ms)
-            began_ns = time.perf_counter_ns()
-            try:
+            with self._metrics.commit_sync_call():
                 done = commits.commit_sync(wanted, self._net.now_ms + wait_ms)
-            finally:
-                self._metrics.spent_in_commit_sync(time.perf_counter_ns() - began_ns)
             if not done:
                 raise ClientTimeoutError(
                     Stage.REQUEST,
@@ -392,7 +363,7 @@ class Consumer:
             InvalidGroupIdError: there is no ``group.id``.
             ApiError: an earlier one failed with FENCED_INSTANCE_ID.
         """
-        with self._call():
+        with self._caller.call():
             self._need_group().commits.commit_async(self._offsets(offsets), callback)
 
     def committed(
@@ -406,14 +377,11 @@ class Consumer:
             ApiError: the coordinator refuses.
             WakeupError: another thread called :meth:`wakeup`.
         """
-        with self._call():
+        with self._caller.call():
             commits = self._need_group().commits
             wait_ms = self._timeout_ms(timeout_ms)
-            began_ns = time.perf_counter_ns()
-            try:
+            with self._metrics.committed_call():
                 return commits.committed(list(partitions), self._net.now_ms + wait_ms, wait_ms)
-            finally:
-                self._metrics.spent_in_committed(time.perf_counter_ns() - began_ns)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """As whom the group gave this consumer its partitions, for ``Producer.send_offsets_to_transaction()``.
@@ -423,7 +391,7 @@ class Consumer:
         Raises:
             InvalidGroupIdError: there is no ``group.id``.
         """
-        with self._call():
+        with self._caller.call():
             group = self._need_group()
             generation = group.membership.joined
             return ConsumerGroupMetadata(
@@ -439,7 +407,7 @@ class Consumer:
         Raises:
             IllegalStateError: there is no group.
         """
-        with self._call():
+        with self._caller.call():
             if self._group is None:
                 raise IllegalStateError("Tried to force a rebalance but consumer does not have a group.")
             self._group.coordinator.enforce_rebalance(reason)
@@ -452,7 +420,7 @@ class Consumer:
         As in Kafka, asking lets the broker create it, unless ``allow.auto.create.topics`` is false; it is there a
         little later then.
         """
-        with self._call():
+        with self._caller.call():
             view = self._cluster.refresh(
                 [topic], allow_auto_create=self.config.allow_auto_create_topics, timeout_ms=timeout_ms
             )
@@ -460,7 +428,7 @@ class Consumer:
 
     def topics(self, *, timeout_ms: int | None = None) -> dict[str, TopicView]:
         """All topics that this client may see."""
-        with self._call():
+        with self._caller.call():
             return dict(self._cluster.refresh(None, timeout_ms=timeout_ms).topics)
 
     def list_topics(self, *, timeout_ms: int | None = None) -> dict[str, TopicView]:
@@ -506,7 +474,7 @@ class Consumer:
         Raises:
             IllegalStateError: the partition is not assigned.
         """
-        with self._call():
+        with self._caller.call():
             lag = self._distances.lag(partition)
             if lag is None:
                 self._positions.ask_for_end(partition)
@@ -530,9 +498,9 @@ class Consumer:
         Raises:
             Exception: what a callback of the user's raised; the consumer is closed nevertheless.
         """
-        if self._closed:
+        if self._caller.is_closed:
             return
-        with self._call():
+        with self._caller.call():
             deadline_ms = self._net.now_ms + max(0, timeout_ms)
             try:
                 if self._group is not None:
@@ -540,7 +508,7 @@ class Consumer:
                 with self._net.without_wakeup():
                     self._fetcher.close(max(0, deadline_ms - self._net.now_ms))
             finally:
-                self._closed = True
+                self._caller.is_closed = True
                 self._interceptors.close()
                 self._reader.close()
                 self._metrics.close()
@@ -552,30 +520,9 @@ class Consumer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- one caller at a time -----------------------------------------------------------------------------
-
-    @contextmanager
-    def _call(self) -> Iterator[None]:
-        if self._closed:
-            raise ClosedError("This consumer has already been closed.")
-        me = threading.get_ident()
-        is_outermost = self._caller_id != me
-        if is_outermost:
-            if not self._caller.acquire(blocking=False):
-                raise ConcurrentModificationError("the consumer is not safe for multi-threaded access")
-            self._caller_id = me
-        self._net.gate.enter()
-        try:
-            yield
-        finally:
-            self._net.gate.leave()
-            if is_outermost:
-                self._caller_id = None
-                self._caller.release()
-
     @contextmanager
     def _polling(self) -> Iterator[None]:
-        with self._call():
+        with self._caller.call():
             if self._subscription.mode is Mode.NONE:
                 raise IllegalStateError("Consumer is not subscribed to any topics or assigned any partitions")
             self._metrics.poll_begins(self._net.now_ms)
@@ -583,126 +530,6 @@ class Consumer:
                 yield
             finally:
                 self._metrics.poll_ends(self._net.now_ms)
-
-    # -- polling ------------------------------------------------------------------------------------------
-
-    def _fetch(self, deadline_ms: int, records_max: int) -> list[Chunk]:
-        """Whatever there is to read; what else poll does happens on the way."""
-        is_last = False
-        if self._fail_fast:
-            self._cluster.known()
-        while True:
-            self._net.raise_if_woken()
-            now_ms = self._net.now_ms
-            if self._group is not None:
-                self._group.coordinator.advance(now_ms)
-            self._positions.advance(now_ms)
-            self._tell_unreachable()
-            self._check_topics()
-            self._distances.watch()
-            self._fetcher.send_fetches()
-            chunks = self._fetcher.take(records_max)
-            if chunks:
-                with self._or_give_back(chunks):
-                    self._fetcher.send_fetches()
-                    self._net.poll_now()
-                    self._count(chunks)
-                    return chunks
-            if is_last:
-                return []
-            left_ms = deadline_ms - self._net.now_ms
-            self._net.poll(min(max(0, left_ms), self._wait_ms()))
-            if left_ms <= 0:
-                if not self._fetcher.has_data:
-                    return []
-                is_last = True  # one more round takes what has come
-
-    def _wait_ms(self) -> int:
-        now_ms = self._net.now_ms
-        wait_ms = _WAIT_MS_MAX
-        if self._group is not None:
-            wait_ms = min(wait_ms, self._group.coordinator.wait_ms(now_ms))
-        if not self._subscription.is_settled:
-            wait_ms = min(wait_ms, max(1, self.config.retry_backoff_ms))
-        return wait_ms
-
-    def _background(self, now_ms: int) -> int:
-        """What must happen in time, whatever is waited for."""
-        topics = None if self._subscription.mode is Mode.PATTERN else self._topics_to_ask_for()
-        wait_ms = self._cluster.keep_fresh(topics, allow_auto_create=self.config.allow_auto_create_topics)
-        if self._group is not None:
-            wait_ms = min(wait_ms, self._group.coordinator.background(now_ms))
-        return wait_ms
-
-    def _topics_to_ask_for(self) -> Iterator[str]:
-        # A generator: it is looked into only when metadata is asked for, not at every poll.
-        yield from self._subscription.topics()
-
-    def _tell_unreachable(self) -> None:
-        """Warn of brokers that metadata could not be had from, of each once until metadata comes again."""
-        error = self._cluster.last_refresh_error
-        if error is None:
-            self._told_unreachable.clear()
-        elif isinstance(error, ConnectError) and error.message not in self._told_unreachable:
-            self._told_unreachable.add(error.message)
-            hint = f" ({error.hint})" if error.hint else ""
-            import logging
-
-            logging.getLogger(__name__).warning("%s%s; still trying", error.message, hint)
-
-    def _check_topics(self) -> None:
-        """Look at new metadata: ask again for what is not there yet, raise what will not come."""
-        if self._topics_checked == self._cluster.generation:
-            return
-        self._topics_checked = self._cluster.generation
-        refused: dict[ErrorCode, list[str]] = {}
-        for topic in sorted(self._subscription.topics()):
-            view = self._cluster.view.topics.get(topic)
-            if view is None or view.error in _COMING:
-                self._cluster.want_refresh()
-            elif view.error in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
-                refused.setdefault(view.error, []).append(topic)
-            elif any(each.error in _COMING or each.leader == NO_LEADER for each in view.partitions):
-                self._cluster.want_refresh()
-        for code, topics in refused.items():
-            text = (
-                "Invalid topics"
-                if code is ErrorCode.INVALID_TOPIC_EXCEPTION
-                else "Not authorized to access topics"
-            )
-            raise ApiError(code, f"{text}: [{', '.join(topics)}]")
-
-    @contextmanager
-    def _or_give_back(self, chunks: list[Chunk]) -> Iterator[None]:
-        """Go back to what was about to be returned when a KeyboardInterrupt comes between: closing would commit it."""
-        try:
-            yield
-        except BaseException:
-            for chunk in reversed(chunks):
-                if self._subscription.get(chunk.partition) is not None:
-                    self._subscription.seek(chunk.partition, chunk.offsets[0])
-                    self._fetcher.drop(chunk.partition)
-            raise
-
-    def _stop_before(self, error: RecordDeserializationError) -> None:
-        """The fetcher handed out more than can be read: go back to the record that cannot."""
-        if self._subscription.get(error.partition) is not None:
-            self._subscription.seek(error.partition, error.offset)
-            self._fetcher.drop(error.partition)
-
-    def _is_at(self, partition: TopicPartition, offset: int) -> bool:
-        state = self._subscription.get(partition)
-        return state is not None and state.position == offset
-
-    def _count(self, chunks: list[Chunk]) -> None:
-        counts: dict[TopicPartition, int] = {}
-        for chunk in chunks:
-            counts[chunk.partition] = counts.get(chunk.partition, 0) + len(chunk)
-        topics: dict[str, int] = {}
-        for partition, count in counts.items():
-            topics[partition.topic] = topics.get(partition.topic, 0) + count
-            self._distances.record(partition)
-        self._metrics.consumed(topics)
 
     # -- inside -------------------------------------------------------------------------------------------
 
@@ -752,7 +579,7 @@ class Consumer:
             self._cluster.want_refresh()
 
     def _seek_to(self, to: int, partitions: Iterable[TopicPartition] | None) -> None:
-        with self._call():
+        with self._caller.call():
             for partition in self._subscription.partitions if partitions is None else partitions:
                 self._subscription.reset(partition, to)
                 self._fetcher.drop(partition)
@@ -765,26 +592,9 @@ class Consumer:
     def _look_up(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: int | None
     ) -> dict[TopicPartition, ListedOffset]:
-        with self._call():
+        with self._caller.call():
             wait_ms = self._timeout_ms(timeout_ms)
             return self._positions.look_up(timestamps, self._net.now_ms + wait_ms, wait_ms)
 
     def _timeout_ms(self, given: int | None) -> int:
         return self.config.default_api_timeout_ms if given is None else given
-
-
-def _check_name(topic: str) -> None:
-    """See that a name can be told to the members of a group; whether a topic may have it is the broker's to say.
-
-    Raises:
-        IllegalArgumentError: it is not text, or too long.
-    """
-    try:
-        size = len(topic.encode())
-    except UnicodeEncodeError:
-        size = _NAME_BYTES_MAX + 1
-    if size > _NAME_BYTES_MAX:
-        raise IllegalArgumentError(f"{topic[:80]!r} cannot be represented in a request")
-
-
-_NAME_BYTES_MAX: Final = 32_767

@@ -1,6 +1,8 @@
 """What a consumer counts, under Kafka's names (OBS-6): once a request, poll or rebalance, never once a record."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from pkafka.clients.config import ConsumerConfig
@@ -221,13 +223,23 @@ class ConsumerMetrics:
         """OffsetCommit was answered."""
         self._commits.record(latency_ms)
 
-    def spent_in_commit_sync(self, nanoseconds: int) -> None:
-        """``commit_sync`` returned."""
-        self._sync_commit_ns.record(nanoseconds)
+    @contextmanager
+    def commit_sync_call(self) -> Iterator[None]:
+        """Count the time of a ``commit_sync``, also of one that fails."""
+        begun_ns = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self._sync_commit_ns.record(time.perf_counter_ns() - begun_ns)
 
-    def spent_in_committed(self, nanoseconds: int) -> None:
-        """``committed`` returned."""
-        self._committed_ns.record(nanoseconds)
+    @contextmanager
+    def committed_call(self) -> Iterator[None]:
+        """Count the time of a ``committed``, also of one that fails."""
+        begun_ns = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self._committed_ns.record(time.perf_counter_ns() - begun_ns)
 
     def fetched(self, latency_ms: int, sizes: Mapping[str, int]) -> None:
         """A fetch was answered, with so many bytes of records of each topic that it says something of."""

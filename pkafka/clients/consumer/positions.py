@@ -2,7 +2,7 @@
 
 A partition without a position gets what its group committed, or else what ``auto.offset.reset`` says; one whose leader
 changed is validated first (KIP-320). All of it goes on while poll waits for records; nothing here waits by itself but
-:meth:`Positions.look_up`.
+:meth:`Positions.look_up` and :meth:`Positions.wait_for`.
 """
 
 from collections import deque
@@ -133,6 +133,44 @@ class Positions:
 
         future = self._list_offsets(leader, {partition: LATEST})
         future.add_listener(take, lambda _: self._asked_ends.discard(partition))
+
+    def seek(self, partition: TopicPartition, at: OffsetAndMetadata) -> None:
+        """Read on from there; with a leader epoch, once the leader's log has been compared with it.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+        """
+        if at.leader_epoch is None:
+            self._subscription.seek(partition, at.offset)
+        else:
+            leader = self._leader_of(partition)
+            self._subscription.seek_unvalidated(partition, at.offset, at.leader_epoch, leader)
+
+    def wait_for(self, partition: TopicPartition, deadline_ms: int, wait_ms: int) -> int:
+        """The position of a partition that is assigned; waits until it is known.
+
+        Args:
+            deadline_ms: on the clock of the network.
+            wait_ms: how long that is, for the error.
+
+        Raises:
+            ClientTimeoutError: the time ran out.
+            NoOffsetError, ApiError: as :meth:`advance`.
+        """
+        while True:
+            # Good as soon as it was sought or looked up, also before a new leader was asked about it.
+            found = self._subscription.state(partition).position
+            if found is not None:
+                return found
+            self.advance(self._net.now_ms)
+            left_ms = deadline_ms - self._net.now_ms
+            if left_ms <= 0:
+                raise ClientTimeoutError(
+                    Stage.REQUEST,
+                    f"Timeout of {wait_ms}ms expired before the position for partition {partition} could be "
+                    "determined",
+                )
+            self._net.poll(min(left_ms, max(1, self._config.retry_backoff_ms)))
 
     def look_up(
         self, timestamps: Mapping[TopicPartition, int], deadline_ms: int, timeout_ms: int
