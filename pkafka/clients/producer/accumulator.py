@@ -4,12 +4,13 @@ Appended to by any thread, drained by the sender thread; one lock for all, held 
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from pkafka.clients.config import ProducerConfig
-from pkafka.clients.errors import BufferExhaustedError, ClosedError
+from pkafka.clients.errors import BufferExhaustedError, ClientTimeoutError, ClosedError, Stage
 from pkafka.clients.producer.batch import Callback, Part, ProducerBatch
 from pkafka.clients.producer.futures import RecordFuture, Sent
 from pkafka.clients.producer.metrics import ProducerMetrics
@@ -175,6 +176,33 @@ class Accumulator:
                     self._choose_sticky(topic)
                 index = end
             self._wake_sender()
+
+    def flush(self, timeout_s: float | None) -> None:
+        """Have all sent that was appended before this call, and wait for the outcomes and their callbacks.
+
+        Raises:
+            ClientTimeoutError: ``timeout_s`` ran out.
+        """
+        begun_ns = time.perf_counter_ns()
+        with self.lock:
+            waiting = list(self.incomplete)
+            self.flushing += 1
+        self._wake_sender()
+        try:
+            deadline = None if timeout_s is None else time.monotonic() + timeout_s
+            for batch in waiting:
+                while (
+                    leaf := next((each for each in batch.leaves() if not each.finished), None)
+                ) is not None:
+                    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                    if not leaf.wait(left):
+                        raise ClientTimeoutError(
+                            Stage.REQUEST, f"records are not acknowledged after {timeout_s} s"
+                        )
+        finally:
+            with self.lock:
+                self.flushing -= 1
+            self._metrics.flush_time.record(time.perf_counter_ns() - begun_ns)
 
     # -- for the sender -----------------------------------------------------------------------------------
 

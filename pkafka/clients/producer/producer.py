@@ -7,7 +7,6 @@ is the sender thread's (PROD-2). Without a serializer, keys and values are bytes
 import itertools
 import logging
 import os
-import time
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,12 +22,10 @@ from pkafka.clients.errors import (
     ClosedError,
     IllegalArgumentError,
     IllegalStateError,
-    Stage,
 )
 from pkafka.clients.metrics import Metric, MetricName, metrics_of
 from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.offsets import ConsumerGroupMetadata, OffsetAndMetadata, offsets_to_store
-from pkafka.clients.producer.accumulator import record_bytes_max
 from pkafka.clients.producer.batch import Callback
 from pkafka.clients.producer.configured import (
     all_bytes,
@@ -46,26 +43,23 @@ from pkafka.clients.producer.futures import (
     RecordMetadata,
     Sent,
 )
+from pkafka.clients.producer.gauges import add_gauges
 from pkafka.clients.producer.interceptors import Interceptors
 from pkafka.clients.producer.metadata import ProducerMetadata, closed_error
 from pkafka.clients.producer.metrics import ProducerMetrics
-from pkafka.clients.producer.partitioner import partition_of_key
+from pkafka.clients.producer.partition_choice import PartitionChoice
 from pkafka.clients.producer.queues import TopicQueues
 from pkafka.clients.producer.record import ProducerRecord, check_place
 from pkafka.clients.producer.sender import Sender
+from pkafka.clients.producer.size_limits import SizeLimits
 from pkafka.clock import Clock, SystemClock
-from pkafka.errors import ApiError, ErrorCode
+from pkafka.errors import ApiError
 from pkafka.model import TopicPartition
-from pkafka.records.batch import BATCH_OVERHEAD
-from pkafka.records.loops import partitions_of_keys
 
 if TYPE_CHECKING:
     from pkafka.clients.producer.transaction_channel import TransactionChannel
 
 _NO_HEADERS: Final = ()
-_KEYS_REMEMBERED: Final = 4_096
-_ANY_PARTITION: Final = -1
-_SMALL_ENOUGH: Final = 1_000  # so much below its limits, no record needs to be measured exactly
 _numbers: Final = itertools.count(1)
 _open: Final["weakref.WeakSet[Producer]"] = weakref.WeakSet()
 _log = logging.getLogger(__name__)
@@ -96,7 +90,6 @@ class Producer:
         self._value_serializer = serializer_of("value.serializer", config.value_serializer, originals)
         self._takes_bytes = self._key_serializer is None and self._value_serializer is None
         self._partitioner, ignores_keys = partitioner_of(config.partitioner_class, originals)
-        self._keys_count = not (config.partitioner_ignore_keys or ignores_keys)
         self._interceptors = Interceptors(config.interceptor_classes, originals)
         self._metrics = metrics_of(config, self._clock, originals)
         self._sensors = ProducerMetrics(self._metrics)
@@ -109,9 +102,12 @@ class Producer:
         self._metadata = ProducerMetadata(
             self._cluster, config, self._accumulator, self._sensors, self._topics, self._sender.wake
         )
-        self._partitions_of_keys: dict[tuple[bytes, int], int] = {}
-        self._size_unchecked = min(config.max_request_size, config.buffer_memory) - _SMALL_ENOUGH
-        self._add_gauges()
+        self._choice = PartitionChoice(
+            self._cluster, self._partitioner, keys_count=not (config.partitioner_ignore_keys or ignores_keys)
+        )
+        self._limits = SizeLimits(config)
+        self._size_unchecked = self._limits.unchecked
+        add_gauges(self._metrics, config, self._accumulator, self._sender, self._cluster)
         self._sender.start()
         self._closed = False
         self._is_guarded = self._transactions is not None
@@ -212,10 +208,10 @@ class Producer:
         key_bytes = None if keys is None else all_bytes(self._key_serializer, topic, keys, headers, "key")
         sent: list[Sent] = []
         try:
-            self._check_sizes(value_bytes, key_bytes, headers)
+            self._limits.check_all(value_bytes, key_bytes, headers)
             deadline_ms = self._clock.monotonic_ms() + self.config.max_block_ms
             layout = self._metadata.layout(topic, partition, deadline_ms)
-            for chosen, positions in self._by_partition(layout, key_bytes, len(values), partition):
+            for chosen, positions in self._choice.by_partition(layout, key_bytes, len(values), partition):
                 whole = len(positions) == len(values)
                 self._accumulator.append_many(
                     layout,
@@ -383,27 +379,7 @@ class Producer:
             raise closed_error()
         if self._sender.is_current_thread():
             raise ClientError("flush() in a callback would wait for that callback to return")
-        begun = time.perf_counter_ns()
-        accumulator = self._accumulator
-        with accumulator.lock:
-            waiting = list(accumulator.incomplete)
-            accumulator.flushing += 1
-        self._sender.wake()
-        try:
-            deadline = None if timeout_s is None else time.monotonic() + timeout_s
-            for batch in waiting:
-                while (
-                    leaf := next((each for each in batch.leaves() if not each.finished), None)
-                ) is not None:
-                    left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                    if not leaf.wait(left):
-                        raise ClientTimeoutError(
-                            Stage.REQUEST, f"records are not acknowledged after {timeout_s} s"
-                        )
-        finally:
-            with accumulator.lock:
-                accumulator.flushing -= 1
-            self._sensors.flush_time.record(time.perf_counter_ns() - begun)
+        self._accumulator.flush(timeout_s)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Send what is left, wait for the outcomes, and end; after ``timeout_s`` fail what is left.
@@ -516,9 +492,9 @@ class Producer:
                 key_bytes = serialized(self._key_serializer, topic, key, headers, "key")
                 value_bytes = serialized(self._value_serializer, topic, value, headers, "value")
             if headers or len(value_bytes or b"") + len(key_bytes or b"") > self._size_unchecked:
-                self._check_size(key_bytes, value_bytes, headers)
+                self._limits.check(key_bytes, value_bytes, headers)
             if partition is None:
-                partition = self._choose(layout, key, key_bytes, value, value_bytes)
+                partition = self._choice.choose(layout, key, key_bytes, value, value_bytes)
             stamp = self._clock.now_ms() if timestamp_ms is None else timestamp_ms
             return self._accumulator.append(
                 layout, partition, stamp, key_bytes, value_bytes, headers, callback, deadline_ms
@@ -571,52 +547,6 @@ class Producer:
         except (ApiError, ClientError) as error:
             _log.warning("the transaction could not be aborted: %s", error)
 
-    def _choose(
-        self,
-        layout: TopicQueues,
-        key: Any,  # noqa: ANN401
-        key_bytes: bytes | None,
-        value: Any,  # noqa: ANN401
-        value_bytes: bytes | None,
-    ) -> int:
-        """The partition for a record that has none."""
-        if self._partitioner is not None:
-            chosen = self._partitioner.partition(
-                layout.name, key, key_bytes, value, value_bytes, self._cluster.view
-            )
-            if chosen < 0:
-                raise ValueError(
-                    f"The partitioner generated an invalid partition number: {chosen}. "
-                    "Partition number should always be non-negative."
-                )
-            return chosen
-        if key_bytes is None or not self._keys_count:
-            return _ANY_PARTITION
-        known = (key_bytes, layout.partition_count)
-        found = self._partitions_of_keys.get(known)
-        if found is None:
-            if len(self._partitions_of_keys) >= _KEYS_REMEMBERED:
-                self._partitions_of_keys.clear()
-            found = self._partitions_of_keys[known] = partition_of_key(key_bytes, layout.partition_count)
-        return found
-
-    def _check_size(
-        self, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
-    ) -> None:
-        size = BATCH_OVERHEAD + record_bytes_max(key, value, headers)
-        for name, limit in (
-            ("max.request.size", self.config.max_request_size),
-            ("buffer.memory", self.config.buffer_memory),
-        ):
-            if size > limit:
-                what = (
-                    f"{limit}, which is the value of the {name} configuration."
-                    if name == "max.request.size"
-                    else f"the total memory buffer you have configured with the {name} configuration."
-                )
-                text = f"The message is {size} bytes when serialized which is larger than {what}"
-                raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, text)
-
     # -- many records -------------------------------------------------------------------------------------
 
     def _send_each(
@@ -640,69 +570,6 @@ class Producer:
             for index, value in enumerate(values)
         ]
         return BatchFuture.of_records(timestamp_ms, futures)
-
-    def _by_partition(
-        self, layout: TopicQueues, keys: list[bytes | None] | None, count: int, partition: int | None
-    ) -> list[tuple[int, Sequence[int]]]:
-        """Which records go to which partition; those without a key to wherever it is their turn."""
-        if partition is not None or keys is None or not self._keys_count:
-            return [(_ANY_PARTITION if partition is None else partition, range(count))]
-        groups: dict[int, list[int]] = {}
-        if None in keys:
-            for index, key in enumerate(keys):
-                chosen = _ANY_PARTITION if key is None else partition_of_key(key, layout.partition_count)
-                groups.setdefault(chosen, []).append(index)
-        else:
-            for index, chosen in enumerate(partitions_of_keys(keys, layout.partition_count)):
-                groups.setdefault(chosen, []).append(index)
-        return list(groups.items())
-
-    def _check_sizes(
-        self,
-        values: list[bytes | None],
-        keys: list[bytes | None] | None,
-        headers: Sequence[tuple[str, bytes | None]],
-    ) -> None:
-        longest = max((len(each) for each in values if each is not None), default=0)
-        if keys is not None:
-            longest += max((len(each) for each in keys if each is not None), default=0)
-        if headers or longest > self._size_unchecked:
-            for index, value in enumerate(values):
-                self._check_size(None if keys is None else keys[index], value, headers)
-
-    # -- metrics ------------------------------------------------------------------------------------------
-
-    def _add_gauges(self) -> None:
-        accumulator, sender, cluster = self._accumulator, self._sender, self._cluster
-        total = self.config.buffer_memory
-        for name, read, text in (
-            (
-                "requests-in-flight",
-                lambda: sender.requests_in_flight,
-                "The current number of in-flight requests awaiting a response.",
-            ),
-            (
-                "metadata-age",
-                lambda: cluster.metadata_age_ms / 1000,
-                "The age in seconds of the current producer metadata being used.",
-            ),
-            (
-                "waiting-threads",
-                lambda: accumulator.waiting_threads,
-                "The number of user threads blocked waiting for buffer memory to enqueue their records",
-            ),
-            (
-                "buffer-total-bytes",
-                lambda: total,
-                "The maximum amount of buffer memory the client can use (whether or not it is currently used).",
-            ),
-            (
-                "buffer-available-bytes",
-                lambda: accumulator.free_bytes,
-                "The total amount of buffer memory that is not being used.",
-            ),
-        ):
-            self._metrics.gauge(name, "producer-metrics", read, text)
 
     def _forsake(self) -> None:
         """In a child process, which has no sender thread: take nothing more, and wait for nothing."""
