@@ -14,16 +14,32 @@ answers of one write.
 
 import asyncio
 import logging
-import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
 
+from pkafka.net.answers import ANSWER_BYTES_PER_WRITE_MAX, NO_ANSWER, Answer, FileRange, Part
 from pkafka.net.buffers import FrameBytes, Lease, ReadBuffers
+from pkafka.net.outgoing import Outgoing
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
+
+__all__ = [
+    "AFTER_OTHERS",
+    "NO_ANSWER",
+    "AfterOthers",
+    "Answer",
+    "Detach",
+    "FileRange",
+    "FrameHandler",
+    "LaterAnswer",
+    "Note",
+    "Outcome",
+    "Part",
+    "ServerConnection",
+]
 
 log = logging.getLogger(__name__)
 
@@ -32,31 +48,9 @@ _REQUESTS_PER_TURN_MAX: Final = 256
 _LATER_ANSWERS_MAX: Final = 16
 _LATER_FRAME_BYTES_MAX: Final = 1024 * 1024
 """A client has so many requests served at a time, and none behind a larger one."""
-_ANSWER_BYTES_PER_WRITE_MAX: Final = 256 * 1024
-"""Answers are gathered into one write up to about this size."""
-_SENDFILE_CHUNK_BYTES: Final = 2 * 1024 * 1024
-"""A file range goes out in chunks of this size, so that one fast reader does not keep the loop for itself."""
 
-_COPIED_RANGE_BYTES_MAX: Final = 64 * 1024
-"""A range of a file below this size, for which the page cache is not asked either, is read and sent with what surrounds
-it: one call that wakes the client once costs less than three, also with the copy. Larger ones go by sendfile."""
-_PARTS_PER_CALL_MAX: Final = 512
-"""Half of what sendmsg takes on Linux (IOV_MAX)."""
 
 _SIZE = struct.Struct(">i")
-
-
-class FileRange(NamedTuple):
-    """Bytes of an open file that the kernel copies to the socket (sendfile)."""
-
-    fd: int
-    position: int
-    length: int
-
-
-Part: TypeAlias = bytes | bytearray | memoryview | FileRange
-Answer: TypeAlias = Sequence[Part]
-NO_ANSWER: Final[Answer] = ()
 
 
 class Detach:
@@ -139,12 +133,10 @@ class ServerConnection:
         "_frame_size",
         "_handle",
         "_in_hand",
-        "_in_memory",
         "_lease",
         "_loop",
         "_muted",
-        "_out",
-        "_page_cache",
+        "_outgoing",
         "_reading",
         "_serving",
         "_together",
@@ -194,7 +186,6 @@ class ServerConnection:
         self._closed_callback = closed
         self._together = together or Together()
         self._will_send_due = False
-        self._page_cache = page_cache
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()
         self._frame: FrameBytes | None = None
@@ -214,9 +205,7 @@ class ServerConnection:
         """To be closed as soon as the answers so far are sent."""
         self._due: deque[LaterAnswer] = deque()
         """The answers that come later, and those that have to wait for them, in the order of their requests."""
-        self._out: deque[Part] = deque()
-        self._in_memory = 0
-        """So many bytes of the first part of ``_out`` are known to be in the page cache."""
+        self._outgoing = Outgoing(sock, page_cache)
         self._reading = True
         self._loop.add_reader(sock.fileno(), self._on_readable)
 
@@ -310,12 +299,12 @@ class ServerConnection:
             self._send_due()
         if self._closing:
             self._muted = True
-            if not self._out and not self._due:
+            if not self._outgoing.waiting and not self._due:
                 self.close()
         elif not self.closed and not self._muted:
             if position < len(data):
                 self._keep_partial(data[position:])
-            if self._out:
+            if self._outgoing.waiting:
                 # The client does not read its answers: serve it no further until it does.
                 self._muted = True
         self._let_go()
@@ -355,15 +344,15 @@ class ServerConnection:
             served += 1
             for part in answer:
                 answers.append(part)
-                weight += _ANSWER_BYTES_PER_WRITE_MAX if type(part) is FileRange else len(part)
-            if served >= _REQUESTS_PER_TURN_MAX or weight >= _ANSWER_BYTES_PER_WRITE_MAX:
+                weight += ANSWER_BYTES_PER_WRITE_MAX if type(part) is FileRange else len(part)
+            if served >= _REQUESTS_PER_TURN_MAX or weight >= ANSWER_BYTES_PER_WRITE_MAX:
                 self._send(answers)
                 answers.clear()
                 if self.closed:
                     break
-                if position < end and (self._out or served >= _REQUESTS_PER_TURN_MAX):
+                if position < end and (self._outgoing.waiting or served >= _REQUESTS_PER_TURN_MAX):
                     self._mute(data[position:])
-                    if not self._out:
+                    if not self._outgoing.waiting:
                         self._loop.call_soon(self._unmute)
                     break
                 weight = 0
@@ -479,7 +468,7 @@ class ServerConnection:
         self._send(parts)
 
     def _go_on(self) -> None:
-        if self.closed or self._out or self._busy or self._due:
+        if self.closed or self._outgoing.waiting or self._busy or self._due:
             return
         if self._closing:
             self.close()
@@ -490,7 +479,7 @@ class ServerConnection:
             self._unmute()
 
     def _unmute(self) -> None:
-        if self.closed or self._closing or self._busy or self._out:
+        if self.closed or self._closing or self._busy or self._outgoing.waiting:
             return
         self._muted = False
         self.last_active = self._loop.time()
@@ -505,105 +494,32 @@ class ServerConnection:
         if not parts or self.closed:
             return
         try:
-            if self._out:
-                self._queue(parts)
-            elif not self._write(parts):
+            if self._outgoing.waiting:
+                self._outgoing.queue(parts)
+            elif not self._outgoing.write(parts):
                 self._await_room()
         except OSError:
             self._drop()
 
-    def _write(self, parts: Answer) -> bool:
-        """Write as much as the socket takes; queue the rest. True when all went out."""
-        index, count = 0, len(parts)
-        has_copies = False
-        if count > 1:
-            copied = _with_small_ranges_read(parts)
-            has_copies = copied is not parts
-            parts = copied
-        while index < count:
-            part = parts[index]
-            if type(part) is FileRange:
-                done = self._write_range(part)
-                if done < part.length:
-                    self._queue(
-                        [FileRange(part.fd, part.position + done, part.length - done), *parts[index + 1 :]]
-                    )
-                    return False
-                index += 1
-                continue
-            last = index + 1
-            while last < count and type(parts[last]) is not FileRange:
-                last += 1
-            run: Sequence[bytes | bytearray | memoryview] = parts[index:last]  # type: ignore[assignment]
-            if len(run) > 1 and not (has_copies and len(run) <= _PARTS_PER_CALL_MAX):
-                run = [b"".join(run)]  # small things all of them
-            # More follows from a file: let the kernel put both into the same packets.
-            flags = socket.MSG_MORE if last < count else 0
-            try:
-                sent = self.sock.send(run[0], flags) if len(run) == 1 else self.sock.sendmsg(run, (), flags)
-            except (BlockingIOError, InterruptedError):
-                sent = 0
-            if sent < (len(run[0]) if len(run) == 1 else sum(map(len, run))):
-                self._queue([memoryview(b"".join(run))[sent:], *parts[last:]])
-                return False
-            index = last
-        return True
-
-    def _write_range(self, part: FileRange) -> int:
-        """Send from the file until the socket is full, a chunk is out, or what follows is not in memory."""
-        done = 0
-        known = self._in_memory
-        while done < part.length:
-            wanted = min(part.length - done, _SENDFILE_CHUNK_BYTES)
-            if self._page_cache is not None:
-                if not known:
-                    known = self._page_cache.bytes_in_memory(part.fd, part.position + done, wanted)
-                    if not known:
-                        break
-                wanted = min(wanted, known)
-            try:
-                sent = os.sendfile(self.sock.fileno(), part.fd, part.position + done, wanted)
-            except (BlockingIOError, InterruptedError):
-                break
-            if sent == 0:
-                # The file is shorter than promised (truncated meanwhile): the frame cannot be completed.
-                raise ConnectionAbortedError("file range ended early")
-            done += sent
-            known = max(known - sent, 0)
-            if done >= _SENDFILE_CHUNK_BYTES:
-                break
-        self._in_memory = known if done < part.length else 0
-        return done
-
-    def _queue(self, parts: Answer) -> None:
-        for part in parts:
-            if type(part) is FileRange:
-                # The log may close its descriptor before the client reads on.
-                self._out.append(FileRange(os.dup(part.fd), part.position, part.length))
-            else:
-                self._out.append(bytes(part))
-
     def _await_room(self) -> None:
         """Go on writing when the socket has room again, or first when the disk has given what comes next."""
-        part = self._out[0]
-        if type(part) is FileRange and self._page_cache is not None and not self._in_memory:
-            wanted = min(part.length, _SENDFILE_CHUNK_BYTES)
-            if not self._page_cache.bytes_in_memory(part.fd, part.position, wanted):
-                self._loop.remove_writer(self.sock.fileno())
-                self._page_cache.read_ahead(part.fd, part.position, wanted, self._on_read_ahead)
-                return
-        self._loop.add_writer(self.sock.fileno(), self._on_writable)
+        unread = self._outgoing.unread_range()
+        if unread is None:
+            self._loop.add_writer(self.sock.fileno(), self._on_writable)
+        else:
+            self._loop.remove_writer(self.sock.fileno())
+            self._outgoing.read_ahead(unread, self._on_read_ahead)
 
     def _on_read_ahead(self, length: int) -> None:
         if not self.closed:
-            self._in_memory = length
+            self._outgoing.in_memory = length
             self._loop.add_writer(self.sock.fileno(), self._on_writable)
 
     def _on_writable(self) -> None:
         self.last_active = self._loop.time()
         try:
-            self._drain()
-            if self._out:
+            self._outgoing.drain()
+            if self._outgoing.waiting:
                 self._await_room()
                 return
         except OSError:
@@ -612,26 +528,6 @@ class ServerConnection:
         self._loop.remove_writer(self.sock.fileno())
         self._go_on()
 
-    def _drain(self) -> None:
-        out = self._out
-        while out:
-            part = out[0]
-            if type(part) is FileRange:
-                done = self._write_range(part)
-                if done < part.length:
-                    out[0] = FileRange(part.fd, part.position + done, part.length - done)
-                    return
-                os.close(part.fd)
-            else:
-                try:
-                    sent = self.sock.send(part, socket.MSG_MORE if len(out) > 1 else 0)  # type: ignore[arg-type]
-                except (BlockingIOError, InterruptedError):
-                    return
-                if sent < len(part):
-                    out[0] = memoryview(part)[sent:]  # type: ignore[arg-type]
-                    return
-            out.popleft()
-
     # -- the end --
 
     def _detach(self, detach: Detach, unread: memoryview, answers: list[Part]) -> None:
@@ -639,7 +535,7 @@ class ServerConnection:
         answers.clear()
         if self.closed:
             return
-        if self._out:
+        if self._outgoing.waiting:
             # Answers of earlier requests are still on their way; they must leave before the connection does.
             self._mute(unread)
             return
@@ -663,10 +559,7 @@ class ServerConnection:
         self.closed = True
         self._loop.remove_reader(self.sock.fileno())
         self._loop.remove_writer(self.sock.fileno())
-        for part in self._out:
-            if type(part) is FileRange:
-                os.close(part.fd)
-        self._out.clear()
+        self._outgoing.give_up()
         if self._frame is not None:
             self._buffers.give_back(self._frame)
         self._frame = self._backlog = None
@@ -680,7 +573,7 @@ class ServerConnection:
         """Serve no more requests; close as soon as the one in hand, if any, is answered and its answer is sent."""
         if self.closed:
             return
-        if not self._busy and not self._out and not self._due:
+        if not self._busy and not self._outgoing.waiting and not self._due:
             self.close()
             return
         self._closing = self._muted = True
@@ -702,19 +595,3 @@ class ServerConnection:
         if not self.closed:
             self._forget()
             self.sock.close()
-
-
-def _with_small_ranges_read(parts: Answer) -> Answer:
-    """The parts with the bytes of small ranges in their place, up to about a write's worth; themselves without any."""
-    copied: list[Part] | None = None
-    room = _ANSWER_BYTES_PER_WRITE_MAX
-    for place, part in enumerate(parts):
-        if type(part) is FileRange and 0 < part.length < _COPIED_RANGE_BYTES_MAX and part.length <= room:
-            data = os.pread(part.fd, part.length, part.position)
-            if len(data) < part.length:
-                break  # the file is shorter than promised; that is noticed where it is sent
-            if copied is None:
-                copied = list(parts)
-            copied[place] = data
-            room -= part.length
-    return parts if copied is None else copied

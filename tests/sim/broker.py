@@ -525,7 +525,7 @@ class Broker:
             for connection in process.connections:
                 connection.closed = True
                 connection.sock.close()
-                for part in connection._out:
+                for part in connection._outgoing.waiting:
                     if hasattr(part, "fd"):
                         os.close(part.fd)
             for found in process.partitions.logs():
