@@ -1,4 +1,4 @@
-"""Metrics of a client: totals, rates, averages, maxima and gauges under Kafka's names (OBS-6).
+"""Metrics of a client: totals, rates, averages, maxima and gauges under Kafka's names.
 
 What is measured goes into a :class:`Sensor`, at most once a batch or request, never once a record; what is read is
 computed when somebody reads it. Windowed figures look at the last ``metrics.num.samples`` windows of

@@ -1,4 +1,4 @@
-"""What a client's connections carry, under Kafka's names: ``<client>-metrics`` and ``<client>-node-metrics`` (OBS-6).
+"""What a client's connections carry, under Kafka's names: ``<client>-metrics`` and ``<client>-node-metrics``.
 
 A node is called ``node-N`` by its broker id, and ``node--1``, ``node--2``... while it is known as a bootstrap server.
 How long brokers throttle the client is counted here too, at every answer, as in Kafka; how it is kept to, see

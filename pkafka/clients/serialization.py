@@ -1,4 +1,4 @@
-"""Serializers and deserializers: objects to bytes and back (PROD-9).
+"""Serializers and deserializers: objects to bytes and back.
 
 All of Kafka's built-in ones with the same bytes, and the interface for others. ``None`` is a record without a key or
 value. In a configuration also a plain function of one argument will do: ``{"value.serializer": json_bytes}``.

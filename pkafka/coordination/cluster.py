@@ -25,7 +25,7 @@ class BrokerIdTakenError(NodeExistsError):
 
 
 def create_persistent_paths(store: Store, paths: Iterable[str] = PERSISTENT_PATHS) -> None:
-    """Create every path, with its parents, that does not exist yet (ZK-3)."""
+    """Create every path, with its parents, that does not exist yet."""
     for path in paths:
         if store.exists(path) is None:
             with contextlib.suppress(NodeExistsError):
@@ -33,7 +33,7 @@ def create_persistent_paths(store: Store, paths: Iterable[str] = PERSISTENT_PATH
 
 
 def ensure_cluster_id(store: Store) -> str:
-    """The cluster's id; the first broker ever makes it (ZK-17).
+    """The cluster's id; the first broker ever makes it.
 
     Raises:
         ZnodeFormatError: the znode holds something else.

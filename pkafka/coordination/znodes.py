@@ -58,7 +58,7 @@ PERSISTENT_PATHS: Final = (
     "/config/brokers",
     "/config/ips",
 )
-"""What a broker creates at its start (ZK-3), in Kafka's order."""
+"""What a broker creates at its start, in Kafka's order."""
 
 SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 """Subtrees that hold secrets and must not be world readable once zookeeper.set.acl is on."""

@@ -156,7 +156,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partitions_of_keys(keys: list[bytes], partition_count: int) -> list[int]:
-    """The partition of each key, as Kafka's clients choose it (PROD-12)."""
+    """The partition of each key, as Kafka's clients choose it."""
     found = []
     for key in keys:
         found.append((murmur2(key) & 0x7FFFFFFF) % partition_count)

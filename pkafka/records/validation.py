@@ -444,7 +444,7 @@ def _time_problem(
 def _convert_legacy(
     view: memoryview, entries: list[tuple[int, int, int]], source: Codec, rules: ProduceRules, now_ms: int
 ) -> ValidatedRecords:
-    """Write messages of v0 or v1 as one v2 batch (MSG-5)."""
+    """Write messages of v0 or v1 as one v2 batch."""
     first_magic = entries[0][2]
     records: list[Record] = []
     for position, _, magic in entries:

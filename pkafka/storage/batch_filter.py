@@ -1,4 +1,4 @@
-"""What compaction leaves of one batch: the batch itself, a smaller one, only its header, or nothing (CLEAN-5..CLEAN-7).
+"""What compaction leaves of one batch: the batch itself, a smaller one, only its header, or nothing.
 
 Records keep their offsets; a rewritten batch keeps base offset, last offset, producer and sequence, so that no producer
 and no follower notices. A batch in which a record without a value stays, or a marker that has outlived its records,

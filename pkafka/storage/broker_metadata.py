@@ -1,4 +1,4 @@
-"""Whose directory it is: ``meta.properties`` (LOG-26).
+"""Whose directory it is: ``meta.properties``.
 
 A Java properties file. ZooKeeper mode writes version 0 with ``broker.id``, KRaft mode version 1 with ``node.id``; both
 have ``cluster.id`` and, since 3.7, ``directory.id`` (a Uuid in base64).

@@ -1,4 +1,4 @@
-"""Offset checkpoints: one small text file per data directory and purpose (LOG-18).
+"""Offset checkpoints: one small text file per data directory and purpose.
 
 Format, the same for all four files, each line ended by a newline:
     0                          version

@@ -1,4 +1,4 @@
-"""One round of compaction over one log: the file work of the cleaner process (CLEAN-1, CLEAN-4, CLEAN-5).
+"""One round of compaction over one log: the file work of the cleaner process.
 
 It only reads what the owner of the log has on the disk, and writes new segments under the suffix ``.cleaned``; it may
 be killed at any moment. The owner takes the new segments over (Log.replace_segments), group by group, and decides if

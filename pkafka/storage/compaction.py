@@ -1,4 +1,4 @@
-"""What compaction may touch, what it should, and in which portions: pure decisions (CLEAN-2, CLEAN-3, CLEAN-5).
+"""What compaction may touch, what it should, and in which portions: pure decisions.
 
 A log has a clean part, which ends at the cleaner's checkpoint, and a dirty part behind it. The dirty part can be
 cleaned up to the active segment, up to the last stable offset, and up to the first segment with a record that is

@@ -1,4 +1,4 @@
-"""What the offset index and the time index of a segment share: a file of fixed-size entries (LOG-11, LOG-12).
+"""What the offset index and the time index of a segment share: a file of fixed-size entries.
 
 The file of the active segment is preallocated as a hole up to ``segment.index.bytes``, rounded down to whole entries,
 and trimmed to what is in it when the segment becomes inactive. Entries are read through a memory map and written with

@@ -1,4 +1,4 @@
-"""The log of one partition: append, read, roll, truncate, retain, flush (LOG-1..LOG-23, TOPIC-12).
+"""The log of one partition: append, read, roll, truncate, retain, flush.
 
 One thread of one process owns it; nothing in here waits for anybody. What is slow (an fsync after a roll, the removal
 of files) is handed to the owner through the hooks. recovery.py opens a log; replication decides what its high
@@ -509,7 +509,7 @@ class Log(LogReader):
     def delete_old_segments(self, now_ms: Millis) -> list[DeletedFiles]:
         """Let go of segments below the log start offset, beyond the size and beyond the time.
 
-        The files are renamed now and unlinked later through the hook (LOG-23).
+        The files are renamed now and unlinked later through the hook.
 
         Raises:
             StorageError: the disk refused; the log is fenced.

@@ -1,4 +1,4 @@
-"""One data directory of a broker: its lock, identity, clean-shutdown mark, checkpoints and partitions (LOG-16..LOG-26).
+"""One data directory of a broker: its lock, identity, clean-shutdown mark, checkpoints and partitions.
 
 Not the logs themselves. Several processes of a broker share a directory: the process that starts first takes the lock,
 checks the identity and takes the clean-shutdown mark; each worker opens the logs that it owns; one process alone
@@ -345,7 +345,7 @@ def parse_directory_name(name: str) -> tuple[TopicPartition, DirectoryKind] | No
 
 
 def directory_with_fewest_partitions(directories: Iterable[LogDirectory]) -> LogDirectory:
-    """Where a new partition goes (LOG-24): the directory with the fewest, the first of several.
+    """Where a new partition goes: the directory with the fewest, the first of several.
 
     Raises:
         ValueError: there is no directory.

@@ -1,4 +1,4 @@
-"""The sparse offset index of a segment (``.index``): from an offset to a place near it in the ``.log`` (LOG-8, LOG-9).
+"""The sparse offset index of a segment (``.index``): from an offset to a place near it in the ``.log``.
 
 One entry, big-endian: offset minus base offset (i32) | byte position in the .log (i32). The offset is the last one of
 the batch that begins at the position. Not a place for every batch: one per ``index.interval.bytes``.

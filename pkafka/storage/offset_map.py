@@ -1,4 +1,4 @@
-"""Which offset a key was last seen at: what compaction remembers of the dirty part of a log (CLEAN-4).
+"""Which offset a key was last seen at: what compaction remembers of the dirty part of a log.
 
 Kafka's SkimpyOffsetMap in another shape: 24 bytes a slot, 16 for a digest of the key and 8 for the offset, whatever the
 length of the keys. The table grows up to the memory that it may have, so that a small log costs little. When it is full

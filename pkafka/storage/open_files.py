@@ -1,4 +1,4 @@
-"""How many files of inactive segments stay open in one process (LOG-27): the least recently used ones are closed.
+"""How many files of inactive segments stay open in one process: the least recently used ones are closed.
 
 Active segments are not counted: they stay open while they are written. A pinned segment (somebody sends from its
 descriptor) is passed over.

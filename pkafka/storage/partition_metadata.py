@@ -1,4 +1,4 @@
-"""The topic id of a partition, in its file ``partition.metadata`` (TOPIC-13).
+"""The topic id of a partition, in its file ``partition.metadata``.
 
 Format: ``version: 0``, newline, ``topic_id: <22 characters of URL-safe base64>``, no newline at the end.
 """

@@ -1,4 +1,4 @@
-"""The producer snapshot of a log (``<offset>.snapshot``): the producers as of the records below the offset (LOG-28).
+"""The producer snapshot of a log (``<offset>.snapshot``): the producers as of the records below the offset.
 
 Format, big-endian:
     version i16 = 1 | CRC-32C u32 of everything behind it | number of entries i32, then per entry

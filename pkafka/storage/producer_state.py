@@ -1,4 +1,4 @@
-"""What a partition knows of its producers: sequences, epochs and open transactions (TXN-1, LOG-28).
+"""What a partition knows of its producers: sequences, epochs and open transactions.
 
 Rules only, kept in memory; producer_snapshot.py has the file format, the log decides when snapshots are taken. Sequence
 numbers wrap from 2^31-1 to 0. The last five batches of each producer are remembered, so that a resend is answered with

@@ -1,4 +1,4 @@
-"""Opening a log: what to trust on the disk after a stop, and what to cut (LOG-13, LOG-18, LOG-19).
+"""Opening a log: what to trust on the disk after a stop, and what to cut.
 
 The order is Kafka's LogLoader's:
  1. ``.deleted`` files go. ``.cleaned`` files go, and with them every ``.swap`` file at or above the lowest of them.

@@ -1,4 +1,4 @@
-"""Which segments may go: pure decisions on facts (LOG-20, LOG-21, LOG-22). The log acts on them.
+"""Which segments may go: pure decisions on facts. The log acts on them.
 
 Only a prefix of the log ever goes, nothing at or above the high watermark, and never an empty last segment.
 """

@@ -1,4 +1,4 @@
-"""One segment of a log: a ``.log`` file with its offset, time and transaction index (LOG-2, LOG-3, LOG-7..LOG-10).
+"""One segment of a log: a ``.log`` file with its offset, time and transaction index.
 
 Not aware of its neighbours, of leader epochs or of producers: the log is. One thread owns it.
 """
@@ -37,7 +37,7 @@ _generations = count(1)
 
 
 def segment_path(directory: Path, base_offset: int, suffix: str) -> Path:
-    """The file of a segment: its base offset in 20 digits (LOG-3)."""
+    """The file of a segment: its base offset in 20 digits."""
     return directory / f"{base_offset:020d}{suffix}"
 
 
@@ -287,7 +287,7 @@ class Segment:
         self._unindexed_bytes += size
 
     def has_room_for(self, size: int, last_offset: int) -> bool:
-        """Whether ``size`` bytes up to ``last_offset`` fit: bytes, index entries and relative offset (LOG-7)."""
+        """Whether ``size`` bytes up to ``last_offset`` fit: bytes, index entries and relative offset."""
         if not self._index_loaded:
             self.load_indexes()
         return (
@@ -487,7 +487,7 @@ class Segment:
     # -- indexes -------------------------------------------------------------------------------------------------
 
     def load_indexes(self) -> None:
-        """Look at the index files once; missing or damaged ones are rebuilt from the data (LOG-13)."""
+        """Look at the index files once; missing or damaged ones are rebuilt from the data."""
         if self._index_loaded:
             return
         try:

@@ -1,4 +1,4 @@
-"""The segments of a log in order, found by offset (LOG-1, LOG-5)."""
+"""The segments of a log in order, found by offset."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The sparse time index of a segment (``.timeindex``): from a timestamp to an offset (LOG-10).
+"""The sparse time index of a segment (``.timeindex``): from a timestamp to an offset.
 
 One entry, big-endian: timestamp (i64) | offset minus base offset (i32). It says: the largest timestamp up to and with
 this offset is this one; the offset is the last one of the batch that holds it. The last slot of the preallocated file

@@ -1,4 +1,4 @@
-"""The aborted transactions of a segment (``.txnindex``), for consumers that read committed (LOG-28).
+"""The aborted transactions of a segment (``.txnindex``), for consumers that read committed.
 
 One entry, big-endian: version 0 (i16) | producer id (i64) | first offset (i64) | last offset: that of the abort marker
 (i64) | last stable offset when the marker was written (i64). In the order of the markers. The file exists only when

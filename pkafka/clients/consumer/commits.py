@@ -1,4 +1,4 @@
-"""Offsets of a group, stored and read: OffsetCommit and OffsetFetch (CONS-8..10)."""
+"""Offsets of a group, stored and read: OffsetCommit and OffsetFetch."""
 
 import logging
 from collections import deque

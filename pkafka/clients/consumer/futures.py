@@ -1,4 +1,4 @@
-"""The answer to a request that was sent and not waited for (CONS-20, 21). Knows no thread and no socket."""
+"""The answer to a request that was sent and not waited for. Knows no thread and no socket."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar

@@ -1,4 +1,4 @@
-"""``interceptor.classes``: objects of the user's that see records before poll returns them, and commits (CONS-25)."""
+"""``interceptor.classes``: objects of the user's that see records before poll returns them, and commits."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self

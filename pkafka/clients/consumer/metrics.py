@@ -1,4 +1,4 @@
-"""What a consumer counts, under Kafka's names (OBS-6): once a request, poll or rebalance, never once a record."""
+"""What a consumer counts, under Kafka's names: once a request, poll or rebalance, never once a record."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

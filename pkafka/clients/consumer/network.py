@@ -1,4 +1,4 @@
-"""The consumer's way to the brokers: requests as futures, three ways to poll (CONS-22), two threads that take turns.
+"""The consumer's way to the brokers: requests as futures, three ways to poll, two threads that take turns.
 
 The application's thread does everything while it is inside the consumer. While it is away, the heartbeat thread may
 enter, for moments; the :class:`Gate` lets one in at a time and makes the heartbeat thread give way.

@@ -1,4 +1,4 @@
-"""One thread that fetches and many that process: a consumer for work that takes longer than reading (CONS-19).
+"""One thread that fetches and many that process: a consumer for work that takes longer than reading.
 
 The thread that calls :meth:`ConsumerPool.run` polls, hands records to workers and commits; workers call a function of
 the user's. Records of a partition (or of a key) are processed in their order, one after the other; what is committed is

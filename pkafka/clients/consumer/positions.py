@@ -1,4 +1,4 @@
-"""Where to read on: offsets looked up by time, and positions compared with a new leader's log (CONS-6, 7, 12).
+"""Where to read on: offsets looked up by time, and positions compared with a new leader's log.
 
 A partition without a position gets what its group committed, or else what ``auto.offset.reset`` says; one whose leader
 changed is validated first (KIP-320). All of it goes on while poll waits for records; nothing here waits by itself but

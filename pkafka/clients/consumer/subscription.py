@@ -1,4 +1,4 @@
-"""What a consumer reads and how far it is, per partition (CONS-3, CONS-5). Knows no socket and no clock.
+"""What a consumer reads and how far it is, per partition. Knows no socket and no clock.
 
 A partition is INITIALIZING (its committed position is to be looked up), RESETTING (a position is to be looked up by
 time), VALIDATING (its leader changed: the position is to be compared with the new leader's log, KIP-320) or FETCHING.
@@ -22,7 +22,7 @@ _EXCLUSIVE: Final = "Subscription to topics, partitions and pattern are mutually
 
 
 class ConsumerRebalanceListener:
-    """What a user gives ``subscribe`` to be told of rebalances (CONS-24); override what is of interest.
+    """What a user gives ``subscribe`` to be told of rebalances; override what is of interest.
 
     Called by the thread that polls, inside ``poll``, ``unsubscribe`` or ``close``; the methods may call the consumer.
     """
@@ -150,7 +150,7 @@ class Subscription:
         self._group_topics = self.wanted_topics
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without a group; those that stay keep their position (CONS-11).
+        """Read these partitions, without a group; those that stay keep their position.
 
         Raises:
             IllegalStateError: topics or a pattern were subscribed before.

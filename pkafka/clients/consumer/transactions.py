@@ -1,4 +1,4 @@
-"""Which batches of a fetch a ``read_committed`` reader may not see (KIP-98, CONS-26)."""
+"""Which batches of a fetch a ``read_committed`` reader may not see (KIP-98)."""
 
 from collections.abc import Iterable
 

@@ -104,7 +104,7 @@ class OldConsumerConfig(_OldOptions):
 
 
 class OldProducerConfig(_OldOptions):
-    """The keys of :class:`~pkafka.clients.legacy.OldProducer` (PROD-26, PROD-27)."""
+    """The keys of :class:`~pkafka.clients.legacy.OldProducer`."""
 
     metadata_broker_list: tuple[str, ...] = option(())
     client_id: str = option("")

@@ -1,7 +1,7 @@
 """ZookeeperConsumerConnector: the high-level consumer of Kafka 0.8, whose groups have no coordinator but ZooKeeper.
 
 Every member registers, watches the others, computes the same assignment, and owns partitions by ephemeral nodes that
-only one of them can create (OLDC-1..13). What is wrong with that is in docs/old-clients.md.
+only one of them can create. What is wrong with that is in docs/old-clients.md.
 
 Threads: the rebalancer (a rebalance at a time, the session), one that commits, those of ``fetchers.py``, and the
 application's, one a stream. ``_lock`` covers what they share: nobody commits while ownership changes hands.
@@ -258,7 +258,7 @@ class ZookeeperConsumerConnector:
         self._watched = wanted
         return True
 
-    # -- rebalancing (OLDC-6) -----------------------------------------------------------------------------
+    # -- rebalancing --------------------------------------------------------------------------------------
 
     def _synced_rebalance(self) -> bool:
         """Try to take over what is this member's now; returns whether that succeeded, or is needless."""

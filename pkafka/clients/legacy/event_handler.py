@@ -1,4 +1,4 @@
-"""What sends the old producer's messages, by the rules of Kafka 0.8's DefaultEventHandler (PROD-26).
+"""What sends the old producer's messages, by the rules of Kafka 0.8's DefaultEventHandler.
 
 A try is one Produce request to each leader. What was not taken is tried again after ``retry.backoff.ms`` and a look at
 the metadata, ``message.send.max.retries`` times. Brokers that refuse connections so cost the pauses alone.

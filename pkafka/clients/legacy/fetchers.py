@@ -1,4 +1,4 @@
-"""Fetching for a connector: one thread finds leaders, and one thread per leading broker reads from it (OLDC-8).
+"""Fetching for a connector: one thread finds leaders, and one thread per leading broker reads from it.
 
 Only leaders are read. A partition whose leader moved, or whose broker is gone, goes back to the finder; the positions
 stay with the partition.

@@ -1,4 +1,4 @@
-"""Where a group's progress is kept: in ZooKeeper, in the cluster, or in both while it moves over (OLDC-12)."""
+"""Where a group's progress is kept: in ZooKeeper, in the cluster, or in both while it moves over."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""The producer of Kafka 0.8: its keys, defaults and semantics over today's protocol (PROD-26, PROD-27).
+"""The producer of Kafka 0.8: its keys, defaults and semantics over today's protocol.
 
 ``sync`` sends what one call is given and waits; ``async`` puts messages into a bounded queue from which one thread
 sends batches. Defaults are 0.8's, so ``request.required.acks`` is 0: nobody says whether a message arrived.

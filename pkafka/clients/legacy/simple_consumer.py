@@ -1,4 +1,4 @@
-"""SimpleConsumer: one connection to one broker, no state, no retries beyond one reconnect (OLDC-14).
+"""SimpleConsumer: one connection to one broker, no state, no retries beyond one reconnect.
 
 Finding the leader, following it and choosing offsets is the caller's job; so data can be read again at will. Offsets
 may be stored for a group in ZooKeeper, by way of the broker (version 0), or in the cluster (version 1).

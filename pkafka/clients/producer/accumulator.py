@@ -1,4 +1,4 @@
-"""Batches that fill up and wait, per partition, within ``buffer.memory`` (PROD-15..17).
+"""Batches that fill up and wait, per partition, within ``buffer.memory``.
 
 Appended to by any thread, drained by the sender thread; one lock for all, held for microseconds.
 """

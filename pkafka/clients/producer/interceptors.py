@@ -1,4 +1,4 @@
-"""``interceptor.classes``: objects of the user's that see records go and outcomes come (PROD-10).
+"""``interceptor.classes``: objects of the user's that see records go and outcomes come.
 
 What one of them raises is logged and goes no further: a send never fails by it.
 """

@@ -1,4 +1,4 @@
-"""The partitions of topics as the senders of records see them, waited for where they are not known (PROD-22)."""
+"""The partitions of topics as the senders of records see them, waited for where they are not known."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The producer's metrics, under Kafka's names: ``producer-metrics`` and ``producer-topic-metrics`` (OBS-6)."""
+"""The producer's metrics, under Kafka's names: ``producer-metrics`` and ``producer-topic-metrics``."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by the hash of its key, or spread out without one (PROD-11..14)."""
+"""Which partition a record goes to: by the hash of its key, or spread out without one."""
 
 import bisect
 import random

@@ -1,7 +1,7 @@
 """The producer client: ``send()`` from any thread, batches in the background, idempotent by default.
 
 A record passes interceptors, serializers and the partitioner on the thread that sends it; from the accumulator on it
-is the sender thread's (PROD-2). Without a serializer, keys and values are bytes.
+is the sender thread's. Without a serializer, keys and values are bytes.
 """
 
 import itertools

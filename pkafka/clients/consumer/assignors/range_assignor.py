@@ -1,4 +1,4 @@
-"""RangeAssignor: each topic's partitions, in order, cut into a contiguous range for each member (GROUP-16).
+"""RangeAssignor: each topic's partitions, in order, cut into a contiguous range for each member.
 
 The first (partitions mod members) members of a topic get one partition more. Where both members and replicas have
 racks that tell partitions apart, partitions go first to members in a rack of theirs (KIP-881), as far as the sizes of

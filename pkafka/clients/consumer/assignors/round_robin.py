@@ -1,4 +1,4 @@
-"""RoundRobinAssignor: all partitions, sorted, dealt in turn to the members that subscribe their topic (GROUP-17)."""
+"""RoundRobinAssignor: all partitions, sorted, dealt in turn to the members that subscribe their topic."""
 
 from collections.abc import Mapping
 

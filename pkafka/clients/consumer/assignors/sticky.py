@@ -1,4 +1,4 @@
-"""StickyAssignor and CooperativeStickyAssignor: as even as possible, as near as possible to what was (GROUP-18, 19).
+"""StickyAssignor and CooperativeStickyAssignor: as even as possible, as near as possible to what was.
 
 The first is eager: members give everything up before they join, so what they had travels as user data. The second is
 cooperative: members keep what they have, and a partition that moves is given to nobody at first. Its owner sees that it
