@@ -24,6 +24,13 @@ NO_OFFSET: Final = -1
 NO_PRODUCER_ID: Final = -1
 NO_LEADER: Final = -1
 
+# What ListOffsets takes in place of a time.
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+
 TOPIC_NAME_CHARS_MAX: Final = 249
 CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"

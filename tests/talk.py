@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pkafka.clients.admin.client import Admin
-from pkafka.clients.admin.partitions import EARLIEST, LATEST
 from pkafka.clients.admin.results import (
     AlterOp,
     ConfigChange,
@@ -17,7 +16,7 @@ from pkafka.clients.admin.results import (
 )
 from pkafka.clients.errors import ClientError
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import TopicId, TopicPartition
+from pkafka.model import EARLIEST, LATEST, TopicId, TopicPartition
 from pkafka.protocol.messages import fetch, init_producer_id, produce
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import Record, read_batches, read_records

@@ -11,7 +11,7 @@ from pkafka.cli.kafka_command import CommandError, failure
 from pkafka.cli.options import Common, command, connection_options
 from pkafka.cli.output import OutputFormat, View, line, note
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import TopicPartition
+from pkafka.model import EARLIEST, LATEST, TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
@@ -131,7 +131,6 @@ def _foreseen(
     common: Common, admin: "Admin", offsets: dict[TopicPartition, int]
 ) -> tuple[list[str], list[dict[str, object]]]:
     """What would happen, as far as the ends of the partitions tell: as text, and as rows."""
-    from pkafka.clients.admin.partitions import EARLIEST, LATEST
 
     first = admin.list_offsets(dict.fromkeys(offsets, EARLIEST), timeout_ms=common.timeout_ms)
     last = admin.list_offsets(dict.fromkeys(offsets, LATEST), timeout_ms=common.timeout_ms)

@@ -11,15 +11,13 @@ from pkafka.cli.numbers import INT_MAX, LONG
 from pkafka.cli.options import Common, command, streaming_connection_options
 from pkafka.cli.output import JsonList, OutputFormat, line, note, to_json
 from pkafka.cli.topic_filter import topic_pattern
-from pkafka.model import TopicPartition
+from pkafka.model import EARLIEST, LATEST, TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
     from pkafka.clients.admin.results import TopicDescription
     from pkafka.tools.cluster.replica_verification import Difference, Lag, Round, Verification
 
-_LATEST: Final = -1
-_EARLIEST: Final = -2
 _ROW: Final[Mapping[str, object]] = dict.fromkeys(
     ("event", "timestamp_ms", "partitions", "topic", "partition", "offset", "lag", "difference")
 )
@@ -89,8 +87,8 @@ def main(
     chosen = topics_include if topics_include is not None else topic_white_list
     pattern = topic_pattern(".*" if chosen is None else chosen)
     if begin is None:
-        begin = _EARLIEST if once else _LATEST
-    elif begin < _EARLIEST:
+        begin = EARLIEST if once else LATEST
+    elif begin < EARLIEST:
         raise BadValueError(f"--time {begin} is no timestamp, nor -1 or -2")
     say = _Voice(common.output)
     with common.admin() as admin:
@@ -125,12 +123,10 @@ def _topics(admin: "Admin", is_included: Callable[[str], object]) -> "list[Topic
 
 
 def _offsets(admin: "Admin", topics: "list[TopicDescription]", begin: int) -> dict[TopicPartition, int]:
-    from pkafka.clients.admin.partitions import EARLIEST, LATEST
     from pkafka.errors import ApiError
 
-    wanted = {_LATEST: LATEST, _EARLIEST: EARLIEST}.get(begin, begin)
     partitions = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
-    found = admin.list_offsets(dict.fromkeys(partitions, wanted))
+    found = admin.list_offsets(dict.fromkeys(partitions, begin))
     # Nothing is as late as the timestamp: begin at the end.
     late = [each for each, one in found.items() if not isinstance(one, ApiError) and one.offset < 0]
     if late:

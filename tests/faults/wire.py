@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pkafka.errors import ErrorCode
+from pkafka.model import EARLIEST as EARLIEST
+from pkafka.model import LATEST
 from pkafka.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -29,7 +31,6 @@ DELETE_TOPICS_VERSION = 4
 FETCH_VERSION = 11
 INIT_PRODUCER_ID_VERSION = 4
 PRODUCE_VERSION = 9
-EARLIEST, LATEST = -2, -1
 PARTITION_BYTES = 1 << 20
 
 T = TypeVar("T")

@@ -13,7 +13,6 @@ from typing import Final, Protocol
 import pytest
 
 from pkafka.clients.admin import Admin
-from pkafka.clients.admin.partitions import EARLIEST
 from pkafka.clients.admin.results import (
     AlterOp,
     ConfigChange,
@@ -25,7 +24,7 @@ from pkafka.clients.admin.results import (
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import TopicPartition
+from pkafka.model import EARLIEST, TopicPartition
 from pkafka.protocol.messages.fetch import FetchResponse
 from pkafka.server.groups.records import partition_of
 from tests.cluster import SETTINGS, Cluster, Load, check, hanging, read_all

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from pkafka.errors import ErrorCode, ProtocolError
+from pkafka.model import LATEST
 from pkafka.net.channel import Channel, ChannelError, open_channel
 from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.messages import (
@@ -38,7 +39,6 @@ M = TypeVar("M", bound=Message)
 _FRAME_BYTES_MAX: Final = 1 << 24
 _REQUEST_MAX_S: Final = 6.0
 _PAUSE_S: Final = 0.1
-_LATEST: Final = -1
 _NO_EPOCH: Final = -1
 _REMEMBERED: Final = 12
 _ABANDONED_MAX: Final = 3
@@ -454,7 +454,7 @@ class Consumer(Client):
                     name=self.key[0],
                     partitions=[
                         list_offsets.ListOffsetsPartition(
-                            partition_index=self.key[1], current_leader_epoch=epoch, timestamp=_LATEST
+                            partition_index=self.key[1], current_leader_epoch=epoch, timestamp=LATEST
                         )
                     ],
                 )

@@ -8,6 +8,11 @@ from pkafka.clients.cluster import Cluster, TopicView
 from pkafka.clients.errors import ClientError
 from pkafka.clients.offsets import ListedOffset
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import EARLIEST as EARLIEST  # as the others, for applications
+from pkafka.model import EARLIEST_LOCAL as EARLIEST_LOCAL
+from pkafka.model import LATEST as LATEST
+from pkafka.model import LATEST_TIERED as LATEST_TIERED
+from pkafka.model import MAX_TIMESTAMP as MAX_TIMESTAMP
 from pkafka.model import TopicPartition
 from pkafka.protocol.schema import Message
 
@@ -18,12 +23,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Message)
 V = TypeVar("V")
-
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
 
 # A leader may be on its way: these pass with fresh metadata.
 _MOVING: Final = frozenset(

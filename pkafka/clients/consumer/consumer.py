@@ -28,20 +28,14 @@ from pkafka.clients.consumer.one_caller import OneCaller
 from pkafka.clients.consumer.polling import Rounds
 from pkafka.clients.consumer.positions import Positions
 from pkafka.clients.consumer.records import ConsumerRecord, ConsumerRecords, RecordReader
-from pkafka.clients.consumer.subscription import (
-    EARLIEST,
-    LATEST,
-    ConsumerRebalanceListener,
-    Mode,
-    Subscription,
-)
+from pkafka.clients.consumer.subscription import ConsumerRebalanceListener, Mode, Subscription
 from pkafka.clients.consumer.topic_names import checked_names
 from pkafka.clients.errors import ClientTimeoutError, IllegalArgumentError, Stage
 from pkafka.clients.metrics import Metric, MetricName
 from pkafka.clients.network_metrics import NetworkMetrics
 from pkafka.clients.offsets import ConsumerGroupMetadata, ListedOffset, OffsetAndMetadata, offsets_to_store
 from pkafka.clock import Clock, SystemClock
-from pkafka.model import TopicPartition
+from pkafka.model import EARLIEST, LATEST, TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.consumer.group import Group

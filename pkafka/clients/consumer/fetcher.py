@@ -19,9 +19,9 @@ from pkafka.clients.consumer.errors import OffsetOutOfRangeError
 from pkafka.clients.consumer.fetched import Fetched
 from pkafka.clients.consumer.metrics import ConsumerMetrics
 from pkafka.clients.consumer.sessions import FetchPosition, FetchSession
-from pkafka.clients.consumer.subscription import EARLIEST, LATEST, PartitionState, Subscription
+from pkafka.clients.consumer.subscription import PartitionState, Subscription
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_LEADER, TopicPartition
+from pkafka.model import EARLIEST, LATEST, NO_LEADER, TopicPartition
 from pkafka.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 _AHEAD_MAX: Final = 2

@@ -16,11 +16,11 @@ from pkafka.clients.config import ConsumerConfig
 from pkafka.clients.consumer.errors import LogTruncationError
 from pkafka.clients.consumer.futures import RequestFuture
 from pkafka.clients.consumer.network import ConsumerNetwork
-from pkafka.clients.consumer.subscription import EARLIEST, LATEST, Leader, Status, Subscription
+from pkafka.clients.consumer.subscription import Leader, Status, Subscription
 from pkafka.clients.errors import ClientTimeoutError, NoOffsetError, Stage, UnsupportedApiError
 from pkafka.clients.offsets import ListedOffset, OffsetAndMetadata
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_EPOCH, TopicPartition
+from pkafka.model import EARLIEST, LATEST, NO_EPOCH, TopicPartition
 from pkafka.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,

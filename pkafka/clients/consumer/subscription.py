@@ -15,9 +15,6 @@ from pkafka.clients.consumer.errors import IllegalStateError
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.model import NO_EPOCH, NO_LEADER, TopicPartition
 
-EARLIEST: Final = -2
-LATEST: Final = -1
-
 _EXCLUSIVE: Final = "Subscription to topics, partitions and pattern are mutually exclusive"
 
 

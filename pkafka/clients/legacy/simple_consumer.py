@@ -15,6 +15,8 @@ from pkafka.clients.errors import ClientTimeoutError, ClosedError, DisconnectedE
 from pkafka.clients.network import Network
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import EARLIEST as EARLIEST  # as the others, for applications
+from pkafka.model import LATEST as LATEST
 from pkafka.model import TopicPartition
 from pkafka.protocol import Buffer
 from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
@@ -42,8 +44,6 @@ from pkafka.records.reading import Record, read_records
 
 R = TypeVar("R", bound=Message)
 
-EARLIEST: Final = -2
-LATEST: Final = -1
 STORED_IN_ZOOKEEPER: Final = 0
 STORED_IN_KAFKA: Final = 1
 

@@ -10,7 +10,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_EPOCH, Millis, Offset
+from pkafka.model import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    NO_EPOCH,
+    Millis,
+    Offset,
+)
 from pkafka.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -24,12 +33,6 @@ from pkafka.storage.log import Log
 if TYPE_CHECKING:
     from pkafka.server.partition import Partition
     from pkafka.server.worker import Worker
-
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL: Final = -4
-LATEST_TIERED: Final = -5
 
 _FIRST_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5

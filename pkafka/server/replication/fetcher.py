@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pkafka.coordination.znode_json import string_hash
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, ProtocolError, StorageError
-from pkafka.model import NO_LEADER, BrokerId, LeaderEpoch, Millis, Offset
+from pkafka.model import EARLIEST, LATEST, NO_LEADER, BrokerId, LeaderEpoch, Millis, Offset
 from pkafka.net.channel import ChannelError
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import decode_response
@@ -38,8 +38,6 @@ log = logging.getLogger(__name__)
 
 _FETCH_VERSION: Final = 17
 _LIST_OFFSETS_VERSION: Final = 9
-_LATEST: Final = -1
-_EARLIEST: Final = -2
 _FIRST_REST_MS: Final = 20
 """After an error; twice as long after each that follows, and never longer than ``replica.fetch.backoff.ms``. When a
 leader changes, the first fetch often comes before the new one has heard of it."""
@@ -489,7 +487,7 @@ class _Fetcher:
 
     async def _ends(self, followed: _Followed) -> _Ends:
         found = []
-        for timestamp in (_EARLIEST, _LATEST):
+        for timestamp in (EARLIEST, LATEST):
             request = ListOffsetsRequest(
                 replica_id=self._worker.partitions.broker_id,
                 topics=[

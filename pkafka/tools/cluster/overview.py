@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pkafka.errors import ApiError, PkafkaError
-from pkafka.model import TopicPartition
+from pkafka.model import EARLIEST, LATEST, TopicPartition
 from pkafka.tools.cluster.broker_traffic import MetricsPages, Traffic
 from pkafka.tools.cluster.metadata_view import is_under_replicated, replicas_being_added
 
@@ -240,7 +240,6 @@ def _offsets(
     admin: "Admin", topics: "Iterable[TopicDescription]", timeout_ms: int
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """The ends and the beginnings of all partitions that have a leader."""
-    from pkafka.clients.admin.partitions import EARLIEST, LATEST
 
     led = [
         TopicPartition(topic.name, each.partition)

@@ -10,11 +10,10 @@ from enum import Enum
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pkafka.clients.admin.partitions import EARLIEST
 from pkafka.clients.admin.results import TopicDescription
 from pkafka.clients.errors import ClientError
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_TOPIC_ID, TopicPartition
+from pkafka.model import EARLIEST, NO_TOPIC_ID, TopicPartition
 from pkafka.records.batch import (
     ATTRIBUTES_POSITION,
     BATCH_OVERHEAD,

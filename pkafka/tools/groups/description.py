@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from pkafka.clients.admin import Admin
-from pkafka.clients.admin.partitions import LATEST
 from pkafka.clients.admin.results import (
     GroupDescription,
     GroupListing,
@@ -16,7 +15,7 @@ from pkafka.clients.admin.results import (
 )
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError
-from pkafka.model import TopicPartition
+from pkafka.model import LATEST, TopicPartition
 
 
 class PartitionLag(NamedTuple):

@@ -7,9 +7,9 @@ import pytest
 from pkafka.clients.consumer.assignors.api import RebalanceProtocol
 from pkafka.clients.consumer.errors import IllegalStateError
 from pkafka.clients.consumer.rebalance import Surrender, Takeover, after_join, before_join, moved_too_early
-from pkafka.clients.consumer.subscription import EARLIEST, Leader, Mode, Status, Subscription
+from pkafka.clients.consumer.subscription import Leader, Mode, Status, Subscription
 from pkafka.clients.offsets import OffsetAndMetadata
-from pkafka.model import TopicPartition
+from pkafka.model import EARLIEST, TopicPartition
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 

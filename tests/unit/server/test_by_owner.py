@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
+from pkafka.model import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from pkafka.records.builder import build_batch
 from pkafka.server import by_owner
 from pkafka.server.handlers import list_offsets, offset_for_leader_epoch, produce
@@ -130,16 +131,16 @@ def test_list_offsets_by_end_and_by_time(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         [worker] = family.workers
         await family.lead("t", [0])
-        assert ask(worker, list_offsets.LATEST) == (-1, 0, 0)
-        assert ask(worker, list_offsets.MAX_TIMESTAMP) == (-1, -1, -1)
+        assert ask(worker, LATEST) == (-1, 0, 0)
+        assert ask(worker, MAX_TIMESTAMP) == (-1, -1, -1)
         for time in (100, 300, 200):
             data = build_batch([(time, None, b"a", ()), (time + 5, None, b"b", ())])
             assert produce.append(worker, "t", 0, data, 9, -1, None, None)[2] == 0
-        assert ask(worker, list_offsets.LATEST) == (-1, 6, 0)
-        assert ask(worker, list_offsets.EARLIEST) == (-1, 0, 0)
-        assert ask(worker, list_offsets.EARLIEST_LOCAL) == (-1, 0, 0)
-        assert ask(worker, list_offsets.LATEST_TIERED) == (-1, -1, -1)
-        assert ask(worker, list_offsets.MAX_TIMESTAMP) == (305, 3, 0)
+        assert ask(worker, LATEST) == (-1, 6, 0)
+        assert ask(worker, EARLIEST) == (-1, 0, 0)
+        assert ask(worker, EARLIEST_LOCAL) == (-1, 0, 0)
+        assert ask(worker, LATEST_TIERED) == (-1, -1, -1)
+        assert ask(worker, MAX_TIMESTAMP) == (305, 3, 0)
         assert ask(worker, 0) == (100, 0, 0)
         assert ask(worker, 103) == (105, 1, 0)
         assert ask(worker, 106) == (300, 2, 0)
@@ -158,21 +159,19 @@ def test_a_new_leader_does_not_know_the_end_before_it_has_committed_something(tm
         lead_replicas(partition, [0, 1], [0, 1])
         data = build_batch([(100, None, b"a", ()), (200, None, b"b", ())])
         assert produce.append(worker, "t", 0, data, 9, 1, None, None)[2] == 0
-        assert ask(worker, list_offsets.LATEST) == (-1, 0, 1), (
-            "nothing is committed, but the epoch began there"
-        )
+        assert ask(worker, LATEST) == (-1, 0, 1), "nothing is committed, but the epoch began there"
 
         lead_replicas(partition, [0, 1], [0, 1])
-        for asked in (list_offsets.LATEST, 150, 300):
+        for asked in (LATEST, 150, 300):
             assert ask(worker, asked, version=5) == ErrorCode.OFFSET_NOT_AVAILABLE
             assert ask(worker, asked, version=5, committed=True) == ErrorCode.OFFSET_NOT_AVAILABLE
             assert ask(worker, asked, version=4) == ErrorCode.LEADER_NOT_AVAILABLE
         # What is there in any case is told, and followers and tools hear of the end of the log.
-        assert ask(worker, list_offsets.EARLIEST) == (-1, 0, 1)
-        assert ask(worker, list_offsets.LATEST, replica=1) == (-1, 2, 2)
+        assert ask(worker, EARLIEST) == (-1, 0, 1)
+        assert ask(worker, LATEST, replica=1) == (-1, 2, 2)
 
         lead_replicas(partition, [0, 1], [0])
-        assert ask(worker, list_offsets.LATEST) == (-1, 2, 3)
+        assert ask(worker, LATEST) == (-1, 2, 3)
         assert ask(worker, 150) == (200, 1, 1)
         assert ask(worker, 300) == (-1, -1, -1)
 
@@ -182,9 +181,9 @@ def test_a_new_leader_does_not_know_the_end_before_it_has_committed_something(tm
 @pytest.mark.parametrize(
     ("timestamp", "version", "code"),
     [
-        (list_offsets.MAX_TIMESTAMP, 6, ErrorCode.UNSUPPORTED_VERSION),
-        (list_offsets.EARLIEST_LOCAL, 7, ErrorCode.UNSUPPORTED_VERSION),
-        (list_offsets.LATEST_TIERED, 8, ErrorCode.UNSUPPORTED_VERSION),
+        (MAX_TIMESTAMP, 6, ErrorCode.UNSUPPORTED_VERSION),
+        (EARLIEST_LOCAL, 7, ErrorCode.UNSUPPORTED_VERSION),
+        (LATEST_TIERED, 8, ErrorCode.UNSUPPORTED_VERSION),
         (-6, 9, ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
@@ -207,9 +206,9 @@ def test_version_0_lists_the_starts_of_segments(tmp_path: Path) -> None:
         for number in range(6):
             data = build_batch([(100 * number, None, b"x" * 400, ())])
             assert produce.append(worker, "t", 0, data, 9, -1, None, None)[2] == 0
-        assert ask(worker, list_offsets.LATEST, version=0, count=10) == [6, 4, 2, 0]
-        assert ask(worker, list_offsets.LATEST, version=0, count=2) == [6, 4]
-        assert ask(worker, list_offsets.EARLIEST, version=0, count=10) == [0]
+        assert ask(worker, LATEST, version=0, count=10) == [6, 4, 2, 0]
+        assert ask(worker, LATEST, version=0, count=2) == [6, 4]
+        assert ask(worker, EARLIEST, version=0, count=10) == [0]
 
     with_family(tmp_path, body, workers=1)
 
@@ -221,12 +220,12 @@ STARTS = [(0, 100), (3, 300), (5, 200), (9, 900)]
 @pytest.mark.parametrize(
     ("timestamp", "count", "bound", "answer"),
     [
-        (list_offsets.LATEST, 10, None, [9, 5, 3, 0]),
-        (list_offsets.LATEST, 2, None, [9, 5]),
-        (list_offsets.LATEST, 0, None, []),
-        (list_offsets.LATEST, 10, 9, [9, 5, 3, 0]),
-        (list_offsets.LATEST, 3, 4, [4, 3]),  # counted before those that nobody may see yet are left out
-        (list_offsets.EARLIEST, 10, None, [0]),
+        (LATEST, 10, None, [9, 5, 3, 0]),
+        (LATEST, 2, None, [9, 5]),
+        (LATEST, 0, None, []),
+        (LATEST, 10, 9, [9, 5, 3, 0]),
+        (LATEST, 3, 4, [4, 3]),  # counted before those that nobody may see yet are left out
+        (EARLIEST, 10, None, [0]),
         (99, 10, None, []),
         (100, 10, None, [0]),
         (250, 10, None, [5, 3, 0]),  # all before the newest that is old enough, whatever their times
@@ -241,14 +240,14 @@ def test_starts_of_segments_up_to_a_moment(
 
 def test_a_negative_number_of_starts_is_an_error() -> None:
     with pytest.raises(ApiError) as caught:
-        list_offsets.starts_up_to(STARTS, list_offsets.LATEST, count=-1, bound=None)
+        list_offsets.starts_up_to(STARTS, LATEST, count=-1, bound=None)
     assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_an_empty_log_has_one_start(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         await family.lead("t", [0])
-        for timestamp in (list_offsets.LATEST, list_offsets.EARLIEST, 2**62):
+        for timestamp in (LATEST, EARLIEST, 2**62):
             assert ask(family.workers[0], timestamp, version=0, count=10) == [0]
 
     with_family(tmp_path, body, workers=1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pkafka.clients.errors import ClientTimeoutError, Stage
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
-from pkafka.model import TopicPartition
+from pkafka.model import EARLIEST, LATEST, TopicPartition
 from pkafka.tools.load.perf_test.fleet import Fleet, GeneratorError, Processes, Said
 from pkafka.tools.load.perf_test.histogram import Histogram
 from pkafka.tools.load.perf_test.measuring import Clock, Window, window_of_json
@@ -441,7 +441,6 @@ def _partitions(admin: "Admin", plan: Plan) -> list[int]:
 
 
 def _offsets(admin: "Admin", plan: Plan, partitions: Sequence[int], *, at_end: bool) -> dict[int, int]:
-    from pkafka.clients.admin.partitions import EARLIEST, LATEST
 
     wanted = {TopicPartition(plan.topic, each): LATEST if at_end else EARLIEST for each in partitions}
     return _patiently(
