@@ -21,6 +21,7 @@ TopicId: TypeAlias = bytes
 NO_TOPIC_ID: Final[TopicId] = bytes(16)
 NO_EPOCH: Final = -1
 NO_OFFSET: Final = -1
+NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1
 NO_LEADER: Final = -1
 

@@ -6,6 +6,7 @@ Not the place where offsets are assigned (storage does) or where old formats are
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
+from pkafka.model import NO_TIMESTAMP
 from pkafka.records import varint
 from pkafka.records.batch import (
     ATTRIBUTE_CONTROL,
@@ -15,7 +16,6 @@ from pkafka.records.batch import (
     HEADER,
     LOG_OVERHEAD,
     NO_SEQUENCE,
-    NO_TIMESTAMP,
     UP_TO_CRC,
     write_crc,
 )

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from struct import Struct, error
 from typing import Final, NamedTuple, TypeAlias
 
-from pkafka.records.batch import ATTRIBUTE_LOG_APPEND_TIME, LOG_OVERHEAD, NO_TIMESTAMP
+from pkafka.model import NO_TIMESTAMP
+from pkafka.records.batch import ATTRIBUTE_LOG_APPEND_TIME, LOG_OVERHEAD
 from pkafka.records.compression import Codec, codec_of, compress, decompress
 from pkafka.records.errors import corrupt, invalid
 

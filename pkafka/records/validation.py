@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from pkafka.errors import ErrorCode
+from pkafka.model import NO_TIMESTAMP
 from pkafka.records import legacy
 from pkafka.records.batch import (
     ATTRIBUTES_POSITION,
@@ -16,7 +17,6 @@ from pkafka.records.batch import (
     HEADER,
     LOG_OVERHEAD,
     NO_SEQUENCE,
-    NO_TIMESTAMP,
     BatchHeader,
     Buffer,
     crc_is_valid,

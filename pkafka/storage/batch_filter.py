@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pkafka.model import Millis, Offset
+from pkafka.model import NO_TIMESTAMP, Millis, Offset
 from pkafka.records import legacy
 from pkafka.records.batch import (
     ATTRIBUTE_CODEC,
@@ -18,7 +18,6 @@ from pkafka.records.batch import (
     BATCH_OVERHEAD,
     HEADER,
     LOG_OVERHEAD,
-    NO_TIMESTAMP,
     Buffer,
     crc_is_valid,
     write_crc,

@@ -14,7 +14,7 @@ from typing import Final
 
 from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import LeaderEpoch, Millis, Offset
+from pkafka.model import NO_TIMESTAMP, LeaderEpoch, Millis, Offset
 from pkafka.records.batch import stamp
 from pkafka.records.validation import ValidatedBatch, ValidatedRecords
 from pkafka.storage.batch_scan import StoredBatch
@@ -63,7 +63,6 @@ DELETED_DIRECTORY_SUFFIX: Final = "-delete"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 FUTURE_DIRECTORY_SUFFIX: Final = "-future"
 DIRECTORY_NAME_CHARS_MAX: Final = 255
-_NO_TIMESTAMP: Final = -1
 
 
 class Log(LogReader):
@@ -141,7 +140,7 @@ class Log(LogReader):
             )
         trial: ProducerTrial | None = None
         appended: list[AppendedBatch] = []
-        newest = _NO_TIMESTAMP
+        newest = NO_TIMESTAMP
         for batch in batches:
             last = offset + batch.last_offset_delta
             if batch.producer_id >= 0:
@@ -222,7 +221,7 @@ class Log(LogReader):
                 raise
             return self._begin_with(view, error.first_offset)
         if not batches:
-            return AppendResult(-1, -1, _NO_TIMESTAMP, self.log_start_offset, False)
+            return AppendResult(-1, -1, NO_TIMESTAMP, self.log_start_offset, False)
         now_ms = self._clock.now_ms()
         try:
             for run in split_for_segments(
@@ -234,7 +233,7 @@ class Log(LogReader):
         except OSError as error:
             raise self._fenced("append to", error) from error
         return AppendResult(
-            batches[0].base_offset, batches[-1].last_offset, _NO_TIMESTAMP, self.log_start_offset, False
+            batches[0].base_offset, batches[-1].last_offset, NO_TIMESTAMP, self.log_start_offset, False
         )
 
     def _begin_with(self, view: memoryview, first_offset: Offset) -> AppendResult:

@@ -6,13 +6,12 @@ Nothing here changes the disk. log.py has the other half and keeps the offsets.
 from typing import Final
 
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import LeaderEpoch, Millis, Offset
+from pkafka.model import NO_TIMESTAMP, LeaderEpoch, Millis, Offset
 from pkafka.storage.log_values import LogParts, LogRead, TimestampOffset
 from pkafka.storage.segment import Segment
 from pkafka.storage.transaction_index import AbortedTransaction
 
 _KNOWN_POSITIONS_MAX: Final = 64
-_NO_TIMESTAMP: Final = -1
 
 
 class LogReader:
@@ -149,7 +148,7 @@ class LogReader:
     def earliest_offset(self) -> TimestampOffset:
         """The log start offset, with the epoch of the record there."""
         epoch = self.leader_epochs.epoch_at(self.log_start_offset)
-        return TimestampOffset(_NO_TIMESTAMP, self.log_start_offset, epoch)
+        return TimestampOffset(NO_TIMESTAMP, self.log_start_offset, epoch)
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """The largest epoch not above ``epoch`` that this log has, and where it ended; (-1, -1) when unknown."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.errors import StorageError
+from pkafka.model import NO_TIMESTAMP
 from pkafka.records.batch import BATCH_OVERHEAD, LOG_OVERHEAD
 from pkafka.records.reading import Record, read_batches
 from pkafka.storage.batch_scan import DamagedBatchError, StoredBatch, find_batch, max_timestamp_of, scan
@@ -30,7 +31,6 @@ CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
-NO_TIMESTAMP: Final = -1
 _CLOSED: Final = -1
 
 _generations = count(1)

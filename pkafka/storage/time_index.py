@@ -10,12 +10,12 @@ from struct import Struct
 from typing import Final
 
 from pkafka.errors import StorageError
+from pkafka.model import NO_TIMESTAMP
 from pkafka.storage.files import Files
 from pkafka.storage.index_file import IndexFile
 
 _ENTRY: Final = Struct(">qi")
 _TIMESTAMP: Final = Struct(">q")
-_NO_TIMESTAMP: Final = -1
 
 
 class TimeIndex(IndexFile):
@@ -25,7 +25,7 @@ class TimeIndex(IndexFile):
 
     def __init__(self, path: Path, base_offset: int, files: Files) -> None:
         super().__init__(path, base_offset, _ENTRY, files)
-        self.last_timestamp = _NO_TIMESTAMP
+        self.last_timestamp = NO_TIMESTAMP
         self.last_offset = base_offset
 
     @property
@@ -43,9 +43,9 @@ class TimeIndex(IndexFile):
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """(timestamp, offset) of the last entry not above ``timestamp``; (-1, base offset) without one."""
         if not self.entries:
-            return _NO_TIMESTAMP, self.base_offset
+            return NO_TIMESTAMP, self.base_offset
         slot = self._slot_at_or_below(timestamp, _TIMESTAMP)
-        return self._entry_at(slot) if slot >= 0 else (_NO_TIMESTAMP, self.base_offset)
+        return self._entry_at(slot) if slot >= 0 else (NO_TIMESTAMP, self.base_offset)
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or behind ``offset``."""
@@ -61,7 +61,7 @@ class TimeIndex(IndexFile):
 
     def _reset_last(self) -> None:
         self.last_timestamp, self.last_offset = (
-            self._entry_at(self.entries - 1) if self.entries else (_NO_TIMESTAMP, self.base_offset)
+            self._entry_at(self.entries - 1) if self.entries else (NO_TIMESTAMP, self.base_offset)
         )
 
     def _check_last(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.errors import ErrorCode
+from pkafka.model import NO_TIMESTAMP
 from pkafka.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -27,7 +28,6 @@ from pkafka.server.groups.routing import Caller, Routed, to_owner
 if TYPE_CHECKING:
     from pkafka.server.worker import Worker
 
-_NO_TIMESTAMP: Final = -1
 _NO_RETENTION: Final = -1
 
 
@@ -49,7 +49,7 @@ def serve(
     commits = {
         key: CommittedOffset(
             one.committed_offset,
-            now_ms if one.commit_timestamp == _NO_TIMESTAMP else one.commit_timestamp,
+            now_ms if one.commit_timestamp == NO_TIMESTAMP else one.commit_timestamp,
             one.committed_leader_epoch,
             one.committed_metadata or "",
             expires_ms,

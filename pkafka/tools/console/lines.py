@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pkafka.errors import ConfigError, PkafkaError
 from pkafka.java.text import parse_boolean, trim
+from pkafka.model import NO_TIMESTAMP
 from pkafka.tools.json_bytes import bytes_of
 
 if TYPE_CHECKING:
     from pkafka.clients.serialization import Deserializer, Headers
 
 _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
-_NO_TIMESTAMP: Final = -1
 
 
 class LineError(PkafkaError):
@@ -63,7 +63,7 @@ class JsonReader:
                 bytes_of(row.get("value")),
                 tuple((str(each["name"]), bytes_of(each["value"])) for each in row.get("headers") or ()),
                 _number_of(row.get("partition")),
-                _number_of(None if row.get("timestamp") == _NO_TIMESTAMP else row.get("timestamp")),
+                _number_of(None if row.get("timestamp") == NO_TIMESTAMP else row.get("timestamp")),
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise LineError(f"No record found on line number {self._line_number}: {error}") from error
