@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import NO_OFFSET
 
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
-NO_OFFSET: Final = -1
 NO_COORDINATOR_EPOCH: Final = -1
 _new_tuple: Final = tuple.__new__
 

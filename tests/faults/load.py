@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from confluent_kafka import KafkaError, Message, Producer
 
 from pkafka.errors import ErrorCode
+from pkafka.model import NO_OFFSET
 from tests.differences import first_difference
 from tests.faults.wire import Wire, read_all
 
@@ -17,7 +18,6 @@ RECORDS_PER_BATCH = 20
 VALUE_BYTES = 200
 PACE_S = 0.002
 """Between two sends: the load shall not take the processors from the broker that starts again."""
-NO_OFFSET: Final = -1
 UNDER_WAY_MAX = 1_000
 """Records that librdkafka may have to send. It gives up those that are old, and on a busy machine a broker that is
 killed again and again is away most of the time: without a bound the last of them would wait for minutes."""

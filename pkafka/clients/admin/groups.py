@@ -21,7 +21,7 @@ from pkafka.clients.cluster import Cluster
 from pkafka.clients.errors import ClientError, UnsupportedApiError
 from pkafka.clients.offsets import OffsetAndMetadata, offsets_to_store
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import TopicPartition
+from pkafka.model import NO_OFFSET, TopicPartition
 from pkafka.protocol import Buffer
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ CommittedOffsets = dict[TopicPartition, Outcome[OffsetAndMetadata | None]]
 _LOADING: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 # What a coordinator answers that has no such group, or no groups of this kind.
 _NOT_NEW: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-_NO_OFFSET: Final = -1
 _NO_GENERATION: Final = -1
 # The highest version of OffsetFetch that asks for one group.
 _ONE_GROUP_VERSION: Final = 7
@@ -565,7 +564,7 @@ def _position(
 ) -> Outcome[OffsetAndMetadata | None]:
     if row.error_code:
         return ApiError(ErrorCode(row.error_code))
-    if row.committed_offset == _NO_OFFSET:
+    if row.committed_offset == NO_OFFSET:
         return None
     epoch = row.committed_leader_epoch
     return OffsetAndMetadata(row.committed_offset, row.metadata or "", None if epoch < 0 else epoch)

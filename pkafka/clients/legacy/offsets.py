@@ -9,11 +9,10 @@ from pkafka.clients.connection import Address
 from pkafka.clients.errors import ClientError
 from pkafka.clients.legacy.config import OldConsumerConfig
 from pkafka.clients.legacy.simple_consumer import STORED_IN_KAFKA, SimpleConsumer
-from pkafka.clients.legacy.streams import NO_OFFSET
 from pkafka.coordination.store import NodeExistsError, NoNodeError, Store
 from pkafka.coordination.znodes import ConsumerOffset
 from pkafka.errors import ErrorCode
-from pkafka.model import TopicPartition
+from pkafka.model import NO_OFFSET, TopicPartition
 
 logger = logging.getLogger(__name__)
 

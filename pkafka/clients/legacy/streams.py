@@ -19,7 +19,6 @@ from pkafka.records.reading import Record, read_records
 Decoder: TypeAlias = Callable[[bytes], Any]
 """Makes an object of a key or a message; not asked about null."""
 
-NO_OFFSET = -1
 """The position of a partition without one: the fetcher makes it of ``auto.offset.reset``."""
 
 

@@ -9,9 +9,7 @@ from pkafka.coordination.store import NoNodeError, Store, StoreError
 from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.coordination.znodes import ConsumerOffset
 from pkafka.errors import ErrorCode
-from pkafka.model import TopicPartition
-
-_NO_OFFSET = -1
+from pkafka.model import NO_OFFSET, TopicPartition
 
 
 def commit(store: Store, group: str, offsets: Sequence[tuple[TopicPartition, int]]) -> list[int]:
@@ -41,6 +39,6 @@ def _fetch_one(store: Store, group: str, partition: TopicPartition) -> tuple[int
         data, _stat = store.get(ConsumerOffset.path(group, partition))
         return int(ErrorCode.NONE), ConsumerOffset.decode(data).offset
     except NoNodeError:
-        return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), _NO_OFFSET
+        return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), NO_OFFSET
     except (StoreError, ZnodeFormatError, ValueError):
-        return int(ErrorCode.UNKNOWN_SERVER_ERROR), _NO_OFFSET
+        return int(ErrorCode.UNKNOWN_SERVER_ERROR), NO_OFFSET

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from pkafka.errors import ErrorCode
-from pkafka.model import NO_EPOCH
+from pkafka.model import NO_EPOCH, NO_OFFSET
 from pkafka.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _GROUP_ERROR_VERSION: Final = 2
 _BATCHED_VERSION: Final = 8
-_NO_OFFSET: Final = -1
 
 _Topic = TypeVar("_Topic", OffsetFetchResponseTopic, OffsetFetchResponseTopics)
 
@@ -117,7 +116,7 @@ def _answered(
         )
     return partition(
         partition_index=index,
-        committed_offset=_NO_OFFSET,
+        committed_offset=NO_OFFSET,
         committed_leader_epoch=NO_EPOCH,
         metadata="",
         error_code=one or ErrorCode.NONE,

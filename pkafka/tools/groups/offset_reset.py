@@ -13,7 +13,7 @@ from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.java.numbers import parse_int, parse_long
 from pkafka.java.text import lines, trim
-from pkafka.model import TopicPartition
+from pkafka.model import NO_OFFSET, TopicPartition
 from pkafka.tools.groups.description import committed_offsets, partitions_of
 
 Plan = dict[TopicPartition, int]
@@ -24,7 +24,6 @@ _DURATION: Final = re.compile(
     r"(?P<time>T(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?(?:(?P<seconds>[-+]?\d+(?:[.,]\d{0,9})?)S)?)?",
     re.IGNORECASE,
 )
-_NO_OFFSET: Final = -1
 
 
 class ResetError(PkafkaError):
@@ -259,7 +258,7 @@ def _by_time(
     look: _Lookup, partitions: list[TopicPartition], timestamp: int, warn: Callable[[str], None]
 ) -> Plan:
     found = look.at(partitions, timestamp)
-    behind = [partition for partition, offset in found.items() if offset == _NO_OFFSET]
+    behind = [partition for partition, offset in found.items() if offset == NO_OFFSET]
     for topic, number in behind:
         warn(f"Partition {number} from topic {topic} is empty. Falling back to latest known offset.")
     return found | look.at(behind, LATEST)

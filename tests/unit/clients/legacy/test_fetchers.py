@@ -8,9 +8,9 @@ import pytest
 from pkafka.clients.connection import Address
 from pkafka.clients.legacy import KafkaStream, OldConsumerConfig
 from pkafka.clients.legacy.fetchers import FetcherManager
-from pkafka.clients.legacy.streams import NO_OFFSET, PartitionTopicInfo
+from pkafka.clients.legacy.streams import PartitionTopicInfo
 from pkafka.errors import ErrorCode
-from pkafka.model import TopicPartition
+from pkafka.model import NO_OFFSET, TopicPartition
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from pkafka.protocol.messages.list_offsets import (
