@@ -5,11 +5,9 @@ from typing import Final, NamedTuple
 
 from pkafka.errors import ErrorCode
 from pkafka.model import LeaderEpoch, Offset, TopicId
+from pkafka.protocol.fetch_session import ClientSession
 from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
-_NO_SESSION: Final = 0
-_INITIAL_EPOCH: Final = 0
-_LAST_EPOCH: Final = 0x7FFFFFFF
 _SESSION_ERRORS: Final = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -37,16 +35,11 @@ class FollowerSession:
     """What the leader was told last, so that a fetch says only what has changed."""
 
     def __init__(self) -> None:
-        self._id = _NO_SESSION
-        self._epoch = _INITIAL_EPOCH
-        self._told: dict[Key, Wish] = {}
-        self._telling: dict[Key, Wish] = {}
+        self._session: ClientSession[Key, Wish] = ClientSession()
 
     def fill(self, request: FetchRequest, wishes: Mapping[Key, Wish]) -> None:
         """Put into a request what the leader must be told for it to know all wishes."""
-        request.session_id, request.session_epoch = self._id, self._epoch
-        known = self._told if self._epoch != _INITIAL_EPOCH else {}
-        self._telling = dict(wishes)
+        known = self._session.begin(request, wishes)
         topics: dict[TopicId, FetchTopic] = {}
         for (topic_id, index), wish in wishes.items():
             if known.get((topic_id, index)) != wish:
@@ -63,29 +56,19 @@ class FollowerSession:
         Returns:
             Whether it is about the session only, and the next request says everything anew.
         """
-        if error_code:
-            self.reset()
-            return error_code in _SESSION_ERRORS
-        self._told = self._telling
-        self._id = session_id
-        if session_id == _NO_SESSION:
-            self._epoch = _INITIAL_EPOCH
-        else:
-            self._epoch = 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
-        return False
+        self._session.answered(error_code, session_id)
+        return error_code in _SESSION_ERRORS
 
     def begin_anew(self) -> None:
         """Say everything anew, and have everything told: not all of an answer was taken, which the leader cannot know.
 
         The leader ends the session that was, and begins another.
         """
-        self._epoch = _INITIAL_EPOCH
-        self._told = {}
+        self._session.begin_anew()
 
     def reset(self) -> None:
         """Say everything anew: the connection was lost, or the leader knows no such session."""
-        self._id, self._epoch = _NO_SESSION, _INITIAL_EPOCH
-        self._told = {}
+        self._session.reset()
 
 
 def _partition(index: int, wish: Wish) -> FetchPartition:
