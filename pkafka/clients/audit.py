@@ -1,4 +1,4 @@
-"""An interceptor that makes messages traceable from their producer to whoever reads the last copy of them.
+"""An interceptor that makes messages traceable from their producer to the reader of the last copy of them.
 
 As ``interceptor.classes=pkafka.clients.audit.AuditInterceptor`` of a producer it writes two headers into each record:
 an id that no other message has, and the time. A record that has an id already, because it is sent on from another
@@ -74,7 +74,7 @@ class Difference(NamedTuple):
 
 
 class AuditInterceptor:
-    """See the module; for producers and consumers alike.
+    """Stamps and counts messages; for producers and consumers alike.
 
     Its own keys stand among the client's: ``audit.tier`` is the tier's name (``client.id``, or else ``default``),
     ``audit.bucket.ms`` how long stretches of time are (60000), ``audit.counts.file`` a file to which counts are

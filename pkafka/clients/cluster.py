@@ -100,7 +100,7 @@ _CONTROLLER_MOVED: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_
 
 
 class Cluster:
-    """See the module.
+    """What a client knows of its cluster, and its way to the brokers.
 
     Args:
         config: at least ``bootstrap.servers``.

@@ -135,7 +135,7 @@ class Meter(Protocol):
 
 
 class Connection:
-    """See the module. Not thread-safe: one thread at a time.
+    """A connection to one broker. Not thread-safe: one thread at a time.
 
     Args:
         address: the broker.
@@ -483,7 +483,7 @@ class Connection:
 
     def _settle(self, frame: bytes | bytearray) -> None:
         if not self._in_flight:
-            self.close(self._broken("sent an answer that nobody asked for"))
+            self.close(self._broken("sent an answer to no request"))
             return
         pending = self._in_flight.popleft()
         correlation_id = _LENGTH.unpack_from(frame)[0]

@@ -108,7 +108,7 @@ class IllegalArgumentError(ClientError, ValueError):
 
 
 class CommitFailedError(ClientError):
-    """The offsets belong to somebody else by now, and were not stored (CommitFailedException)."""
+    """The partitions belong to another member by now, and the offsets were not stored (CommitFailedException)."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(

@@ -1,7 +1,7 @@
 """Metrics of a client: totals, rates, averages, maxima and gauges under Kafka's names.
 
 What is measured goes into a :class:`Sensor`, at most once a batch or request, never once a record; what is read is
-computed when somebody reads it. Windowed figures look at the last ``metrics.num.samples`` windows of
+computed when it is read. Windowed figures look at the last ``metrics.num.samples`` windows of
 ``metrics.sample.window.ms``, as Kafka's do. One thread records into a sensor; any thread reads.
 """
 
@@ -15,7 +15,7 @@ from pkafka.clients.config import ClientConfig
 from pkafka.clients.plugins import close_quietly, load_all
 from pkafka.clock import Clock
 
-# Kafka's default reporter registers with the JVM; here whoever wants the figures reads them or names a reporter.
+# Kafka's default reporter registers with the JVM; here the application reads the figures or names a reporter.
 _IGNORED_REPORTERS: Final = frozenset({"JmxReporter", "org.apache.kafka.common.metrics.JmxReporter"})
 _NO_COMMIT: Final = "unknown"
 

@@ -1,4 +1,4 @@
-"""All connections of one client behind one selector, driven by whichever thread waits for an answer.
+"""All connections of one client behind one selector, driven by the thread that waits for an answer.
 
 No thread of its own: the admin client polls on the caller's thread, the producer on its sender thread. Keeps
 the reconnect back-off (exponential with jitter, as KIP-144), and the time for which a broker that throttles this client
@@ -26,7 +26,7 @@ _POLL_MS_MAX: Final = 60_000
 
 
 class Network:
-    """See the module.
+    """The connections of one client.
 
     Args:
         config: the client's keys about sockets and time-outs.
@@ -192,7 +192,7 @@ class Network:
             try:
                 self._wakeup_pair[1].send(b"\0")
             except (BlockingIOError, OSError):
-                return  # full: a wake-up is under way already; closed: nobody sleeps
+                return  # full: a wake-up is under way already; closed: no thread sleeps
 
     def disconnect(self, address: Address) -> None:
         """Drop the connection to a broker, failing what is under way on it."""
@@ -319,7 +319,7 @@ class Network:
                 connection.expire(now_ms)
                 self._watch(connection)
             elif deadline_ms is None and 0 <= idle_max_ms <= now_ms - connection.idle_since_ms:
-                connection.close()  # nobody waits for anything on it
+                connection.close()  # no request waits for an answer on it
                 self._watch(connection)
 
     def _note_failure(self, address: Address) -> None:

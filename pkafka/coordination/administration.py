@@ -227,7 +227,7 @@ class Nodes(Protocol):
         ...
 
     def add_auth(self, scheme: str, credential: str) -> None:
-        """Prove to be somebody else too."""
+        """Prove another identity too."""
         ...
 
     def whoami(self) -> list[ClientInfo]:

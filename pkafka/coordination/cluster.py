@@ -78,7 +78,7 @@ def create_checked_ephemeral(
             replaced. Our own node, from a create whose answer was lost, counts as created.
 
     Raises:
-        BrokerIdTakenError: the node belongs to somebody else.
+        BrokerIdTakenError: the node belongs to another broker.
         ConnectionLossError: call again; the node may exist already.
     """
     while True:

@@ -7,8 +7,8 @@ too) and belong to it.
 
 One process at a time owns the file (an flock on it); any number of others may read it (``read_only=True``).
 A session never expires while its process lives, and ends with :meth:`EmbeddedStore.close`. After a crash its
-ephemeral nodes stay until the next opening, which either resumes that session or removes them: whoever
-opens the store owns the log directory, so the previous owner is dead.
+ephemeral nodes stay until the next opening, which either resumes that session or removes them: the
+process that opens the store owns the log directory, so the previous owner is dead.
 """
 
 import contextlib

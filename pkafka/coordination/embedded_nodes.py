@@ -124,7 +124,7 @@ class EmbeddedNodes:
         return self._reader.children(path), stat
 
     def get_acl(self, path: str) -> tuple[list[Acl], Stat]:
-        """Everybody may do everything: who may read the file decides."""
+        """Every client may do everything: the permissions of the file decide."""
         _, stat = self.get(path)
         return list(EVERYBODY), stat
 

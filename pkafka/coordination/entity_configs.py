@@ -41,7 +41,7 @@ def update_config(
     *,
     decode: Callable[[str, bytes], dict[str, str]] = _decode,
 ) -> Mapping[str, str]:
-    """Change the stored settings of an entity and leave a note; nobody else's change is lost.
+    """Change the stored settings of an entity and leave a note; what another client changes meanwhile is not lost.
 
     Args:
         entity_type, entity_name: as :meth:`EntityConfig.path` takes them.

@@ -282,7 +282,7 @@ class Store(Protocol):
         """Delete a node and everything below it, children first, in several steps on a real ZooKeeper.
 
         Returns:
-            Whether the node existed. It is gone when this returns, unless somebody else made it again.
+            Whether the node existed. It is gone when this returns, unless another client made it again.
         """
         ...
 

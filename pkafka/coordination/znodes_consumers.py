@@ -73,7 +73,7 @@ class ConsumerThread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionOwner:
-    """``/consumers/G/owners/T/P`` (ephemeral): the thread that reads a partition; nobody else of its group may."""
+    """``/consumers/G/owners/T/P`` (ephemeral): the thread that reads a partition; no other thread of its group may."""
 
     thread: ConsumerThread
 

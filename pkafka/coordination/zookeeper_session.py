@@ -234,7 +234,7 @@ class ZooKeeperSession:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a session: nobody closed it and no server said that it is over."""
+        """Whether there is a session: it was not closed, and no server said that it is over."""
         return not self._ended
 
     @property
@@ -441,7 +441,7 @@ class ZooKeeperSession:
 
     def _on_state(self, kazoo_state: str) -> None:
         if self._ended and not self._closed:
-            return  # kazoo begins another session, of which nobody here knows
+            return  # kazoo begins another session, which is none of this object's
         if kazoo_state == "CONNECTED":
             self._alive = True
             self._watch_again()

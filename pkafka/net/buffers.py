@@ -64,7 +64,7 @@ class Arena:
 
     @property
     def free_slots(self) -> int:
-        """How many slots nobody has."""
+        """How many slots are free."""
         return len(self._free)
 
 
@@ -173,7 +173,7 @@ class ReadBuffers:
         return self._pool.pop() if self._pool else _map(SLOT_BYTES)
 
     def give_back(self, buffer: FrameBytes) -> None:
-        """The frame was served. Whoever kept a view of it may only let go of it."""
+        """The frame was served. A view that was kept of it may only be let go."""
         if isinstance(buffer, memoryview):
             assert self.arena is not None
             self.arena.give_back(buffer)

@@ -1,7 +1,7 @@
 """A connection from this broker to another: frames out, answers in, in the order in which they were asked for.
 
-It knows sockets and the event loop, but no message. An answer is received straight into the memory in which whoever
-asked reads it; one buffer serves one answer after the other, so that bytes are copied by the kernel alone, unless an
+It knows sockets and the event loop, but no message. An answer is received straight into the memory in which its
+reader finds it; one buffer serves one answer after the other, so that bytes are copied by the kernel alone, unless an
 answer is larger than all before it or comes in one piece with the next one.
 """
 
@@ -82,7 +82,7 @@ class Channel:
         self._transport.write(frame)
 
     def close(self) -> None:
-        """Close the connection; whoever waits for an answer gets an error."""
+        """Close the connection; the requests that wait for an answer fail."""
         self._protocol.fail(ChannelError(f"The connection to {self._peer} was closed"))
         self._transport.abort()
 
@@ -103,7 +103,7 @@ async def open_channel(
         receive_buffer_bytes: of the socket; None leaves it to the kernel, which adapts it.
 
     Raises:
-        ChannelError: nobody listens there, or nobody answers in time.
+        ChannelError: nothing listens there, or no answer comes in time.
     """
     peer = f"{host}:{port}"
     loop = asyncio.get_running_loop()
@@ -127,7 +127,7 @@ async def open_channel(
 
 
 class _Question(NamedTuple):
-    """Somebody waits for an answer."""
+    """A request that waits for its answer."""
 
     answered: Answered
     deadline: float
@@ -149,7 +149,7 @@ class _Answers(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._asked: deque[_Question] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        """Goes off at the earliest end of anybody's patience, or before: not set anew with each question."""
+        """Goes off when the first question's time is over, or before: not set anew with each question."""
         self._abort: Callable[[], None] = lambda: None
         self.failure: ChannelError | None = None
 
@@ -211,7 +211,7 @@ class _Answers(asyncio.BufferedProtocol):
             self._go_on_in_new_memory(0, max(size, _KEPT_MIN))
 
     def _go_on_in_new_memory(self, start: int, size: int) -> None:
-        """Whoever still reads the last answer keeps its memory."""
+        """The memory of the last answer stays while it is still read."""
         buffer = bytearray(max(size, self._filled - start))
         buffer[: self._filled - start] = memoryview(self._buffer)[start : self._filled]
         self._buffer, self._filled = buffer, self._filled - start
@@ -224,7 +224,7 @@ class _Answers(asyncio.BufferedProtocol):
             self._filled = 0
         self._size = 0
         if not self._asked:
-            self.fail(ChannelError(f"{self._peer} answers what nobody asked"))
+            self.fail(ChannelError(f"{self._peer} sends an answer to no request"))
             self._abort()
             return
         self._asked.popleft().answered(answer, None)

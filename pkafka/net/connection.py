@@ -192,7 +192,7 @@ class ServerConnection:
         self._in_hand: FrameBytes | None = None
         """The memory that is being served, the shared buffer or the frame's own."""
         self._lease: Lease | None = None
-        """Keeps the memory that is being served, or that the backlog lies in, once somebody needs it for longer."""
+        """Keeps the memory that is being served, or that the backlog lies in, once a handler needs it for longer."""
         self._frame_have = 0
         self._frame_size = 0
         self._backlog: memoryview | None = None
@@ -473,7 +473,7 @@ class ServerConnection:
         if self._closing:
             self.close()
         elif self._backlog is not None:
-            # Not from here: whoever finishes this request may be serving another connection right now.
+            # Not from here: the caller of ``finish`` may be serving another connection right now.
             self._loop.call_soon(self._unmute)
         else:
             self._unmute()

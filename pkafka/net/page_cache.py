@@ -1,4 +1,4 @@
-"""Whether bytes of a file are in memory, and reading them ahead where nobody waits.
+"""Whether bytes of a file are in memory, and reading them ahead on a thread that may wait.
 
 sendfile of pages that are not in the page cache waits for the disk, and with it the event loop and all of its clients.
 So a reader of old data is held back until a thread has read what it wants next; others go on meanwhile.

@@ -58,7 +58,7 @@ def _compiled_part() -> Checksum | None:
         return None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    sys.modules[name] = module  # for whoever imports the package after all
+    sys.modules[name] = module  # for code that imports the package after all
     found: Checksum | None = getattr(module, "crc32c", None)
     return found
 

@@ -16,7 +16,7 @@ class RecordColumns:
         keys: None stands for a column of nothing but null.
         values: bytes, or None for null.
         headers: decoded headers, or None for a column of empty ones; or
-        data, heads: the records they stand in and where, 0 for none: they are decoded when somebody asks.
+        data, heads: the records they stand in and where, 0 for none: they are decoded when they are asked for.
     """
 
     __slots__ = ("_data", "_headers", "_heads", "_keys", "offsets", "timestamps", "values")

@@ -154,7 +154,7 @@ def _inflate_zstd(view: memoryview, size: int) -> bytes:
 def _check_zstd_frame(view: memoryview) -> int | None:
     """Refuse windows that no client would read; the content size that the first frame declares, None without.
 
-    Skippable frames (anybody's metadata, RFC 8878 section 3.1.2) may come before it, and even nothing else.
+    Skippable frames (metadata of any kind, RFC 8878 section 3.1.2) may come before it, and even nothing else.
     """
     header = bytes(view[:18])
     while header[1:4] == _ZSTD_SKIPPABLE_MAGIC and header[0] >> 4 == _ZSTD_SKIPPABLE_NIBBLE:

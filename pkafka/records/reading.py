@@ -34,7 +34,7 @@ _BASE_OFFSET_MAX: Final = (1 << 63) - (1 << 31)
 _MAGIC_PEEK: Final = 17
 _SMALLEST_LENGTH: Final = 14
 _RUN_BYTES_MAX: Final = 1 << 18
-"""What of a run is decoded at once: more would leave the cache, and make more than somebody may want."""
+"""What of a run is decoded at once: more would leave the cache, and make more than the caller may want."""
 
 
 class Record(NamedTuple):
@@ -168,8 +168,8 @@ def decode_columns_at(
     """One batch that :func:`scan` found, its records as columns; those before ``from_offset`` are left out.
 
     Args:
-        skip: asked about a batch whose checksum is right; one that is skipped comes without its records, which nobody
-            decodes.
+        skip: asked about a batch whose checksum is right; one that is skipped comes without its records, which are
+            not decoded.
 
     Returns:
         Its header, and its records where it has any.

@@ -65,7 +65,7 @@ class StoredBatch(NamedTuple):
 class DamagedBatchError(ApiError):
     """The bytes at a position are no whole, intact batch; everything before them is good.
 
-    Recovery cuts there. Where nobody may cut, a reader gets its code, CORRUPT_MESSAGE.
+    Recovery cuts there. Where the log may not be cut, a reader gets its code, CORRUPT_MESSAGE.
 
     Args:
         position: where the damage begins.

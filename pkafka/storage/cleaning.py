@@ -230,7 +230,7 @@ class Cleaning:
         )
 
     def discard(self) -> None:
-        """Remove the new segments of the last group; nobody else may have begun to take them over.
+        """Remove the new segments of the last group; the owner must not have begun to take them over.
 
         Raises:
             OSError: the disk refused.

@@ -135,7 +135,7 @@ def covering(segments: Sequence[SegmentState], offset: Offset) -> Sequence[Segme
 def _delay_ms(dirty: Iterable[SegmentState], lag_max_ms: int, now_ms: Millis) -> int:
     due_ms = now_ms - max(lag_max_ms, 0)
     if due_ms <= 0:
-        return 0  # the usual lag has no end; so nobody has to look at timestamps
+        return 0  # the usual lag has no end; so timestamps need not be looked at
     oldest = min((one.first_timestamp for one in dirty if one.first_timestamp > 0), default=due_ms)
     return max(due_ms - oldest, 0)
 

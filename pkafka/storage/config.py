@@ -92,7 +92,7 @@ class LogConfig:
         """The configuration of a topic: its own settings over the broker's.
 
         Args:
-            overrides: Kafka's dotted keys to texts; keys that no log has are left to whoever knows them.
+            overrides: Kafka's dotted keys to texts; keys that no log has are ignored.
             defaults: what holds where the topic says nothing.
 
         Raises:

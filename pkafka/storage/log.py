@@ -1,7 +1,7 @@
 """The log of one partition: append, read, roll, truncate, retain, flush.
 
-One thread of one process owns it; nothing in here waits for anybody. What is slow (an fsync after a roll, the removal
-of files) is handed to the owner through the hooks. recovery.py opens a log; replication decides what its high
+One thread of one process owns it; nothing in here waits for another thread. What is slow (an fsync after a roll, the
+removal of files) is handed to the owner through the hooks. recovery.py opens a log; replication decides what its high
 watermark is.
 """
 
@@ -178,7 +178,7 @@ class Log(LogReader):
     def _recalled(self, batch: ValidatedBatch, refusal: ApiError) -> BatchMetadata:
         """The original of a batch that is neither new nor known, when the log has it nevertheless.
 
-        Looked for once after a start or a cut, when somebody sends such a batch: most logs never have to look.
+        Looked for once after a start or a cut, when a producer sends such a batch: most logs never have to look.
 
         Raises:
             ApiError: ``refusal``, when there is no such batch.
@@ -446,7 +446,7 @@ class Log(LogReader):
 
     @property
     def truncations(self) -> int:
-        """How often it was cut so far: what somebody knows of its segments holds as long as this does."""
+        """How often it was cut so far: what is known of its segments holds as long as this number does."""
         return self._truncations
 
     def _truncate(self, offset: Offset) -> None:

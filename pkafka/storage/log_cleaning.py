@@ -35,7 +35,7 @@ class LogCleaning:
     """A round over one log, from the plan to its end.
 
     Args:
-        log: which is not owned by anybody else meanwhile.
+        log: which no other process owns meanwhile.
         part: what of it can be cleaned.
     """
 

@@ -93,7 +93,7 @@ class LogDirectory:
         """Take the directory for this process, as Kafka does (a POSIX lock on ``.lock``); not inherited by a fork.
 
         A second lock, on the directory itself, is inherited and lasts until the last child of this process has ended.
-        So who comes after a crash waits until nobody writes to the logs any more.
+        So a broker that starts after a crash waits until no process writes to the logs any more.
 
         Raises:
             StorageError: another process has it.

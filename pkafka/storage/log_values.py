@@ -124,7 +124,7 @@ def _ignore_roll(log: "Log") -> None:
 
 
 def _ignore_progress() -> None:
-    """Nobody waits for the opening of a log."""
+    """The opening of a log is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """How many files of inactive segments stay open in one process: the least recently used ones are closed.
 
-Active segments are not counted: they stay open while they are written. A pinned segment (somebody sends from its
-descriptor) is passed over.
+Active segments are not counted: they stay open while they are written. A pinned segment (an answer is being sent from
+its descriptor) is passed over.
 """
 
 from collections import OrderedDict
@@ -15,7 +15,7 @@ class Closable(Protocol):
 
     @property
     def is_pinned(self) -> bool:
-        """Whether its descriptor is in somebody's hands."""
+        """Whether its descriptor is in use."""
         ...
 
     def release_files(self) -> None:

@@ -126,7 +126,7 @@ class ProducerSnapshots:
         return descriptors
 
     def forget(self, offset: Offset) -> Path | None:
-        """The file of the snapshot at ``offset`` belongs to somebody else from now on; None without one."""
+        """The file of the snapshot at ``offset`` belongs to the caller from now on; None without one."""
         if offset not in self._offsets:
             return None
         self._offsets.remove(offset)

@@ -204,7 +204,7 @@ class Segment:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether somebody sends from the descriptor."""
+        """Whether an answer is being sent from the descriptor."""
         return self._pins > 0
 
     def pin(self) -> int:

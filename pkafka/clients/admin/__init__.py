@@ -1,4 +1,4 @@
-"""The admin client, of which nothing is loaded before somebody asks for it: a tool may need a part of it alone."""
+"""The admin client. It is loaded when a program first asks for it: a tool may need a part of it alone."""
 
 from typing import TYPE_CHECKING
 

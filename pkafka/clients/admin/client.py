@@ -26,4 +26,4 @@ class Admin(
     ScramAdmin,
     ConnectedAdmin,
 ):
-    """See the module; how it is made and closed is that of :class:`ConnectedAdmin`."""
+    """All that an operator does to a cluster; it is made and closed as :class:`ConnectedAdmin` says."""

@@ -38,13 +38,13 @@ class QuotaFilter(NamedTuple):
 
 
 def quota_entity(*, user: str | None = "", client_id: str | None = "", ip: str | None = "") -> QuotaEntity:
-    """An entity of the names given; None is the default of a type, an empty name (as nobody has it) leaves it out."""
+    """An entity of the names given; None is the default of a type, and an empty name leaves the type out."""
     named = ((USER, user), (CLIENT_ID, client_id), (IP, ip))
     return frozenset((entity_type, name) for entity_type, name in named if name != "")
 
 
 class ClientQuotasAdmin:
-    """See the module; a part of :class:`pkafka.clients.admin.Admin`."""
+    """Reads and changes client quotas; a part of :class:`pkafka.clients.admin.Admin`."""
 
     cluster: Cluster
 

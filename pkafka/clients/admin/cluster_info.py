@@ -21,7 +21,7 @@ _CLIENT_NAME: Final = "pkafka"
 
 
 class ClusterInfoAdmin:
-    """See the module; a part of :class:`pkafka.clients.admin.Admin`."""
+    """Describes the cluster and its brokers; a part of :class:`pkafka.clients.admin.Admin`."""
 
     cluster: Cluster
 

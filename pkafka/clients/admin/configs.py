@@ -30,7 +30,7 @@ _TYPES: Final = {each.value: each for each in ConfigType}
 
 
 class ConfigsAdmin:
-    """See the module; a part of :class:`pkafka.clients.admin.Admin`."""
+    """Reads and changes configurations; a part of :class:`pkafka.clients.admin.Admin`."""
 
     cluster: Cluster
 

@@ -14,7 +14,7 @@ _numbers: Final = itertools.count(1)
 
 
 class ConnectedAdmin:
-    """See the module.
+    """An admin client that is connected to a cluster; its subclasses say what it can do.
 
     Args:
         config: Kafka's admin keys, at least ``bootstrap.servers``; a mapping of dotted keys or the typed form.

@@ -46,7 +46,7 @@ _VERSION: Final = Struct(">h")
 
 
 class GroupsAdmin:
-    """See the module; a part of :class:`pkafka.clients.admin.Admin`."""
+    """Lists, describes and changes groups; a part of :class:`pkafka.clients.admin.Admin`."""
 
     cluster: Cluster
 

@@ -39,7 +39,7 @@ _MOVING: Final = frozenset(
 
 
 class PartitionsAdmin:
-    """See the module; a part of :class:`pkafka.clients.admin.Admin`."""
+    """Looks into partitions, and deletes records; a part of :class:`pkafka.clients.admin.Admin`."""
 
     cluster: Cluster
 

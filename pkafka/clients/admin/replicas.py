@@ -23,7 +23,7 @@ def _outcome(row: _Row) -> Outcome[None]:
 
 
 class ReplicasAdmin:
-    """See the module; a part of :class:`pkafka.clients.admin.Admin`."""
+    """Moves replicas and elects leaders; a part of :class:`pkafka.clients.admin.Admin`."""
 
     cluster: Cluster
 

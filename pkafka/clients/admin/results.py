@@ -95,7 +95,7 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody set it."""
+        """Whether it was not set: the value is the default."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 

@@ -43,7 +43,7 @@ class ScramDeletion:
 
 
 class ScramAdmin:
-    """See the module; a part of :class:`pkafka.clients.admin.Admin`."""
+    """Reads and changes SCRAM credentials; a part of :class:`pkafka.clients.admin.Admin`."""
 
     cluster: Cluster
 

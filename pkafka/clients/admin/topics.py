@@ -26,7 +26,7 @@ _NAMES_PER_REQUEST: Final = 2_000
 
 
 class TopicsAdmin:
-    """See the module; a part of :class:`pkafka.clients.admin.Admin`, and all of :class:`TopicsClient`."""
+    """Lists and changes topics; a part of :class:`pkafka.clients.admin.Admin`, and all of :class:`TopicsClient`."""
 
     cluster: Cluster
 

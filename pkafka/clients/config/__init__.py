@@ -1,7 +1,7 @@
 """The configuration of every client: Kafka's keys, types, defaults and limits (3.9), as immutable values.
 
 A field is the key with ``_`` for ``.``: ``batch.size`` is ``ProducerConfig.batch_size``. A key that Kafka has and
-pkafka does not act on yet is accepted in silence, one that nobody knows is warned about once, and a bad value is
+pkafka does not act on yet is accepted in silence, one that is unknown is warned about once, and a bad value is
 refused with the key, the value and what is allowed. What a client does not use is not loaded.
 """
 

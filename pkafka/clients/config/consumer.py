@@ -10,7 +10,7 @@ from pkafka.errors import ConfigError
 from pkafka.model import topic_name_problem
 
 _numbers: Final = itertools.count(1)
-"""What tells the client ids of this process's consumers apart, where nobody chose them."""
+"""What tells the client ids of this process's consumers apart, where the application gave none."""
 
 
 class ConsumerConfig(ClientConfig):

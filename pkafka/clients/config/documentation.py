@@ -1,4 +1,4 @@
-"""What the keys of clients do, one line each, and how much they matter; loaded only when somebody asks.
+"""What the keys of clients do, one line each, and how much they matter; loaded only when a command prints them.
 
 Importance is what Apache Kafka 3.9 says. A client's own line stands over that of all clients.
 """
@@ -56,7 +56,7 @@ ALL_CLIENTS: Final[dict[str, About]] = {
 PRODUCER: Final[dict[str, About]] = {
     "acks": About(
         "low",
-        "Who must have a record before it counts as sent: all in sync (all or -1), the leader (1), nobody (0).",
+        "Replicas that must have a record before it counts as sent: all in sync (all or -1), the leader (1), none (0).",
     ),
     "batch.size": About("medium", "Records for one partition are gathered up to so many bytes."),
     "buffer.memory": About("high", "Bytes of records that may wait to be sent; then send waits."),
@@ -103,7 +103,7 @@ CONSUMER: Final[dict[str, About]] = {
         "medium", "Where to begin without a committed offset, or with one out of range; none: fail."
     ),
     "check.crcs": About("low", "Check the checksum of each batch."),
-    "client.id": About("low", "What brokers call this consumer; made of the group where nobody chose one."),
+    "client.id": About("low", "What brokers call this consumer; made of the group where it is not set."),
     "client.rack": About("low", "Rack of this consumer, to read from a replica that is near."),
     "enable.auto.commit": About("medium", "Commit positions from time to time; off without a group."),
     "exclude.internal.topics": About("medium", "Keep internal topics out of a subscription by pattern."),
@@ -140,7 +140,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "internal.throw.on.fetch.stable.offset.unsupported": "For Kafka Streams.",
     "metadata.recovery.strategy": "As rebootstrap says, bootstrap servers are asked when no known broker answers.",
     "metrics.recording.level": "All metrics are recorded.",
-    "sasl.*": "Nobody logs in: PLAINTEXT alone is supported.",
+    "sasl.*": "Clients do not log in: PLAINTEXT alone is supported.",
     "security.providers": "Names classes of Java, which cannot be loaded.",
     "ssl.*": "No connection is encrypted: PLAINTEXT alone is supported.",
 }

@@ -58,7 +58,7 @@ class Options:
         return {name.replace("_", "."): each.default for name, each in cls._options.items()}
 
     def is_set(self, name: str) -> bool:
-        """Whether somebody gave this option a value, even its default."""
+        """Whether this option was given a value, even its default."""
         return name in vars(self)
 
     def but(self, **values: object) -> Self:

@@ -1,4 +1,4 @@
-"""What a fetch brings of one partition, piece by piece: columns of records, for whoever looks at many of them."""
+"""What a fetch brings of one partition, piece by piece: columns of records, for programs that look at many of them."""
 
 from collections.abc import Iterator, Sequence
 

@@ -49,7 +49,7 @@ class _Completion(NamedTuple):
 
 
 class Commits:
-    """See the module; used by one thread at a time.
+    """Stores and reads the offsets of a group; used by one thread at a time.
 
     Args:
         channel: to the coordinator.
@@ -86,7 +86,7 @@ class Commits:
         Raises:
             CommitFailedError: the partitions belong to another member by now.
             ApiError: REBALANCE_IN_PROGRESS: poll, then commit again; or the coordinator refuses.
-            WakeupError: somebody called ``wakeup``; whether the offsets were stored is not known.
+            WakeupError: another thread called ``wakeup``; whether the offsets were stored is not known.
         """
         self.run_callbacks()
         if not offsets:

@@ -47,7 +47,7 @@ CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception
 
 
 class Consumer:
-    """See the module.
+    """A client that reads records: by itself, or as a member of a group.
 
     Args:
         config: Kafka's consumer keys (dotted), or the typed form.

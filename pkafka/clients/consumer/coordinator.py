@@ -68,7 +68,7 @@ Snapshot = dict[str, frozenset[PartitionRacks]]
 
 
 class ConsumerCoordinator:
-    """See the module.
+    """The part that a consumer has in its group.
 
     Args:
         channel: to the group's coordinator.
@@ -229,7 +229,7 @@ class ConsumerCoordinator:
         else:
             timeout_ms = None
             if isinstance(request, JoinGroupRequest):
-                # The coordinator answers when everybody has joined, or the time to do so is over.
+                # The coordinator answers when all members have joined, or the time to do so is over.
                 timeout_ms = max(
                     self._config.request_timeout_ms, self._config.max_poll_interval_ms + _JOIN_LAPSE_MS
                 )
@@ -354,7 +354,7 @@ class ConsumerCoordinator:
         return True
 
     def _is_committed(self, now_ms: int) -> bool:
-        """Store the positions before partitions go to somebody else; returns whether there is nothing to wait for."""
+        """Store the positions before partitions go to another member; returns whether there is nothing to wait for."""
         if not self._config.enable_auto_commit:
             return True
         if self._prepare_began_ms is None:
@@ -405,7 +405,7 @@ class ConsumerCoordinator:
             self._membership.abandon(f"rebalance failed due to {error}")
             raise
         topics = {topic for each in told.values() for topic in each.topics}
-        # The leader watches everything that anybody of the group reads, so that somebody sees it change.
+        # The leader watches all topics that any member reads, so that one member sees each of them change.
         if subscription.add_group_topics(topics):
             self._lead_from_generation = cluster.generation
             cluster.want_refresh()

@@ -8,7 +8,7 @@ from pkafka.model import TopicPartition
 
 
 class Distances:
-    """See the module.
+    """The lag and the lead of each partition.
 
     Args:
         read_committed: whether the end is that of the last transaction which ended.

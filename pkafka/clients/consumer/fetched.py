@@ -28,7 +28,7 @@ class _Progress:
 
 
 class Fetched:
-    """See the module. Nothing of it is decoded before it is taken, so that a seek costs nothing.
+    """What an answer brought of a partition. Nothing of it is decoded before it is taken, so that a seek costs nothing.
 
     Args:
         records: whole batches, the last of which may be cut off.

@@ -75,7 +75,7 @@ class _Answer:
 
 
 class Fetcher:
-    """See the module.
+    """Sends fetches, and hands out what they bring.
 
     Args:
         metrics: where answers are counted.
@@ -115,7 +115,7 @@ class Fetcher:
         """Ask for what is not kept yet; never waits."""
         view = self._cluster.view
         if self._under_way and self._under_way.keys() >= view.brokers.keys():
-            return  # nobody is left to ask: with many partitions that is worth knowing before a look at each
+            return  # no broker is left to ask: with many partitions that is worth knowing before a look at each
         now_ms = self._cluster.clock.monotonic_ms()
         groups: dict[Broker, dict[TopicPartition, FetchPosition]] = {}
         ahead: list[tuple[Broker, TopicPartition, FetchPosition]] = []
@@ -141,7 +141,7 @@ class Fetcher:
                 groups.setdefault(broker, {})[partition] = position
             else:
                 ahead.append((broker, partition, position))
-        # The broker fills its answer in this order: what somebody waits for comes first.
+        # The broker fills its answer in this order: what the application waits for comes first.
         for broker, partition, position in ahead:
             groups.setdefault(broker, {})[partition] = position
         for broker, wanted in groups.items():

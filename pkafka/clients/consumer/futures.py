@@ -8,7 +8,7 @@ S = TypeVar("S")
 
 
 class RequestFuture(Generic[T]):
-    """Done once, with a value or an error; whoever polls the network completes it.
+    """Done once, with a value or an error, by the thread that polls the network.
 
     Three ways to use one, which work alike: poll and then read :attr:`value`; add a listener and poll; or
     :meth:`compose` it to one of what the answer means, and do either with that.

@@ -18,7 +18,7 @@ LANE: Final = "group"
 
 
 class GroupChannel:
-    """See the module.
+    """The way to the coordinator of a group.
 
     Args:
         membership: knows who the coordinator is.
@@ -69,7 +69,7 @@ class GroupChannel:
 
         Raises:
             ApiError: this client may not use the group.
-            WakeupError: somebody called ``wakeup``.
+            WakeupError: another thread called ``wakeup``.
         """
         self.membership.want_coordinator()
         while self.membership.coordinator is None:

@@ -82,7 +82,7 @@ class _Phase(Enum):
 
 
 class Membership:
-    """See the module.
+    """The machine of one member; the driver gives it answers and the time.
 
     Args:
         settings: of the consumer.

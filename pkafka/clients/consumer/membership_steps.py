@@ -50,7 +50,7 @@ class Join(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """Assign partitions to everybody, unless that is to be skipped (KIP-814); then call :meth:`Membership.assign`."""
+    """Assign partitions to all members, unless that is to be skipped (KIP-814); then call :meth:`Membership.assign`."""
 
     protocol: str
     members: Sequence[JoinGroupResponseMember]

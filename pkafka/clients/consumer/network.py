@@ -75,7 +75,7 @@ class Gate:
 
 
 class ConsumerNetwork:
-    """See the module.
+    """Sends requests for the consumer, and lets it wait.
 
     Args:
         cluster: whose connections and clock are used; its owner polls nothing else.
@@ -132,7 +132,7 @@ class ConsumerNetwork:
         """Wait for something to happen, at most so long.
 
         Raises:
-            WakeupError: somebody called :meth:`wakeup`.
+            WakeupError: another thread called :meth:`wakeup`.
         """
         self.cluster.network.poll(timeout_ms)
         self.raise_if_woken()
@@ -143,7 +143,7 @@ class ConsumerNetwork:
         Looks at what has arrived already even where the deadline has passed.
 
         Raises:
-            WakeupError: somebody called :meth:`wakeup`.
+            WakeupError: another thread called :meth:`wakeup`.
         """
         while not future.done:
             left_ms = deadline_ms - self.now_ms
@@ -156,7 +156,7 @@ class ConsumerNetwork:
         """Wait, polling meanwhile.
 
         Raises:
-            WakeupError: somebody called :meth:`wakeup`.
+            WakeupError: another thread called :meth:`wakeup`.
         """
         while (left_ms := at_ms - self.now_ms) > 0:
             self.poll(left_ms)
@@ -170,7 +170,7 @@ class ConsumerNetwork:
         """Raise for a wake-up that came meanwhile, once.
 
         Raises:
-            WakeupError: somebody called :meth:`wakeup`.
+            WakeupError: another thread called :meth:`wakeup`.
         """
         if self._woken and not self._wakeups_off:
             self._woken = False

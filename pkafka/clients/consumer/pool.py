@@ -71,7 +71,7 @@ class ProcessingError(ClientError):
 
 
 class ConsumerPool:
-    """See the module.
+    """A consumer whose records are processed by threads of its own.
 
     Args:
         consumer: with ``enable.auto.commit=false``; it is the pool's until :meth:`run` returns, and is not closed.
@@ -257,7 +257,7 @@ class ConsumerPool:
                 self._ready.put(None)
             for thread in self._threads:
                 thread.join(self._drain_timeout_ms / 1000)
-            with suppress(WakeupError):  # nobody polls any more whom a worker would have to wake
+            with suppress(WakeupError):  # no poll is left that a worker would have to wake
                 self._consumer._net.raise_if_woken()
 
     def _give_up(self, partitions: Collection[TopicPartition], *, wait_for_all: bool) -> None:
@@ -279,7 +279,7 @@ class ConsumerPool:
 
             if not self._changed.wait_for(is_done, self._drain_timeout_ms / 1000):
                 log.warning(
-                    "records of %s were still being processed; somebody will process them again", partitions
+                    "records of %s were still being processed; they will be processed again", partitions
                 )
         offsets = self._to_commit(partitions)
         self._forget(partitions)

@@ -55,7 +55,7 @@ _FINAL: Final = frozenset(
 
 
 class Positions:
-    """See the module.
+    """Looks positions up, and checks them.
 
     Args:
         commits: of the group; None where there is no group, and so nothing committed.
@@ -217,7 +217,7 @@ class Positions:
                     Stage.REQUEST, f"Failed to get offsets by times in {timeout_ms}ms ({why})"
                 )
             self._net.sleep_until(min(deadline_ms, now_ms + self._config.retry_backoff_ms))
-            # Of what is not subscribed nobody else looks where its leader is by now.
+            # Topics that are not subscribed are not refreshed otherwise, and their leaders may have changed.
             self._refresh({each.topic for each in left}, deadline_ms)
         return found
 

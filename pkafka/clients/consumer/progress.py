@@ -9,7 +9,7 @@ from pkafka.model import NO_EPOCH
 
 
 class Progress:
-    """The records of one partition that somebody processes; knows no thread."""
+    """The records of one partition that are being processed; knows no thread."""
 
     def __init__(self) -> None:
         self._pending: deque[ConsumerRecord] = deque()

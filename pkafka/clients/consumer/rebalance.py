@@ -12,7 +12,7 @@ class Surrender(NamedTuple):
 
     lost: list[TopicPartition]
     revoked: list[TopicPartition] | None
-    """None where nobody is to be told; an EAGER member is told of nothing too."""
+    """None where the listener is not to be told; an EAGER member is told of nothing too."""
     kept: list[TopicPartition]
 
 
@@ -20,7 +20,7 @@ class Takeover(NamedTuple):
     """What to do with an assignment."""
 
     revoked: list[TopicPartition]
-    """To be given up now; the member then joins again, so that somebody else gets them."""
+    """To be given up now; the member then joins again, so that another member gets them."""
     added: list[TopicPartition]
 
 

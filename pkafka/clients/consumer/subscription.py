@@ -2,7 +2,7 @@
 
 A partition is INITIALIZING (its committed position is to be looked up), RESETTING (a position is to be looked up by
 time), VALIDATING (its leader changed: the position is to be compared with the new leader's log, KIP-320) or FETCHING.
-The fetcher moves positions with :meth:`Subscription.advance`; everybody else uses the other methods.
+The fetcher moves positions with :meth:`Subscription.advance`; all others use the other methods.
 """
 
 import re
@@ -25,13 +25,13 @@ class ConsumerRebalanceListener:
     """
 
     def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """These go to somebody else; they are still owned here, so that offsets can be committed."""
+        """These go to another member; they are still owned here, so that offsets can be committed."""
 
     def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
         """These came; nothing was fetched yet, so that positions can be sought."""
 
     def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """These were taken without a word; somebody else may own them already."""
+        """These were taken without a word; another member may own them already."""
         self.on_partitions_revoked(partitions)
 
 
@@ -206,7 +206,7 @@ class Subscription:
         return self._states.get(partition)
 
     def seek(self, partition: TopicPartition, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Read on from ``offset``, which nobody needs to check.
+        """Read on from ``offset``, which needs no check.
 
         Args:
             epoch: the leader epoch of the record before it, when that is known.

@@ -4,7 +4,7 @@ Every member registers, watches the others, computes the same assignment, and ow
 only one of them can create. What is wrong with that is in docs/old-clients.md.
 
 Threads: the rebalancer (a rebalance at a time, the session), one that commits, those of ``fetchers.py``, and the
-application's, one a stream. ``_lock`` covers what they share: nobody commits while ownership changes hands.
+application's, one a stream. ``_lock`` covers what they share: no thread commits while ownership changes hands.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ def _same(data: bytes) -> bytes:
 
 
 class ZookeeperConsumerConnector:
-    """See the module. Thread-safe.
+    """A member of a group of Kafka 0.8. Thread-safe.
 
     Args:
         config: the old consumer's keys (dotted), at least ``zookeeper.connect`` and ``group.id``, or the typed form.
@@ -340,7 +340,7 @@ class ZookeeperConsumerConnector:
                 logger.warning("offsets of %s were not committed: %s", self.consumer_id, error)
 
     def _forget_fetchers(self) -> None:
-        """They are stopped: nobody waits for their threads, one of which may be asking a broker that is gone."""
+        """They are stopped. Their threads are not waited for, one of which may be asking a broker that is gone."""
         if self._fetchers is not None:
             self._ending = [each for each in (*self._ending, self._fetchers) if each.is_alive()]
             self._fetchers = None
@@ -351,7 +351,7 @@ class ZookeeperConsumerConnector:
             del self._owned[partition]
 
     def _disown(self, partition: TopicPartition) -> None:
-        """Release a partition, unless it is somebody else's by now."""
+        """Release a partition, unless another member owns it by now."""
         path = PartitionOwner.path(self._group, partition)
         stat = self._store.exists(path)
         if stat is not None and stat.ephemeral_owner == self._store.session_id:

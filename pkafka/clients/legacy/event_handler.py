@@ -45,7 +45,7 @@ _Batches: TypeAlias = dict[TopicPartition, list[Encoded]]
 
 
 class EventHandler:
-    """See the module. Calls from several threads wait for each other.
+    """Sends messages to the leaders of their partitions. Calls from several threads wait for each other.
 
     Args:
         partition: chooses a partition by key and number of partitions.

@@ -1,7 +1,7 @@
 """The producer of Kafka 0.8: its keys, defaults and semantics over today's protocol.
 
 ``sync`` sends what one call is given and waits; ``async`` puts messages into a bounded queue from which one thread
-sends batches. Defaults are 0.8's, so ``request.required.acks`` is 0: nobody says whether a message arrived.
+sends batches. Defaults are 0.8's, so ``request.required.acks`` is 0: the broker does not say whether a message arrived.
 """
 
 import logging
@@ -44,7 +44,7 @@ class KeyedMessage(NamedTuple):
 
 
 class OldProducer:
-    """See the module. Thread-safe.
+    """Sends messages as the producer of Kafka 0.8 does. Thread-safe.
 
     Args:
         config: the old producer's keys (dotted), at least ``metadata.broker.list``, or the typed form.
@@ -170,7 +170,7 @@ class OldProducer:
         try:
             self._handler.handle(batch)
         except FailedToSendMessageError as error:
-            # Nobody waits for the outcome: the log is all there is, as in 0.8.
+            # The application does not wait for the outcome: the log is all there is, as in 0.8.
             logger.error("Error in handling batch of %d events: %s", len(batch), error.__cause__ or error)
 
 

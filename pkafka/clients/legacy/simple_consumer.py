@@ -80,7 +80,7 @@ class StoredOffset(NamedTuple):
 
 
 class SimpleConsumer:
-    """See the module. Calls from several threads wait for each other.
+    """Fetches from one broker. Calls from several threads wait for each other.
 
     Args:
         host, port: the broker.

@@ -30,7 +30,7 @@ _BULK_BYTES: Final = 262_144
 
 
 class Accumulator:
-    """See the module.
+    """The batches of one producer, and the memory that they take.
 
     Args:
         config: batch.size, linger.ms, buffer.memory, delivery.timeout.ms, compression.type and its levels.

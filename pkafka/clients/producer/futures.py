@@ -86,7 +86,7 @@ class RecordFuture:
 
     def add_done_callback(self, function: Callable[["RecordFuture"], object]) -> None:
         """Have ``function`` called with this future when it is done: on the sender thread, or at once here."""
-        # Not a function in here that knows itself: such a circle keeps the batch until somebody collects garbage.
+        # Not a function in here that knows itself: such a circle keeps the batch until garbage is collected.
         batch, _ = self.place()
         if not batch.listen(partial(self.add_done_callback, function)):
             function(self)

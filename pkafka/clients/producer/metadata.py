@@ -13,7 +13,7 @@ from pkafka.model import topic_name_problem
 
 
 class ProducerMetadata:
-    """See the module. For any thread; the sender thread asks the brokers.
+    """What a producer knows of its topics. For any thread; the sender thread asks the brokers.
 
     Args:
         accumulator: its lock and condition are what waiters wait with.

@@ -235,7 +235,7 @@ class Outcomes:
         answer: PartitionProduceResponse | None = None,
     ) -> None:
         if self._idempotence is not None and answer is None:
-            self._idempotence.expired(batch)  # nobody knows whether the broker took it after all
+            self._idempotence.expired(batch)  # whether the broker took it after all is not known
         elif self._idempotence is not None:
             # An earlier attempt may have made it, if this is the last of several.
             free = batch.attempts <= self._config.retries

@@ -66,7 +66,7 @@ _log = logging.getLogger(__name__)
 
 
 class Producer:
-    """See the module. Thread-safe; not across ``fork()``: a child process makes a producer of its own.
+    """A client that sends records. Thread-safe; not across ``fork()``: a child process makes a producer of its own.
 
     Args:
         config: Kafka's producer keys (dotted), or the typed form.

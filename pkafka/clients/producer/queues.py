@@ -74,7 +74,7 @@ class TopicQueues:
         self.ratio = 1.0
         """What compression is expected to leave of a batch."""
         self.was_used = True
-        """Set with every record, unset by the sender: how it finds the topics that nobody uses any more."""
+        """Set with every record, unset by the sender: so it finds the topics that are not used any more."""
         self.watched = True
         """Whether metadata is kept fresh for it (metadata.max.idle.ms)."""
         self.idle_since_ms = 0

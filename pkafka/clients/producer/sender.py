@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class Sender:
-    """See the module.
+    """The I/O thread of one producer.
 
     Args:
         cluster: polled by this thread alone once it has started.
@@ -112,7 +112,7 @@ class Sender:
         return threading.current_thread() is self.thread
 
     def finish_in_background(self) -> None:
-        """Send what is left and end, without anybody waiting for it.
+        """Send what is left and end; the caller does not wait for it.
 
         Takes no lock: the garbage collector may call this on the sender thread while it holds one.
         """
@@ -173,7 +173,7 @@ class Sender:
             wait_ms = min(wait_ms, self._drain(now_ms))
         wait_ms = min(wait_ms, self._cluster.keep_fresh(self._watched_topics(), allow_auto_create=True))
         self._sleeping = True
-        # What was appended behind the drain's back has set the flag, and finds nobody asleep to wake.
+        # What was appended behind the drain's back has set the flag, and finds the thread awake.
         generation, trouble = self._cluster.generation, self._cluster.last_refresh_error
         self._cluster.network.poll(0 if self._wanted else max(0, wait_ms))
         self._sleeping = False

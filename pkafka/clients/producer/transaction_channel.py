@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class TransactionChannel:
-    """See the module.
+    """Drives the machine of transactions for one producer.
 
     Args:
         cluster: polled by the sender thread.
@@ -160,7 +160,7 @@ class TransactionChannel:
         return not machine.is_ongoing or now_ms >= self._end_by_ms
 
     def close(self) -> None:
-        """The sender ends: let everybody go who waits."""
+        """The sender ends: end the calls that wait."""
         with self._changed:
             self._machine.close(ClosedError("The producer closed forcefully"))
             self._changed.notify_all()

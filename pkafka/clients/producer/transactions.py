@@ -73,7 +73,7 @@ _log = logging.getLogger(__name__)
 
 
 class Transactions:
-    """See the module. The caller holds one lock for all of it.
+    """The machine of one transactional producer. The caller holds one lock for all of it.
 
     Args:
         transactional_id: of the producer.
@@ -239,7 +239,7 @@ class Transactions:
             self._abortable(error)
 
     def close(self, error: Exception) -> None:
-        """Nothing will be asked any more: let everybody go who waits."""
+        """Nothing will be asked any more: end the calls that wait."""
         if self.state is not State.FATAL_ERROR:
             self._fatal(error)
 

@@ -33,7 +33,7 @@ FetchedRow: TypeAlias = tuple[
 ]
 """Topic name or id, partition, error code, high watermark, last stable offset, log start offset, aborted transactions
 as (producer id, first offset) or None, preferred read replica, bytes of records (-1 for null), diverging epoch as
-(epoch, end offset) or None, and the leader where that is somebody else (version 12 and up)."""
+(epoch, end offset) or None, and the leader where that is another broker (version 12 and up)."""
 
 
 class FetchHeader(NamedTuple):

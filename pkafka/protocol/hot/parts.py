@@ -72,7 +72,7 @@ def put_text(out: bytearray, text: str | None, flexible: bool) -> None:
 
 
 class CurrentLeader(NamedTuple):
-    """Who leads a partition that was asked of somebody else (KIP-951)."""
+    """The leader of a partition, for a client that asked another broker (KIP-951)."""
 
     leader_id: int
     leader_epoch: int

@@ -29,7 +29,7 @@ ProducedRow: TypeAlias = tuple[
     str, int, int, int, int, int, Sequence[tuple[int, str | None]], str | None, CurrentLeader | None
 ]
 """Topic, partition, error code, base offset, log append time (ms), log start offset, errors of single records as
-(batch index, message), message, and the leader where that is somebody else (version 10 and up)."""
+(batch index, message), message, and the leader where that is another broker (version 10 and up)."""
 
 _H: Final = Struct(">h")
 _I: Final = Struct(">i")

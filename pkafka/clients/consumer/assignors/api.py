@@ -26,7 +26,7 @@ class PartitionRacks(NamedTuple):
 
 
 PartitionsByTopic: TypeAlias = Mapping[str, Sequence[PartitionRacks]]
-"""The partitions of every topic that somebody subscribes and that exists, sorted by number."""
+"""The partitions of every topic that a member subscribes and that exists, sorted by number."""
 
 
 class Subscription(NamedTuple):

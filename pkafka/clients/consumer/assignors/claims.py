@@ -23,7 +23,7 @@ class Claims:
     owned: dict[str, dict[TopicPartition, None]] = field(default_factory=dict)
     """By member, in the order in which Java would look at them: a set that keeps its order."""
     contested: set[TopicPartition] = field(default_factory=set)
-    """Claimed by several members of one generation, so nobody's."""
+    """Claimed by several members of one generation, so given to none of them."""
     outdated: dict[TopicPartition, str] = field(default_factory=dict)
     """Who of those whose generation is not the newest had the partition last."""
 

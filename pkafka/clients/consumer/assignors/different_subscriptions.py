@@ -1,7 +1,7 @@
 """The sticky assignment where members subscribe different topics: as even as the subscriptions allow.
 
-What members had stays, what nobody has goes to whoever has the least, and then partitions move, one after the other,
-to members that have at least two fewer. If that made the whole no more even, it is taken back.
+What members had stays, what no member has goes to the one that has the least, and then partitions move, one after the
+other, to members that have at least two fewer. If that made the whole no more even, it is taken back.
 """
 
 from bisect import bisect_left, insort
@@ -15,7 +15,7 @@ from pkafka.model import TopicPartition
 
 
 class DifferentSubscriptions:
-    """See the module.
+    """One assignment to members that subscribe different topics.
 
     Args:
         partitions: all there are.
@@ -70,7 +70,7 @@ class DifferentSubscriptions:
         for partition in left:
             self._give(partition, self._is_subscribed)
 
-        # Whoever can neither get nor give anything is left out of what follows.
+        # Members that can neither get nor give anything are left out of what follows.
         movable = [partition for partition in every if self._subscribers[partition.topic] > 1]
         fresh = [partition for partition in fresh if self._subscribers[partition.topic] > 1]
         fixed = {member for member in self._current if not self._may_change(member)}
@@ -153,7 +153,7 @@ class DifferentSubscriptions:
         return None
 
     def _is_even(self) -> bool:
-        """Whether nobody could get a partition from somebody that has at least two more."""
+        """Whether no member could get a partition from one that has at least two more."""
         if self._by_size[0][0] >= self._by_size[-1][0] - 1:
             return True
         most: dict[str, int] = {}

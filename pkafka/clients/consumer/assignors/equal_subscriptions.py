@@ -1,4 +1,4 @@
-"""The sticky assignment where all members subscribe the same topics: everybody gets as many as everybody, or one more.
+"""The sticky assignment where all members subscribe the same topics: each gets as many as the others, or one more.
 
 One pass over members and one over partitions, however they were assigned before.
 """
@@ -14,7 +14,7 @@ from pkafka.model import TopicPartition
 
 
 class EqualSubscriptions:
-    """See the module.
+    """One assignment to members that all subscribe the same topics.
 
     Args:
         partitions: all there are.
@@ -37,7 +37,7 @@ class EqualSubscriptions:
         """Members with exactly ``size`` that may get one more."""
         self._revoked: dict[TopicPartition, str] = {}
         self.moving: Final[dict[TopicPartition, str]] = {}
-        """Partitions that somebody has to give up before this member may have them."""
+        """Partitions that another member has to give up before this member may have them."""
 
     def assign(self) -> Mapping[str, list[TopicPartition]]:
         """Decide; :attr:`moving` is known afterwards."""
@@ -82,7 +82,7 @@ class EqualSubscriptions:
         self._revoked.update(dict.fromkeys(mine[len(kept) :], member))
 
     def _deal_by_rack(self, left: list[TopicPartition]) -> list[TopicPartition]:
-        """Give partitions in turn to members near them that have room; returns those that found nobody."""
+        """Give partitions in turn to members near them that have room; returns those that are left."""
         far: list[TopicPartition] = []
         turn = 0
         for partition in left:

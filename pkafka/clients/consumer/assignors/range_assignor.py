@@ -22,7 +22,7 @@ from pkafka.model import TopicPartition
 
 
 class RangeAssignor(Assignor):
-    """See the module."""
+    """Gives each member a range of each topic."""
 
     name = "range"
 
@@ -82,7 +82,7 @@ class _Topic:
         return rack is None or rack in self.partition_racks.get(partition, ())
 
     def give(self, member: str, partitions: Sequence[int], given: dict[str, list[TopicPartition]]) -> None:
-        """Put partitions that nobody has on the member's list."""
+        """Put partitions that no member has on the member's list."""
         for partition in partitions:
             del self._left[partition]
         given[member] += [TopicPartition(self.name, partition) for partition in partitions]
@@ -93,7 +93,7 @@ class _Topic:
     def share_out(
         self, given: dict[str, list[TopicPartition]], fits: Callable[[str, int], bool] | None = None
     ) -> None:
-        """Give each member the next partitions that nobody has and that fit, as many as it has room for."""
+        """Give each member the next partitions that no member has and that fit, as many as it has room for."""
         for member in self.members:
             if not self._left:
                 return
@@ -106,7 +106,7 @@ class _Topic:
 def _assign_by_rack(topics: Iterable[_Topic], given: dict[str, list[TopicPartition]]) -> None:
     alike: dict[tuple[tuple[tuple[str, str | None], ...], int], list[_Topic]] = {}
     for topic in topics:
-        # Where nobody of a topic has a rack, Kafka knows no racks of its partitions either, and counts none.
+        # Where no member of a topic has a rack, Kafka knows no racks of its partitions either, and counts none.
         count = len(topic.partition_racks) if any(topic.racks.values()) else 0
         alike.setdefault((tuple(sorted(topic.racks.items())), count), []).append(topic)
     for (_, count), group in alike.items():

@@ -8,7 +8,7 @@ from pkafka.model import TopicPartition
 
 
 class RoundRobinAssignor(Assignor):
-    """See the module."""
+    """Deals partitions to members in turn."""
 
     name = "roundrobin"
 

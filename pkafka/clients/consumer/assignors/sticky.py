@@ -1,8 +1,8 @@
 """StickyAssignor and CooperativeStickyAssignor: as even as possible, as near as possible to what was.
 
 The first is eager: members give everything up before they join, so what they had travels as user data. The second is
-cooperative: members keep what they have, and a partition that moves is given to nobody at first. Its owner sees that it
-lost it, gives it up and joins again; then it is given to the new one.
+cooperative: members keep what they have, and a partition that moves is given to no member at first. Its owner sees that
+it lost it, gives it up and joins again; then it is given to the new one.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,7 +27,7 @@ _SHORT: Final = Struct(">h")
 
 
 class StickyAssignor(Assignor):
-    """See the module."""
+    """The eager one."""
 
     name = "sticky"
 
@@ -55,7 +55,7 @@ class StickyAssignor(Assignor):
 
 
 class CooperativeStickyAssignor(Assignor):
-    """See the module."""
+    """The cooperative one (KIP-429)."""
 
     name = "cooperative-sticky"
     supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
@@ -144,7 +144,7 @@ def _assign(
     """Who gets what, and what of it others have to give up first; None where that was not found on the way."""
     if not subscriptions:
         return {}, {}
-    # For the leader alone: whoever else joins a group need not load them.
+    # For the leader alone: the other members of a group need not load them.
     from pkafka.clients.consumer.assignors.different_subscriptions import DifferentSubscriptions
     from pkafka.clients.consumer.assignors.equal_subscriptions import EqualSubscriptions
     from pkafka.clients.consumer.assignors.racks import Racks
