@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.confirmation import agrees
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup, failure
-from pkafka.cli.options import Common, connection_options, version_option
-from pkafka.cli.output import Failure, OutputFormat, View, choose_format, hint, line, note, raw, to_json
-from pkafka.cli.spelling import did_you_mean
+from pkafka.cli.kit.confirmation import agrees
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, CommandGroup, failure
+from pkafka.cli.kit.options import Common, connection_options, version_option
+from pkafka.cli.kit.output import Failure, OutputFormat, View, choose_format, hint, line, note, raw, to_json
+from pkafka.cli.kit.spelling import did_you_mean
 from pkafka.errors import ApiError
 from pkafka.tools.declaration import (
     EVERY_BROKER,
@@ -128,7 +128,7 @@ def _read(file: str) -> Declaration:
     """
     import yaml
 
-    from pkafka.cli.yaml_loader import load_yaml
+    from pkafka.cli.kit.yaml_loader import load_yaml
 
     text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     try:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError
-from pkafka.cli.options import (
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError
+from pkafka.cli.kit.options import (
     Common,
     parse_duration_ms,
     profile_option,
@@ -16,8 +16,8 @@ from pkafka.cli.options import (
     timeout_option,
     version_option,
 )
-from pkafka.cli.output import OutputFormat, View, line, show
-from pkafka.cli.subcommands import PrefixGroup
+from pkafka.cli.kit.output import OutputFormat, View, line, show
+from pkafka.cli.kit.subcommands import PrefixGroup
 
 if TYPE_CHECKING:
     from pkafka.clients.admin.results import ClusterDescription

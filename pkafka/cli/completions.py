@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
-from pkafka.cli.options import version_option
-from pkafka.cli.output import line, note
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, CommandGroup
+from pkafka.cli.kit.options import version_option
+from pkafka.cli.kit.output import line, note
 
 _SHELLS: Final = ("bash", "zsh", "fish")
 _shell_option: Final = click.option(

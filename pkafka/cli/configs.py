@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pkafka.cli import configs_quotas
-from pkafka.cli.actions import Actions
 from pkafka.cli.configs_changes import Change, refuse_unset, show_changes
 from pkafka.cli.configs_entities import CLIENT_METRICS, Entities, entities_of, entity_options
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import Common, command, connection_options, exclude
-from pkafka.cli.output import View
-from pkafka.cli.spelling import did_you_mean, meant_by_reader
-from pkafka.cli.zookeeper_option import zookeeper_option
+from pkafka.cli.kit.actions import Actions
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import Common, command, connection_options, exclude
+from pkafka.cli.kit.output import View
+from pkafka.cli.kit.spelling import did_you_mean, meant_by_reader
+from pkafka.cli.kit.zookeeper_option import zookeeper_option
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.java.text import trim
 from pkafka.tools.secret_keys import is_secret

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pkafka.cli.configs_entities import Entities
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import Common
-from pkafka.cli.output import OutputFormat, View, line
-from pkafka.cli.spelling import did_you_mean
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import Common
+from pkafka.cli.kit.output import OutputFormat, View, line
+from pkafka.cli.kit.spelling import did_you_mean
 
 
 class Change(NamedTuple):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from pkafka.cli.configs_changes import Change, deleted, refuse_unset
 from pkafka.cli.configs_entities import CLIENTS, IPS, USERS, Entities
-from pkafka.cli.java_text import java_exception
-from pkafka.cli.kafka_command import CommandError, failure
-from pkafka.cli.output import View
-from pkafka.cli.spelling import did_you_mean
+from pkafka.cli.kit.java_text import java_exception
+from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.output import View
+from pkafka.cli.kit.spelling import did_you_mean
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.java.numbers import double_text, parse_double, parse_int
 from pkafka.net.scram import (

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pkafka.cli.configs_changes import Change, deleted, show_changes
 from pkafka.cli.configs_entities import BROKERS, USERS, Entities
 from pkafka.cli.configs_quotas import parse_credential
-from pkafka.cli.kafka_command import BadValueError
-from pkafka.cli.options import Common
-from pkafka.cli.output import OutputFormat, View, choose_format, line
-from pkafka.cli.zookeeper_option import DEPRECATED, opened_store
+from pkafka.cli.kit.kafka_command import BadValueError
+from pkafka.cli.kit.options import Common
+from pkafka.cli.kit.output import OutputFormat, View, choose_format, line
+from pkafka.cli.kit.zookeeper_option import DEPRECATED, opened_store
 from pkafka.net.scram import ScramMechanism
 from pkafka.tools import zookeeper_configs
 from pkafka.tools.secret_keys import is_secret

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
-from pkafka.cli import output
-from pkafka.cli.client_options import (
+from pkafka.cli.kit import output
+from pkafka.cli.kit.client_options import (
     ConsumerStop,
     config_option,
     plugin_properties,
     property_option,
     settle_consumer,
 )
-from pkafka.cli.kafka_command import BadValueError, CommandError
-from pkafka.cli.options import (
+from pkafka.cli.kit.kafka_command import BadValueError, CommandError
+from pkafka.cli.kit.options import (
     bootstrap_option,
     client_properties,
     command,
@@ -30,8 +30,8 @@ from pkafka.cli.options import (
     require_brokers,
     stream_output_option,
 )
-from pkafka.cli.output import JsonList, OutputFormat, to_json
-from pkafka.cli.spelling import meant_by_reader
+from pkafka.cli.kit.output import JsonList, OutputFormat, to_json
+from pkafka.cli.kit.spelling import meant_by_reader
 from pkafka.java.numbers import parse_long
 from pkafka.model import TopicPartition
 from pkafka.tools.json_bytes import value_of

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
-from pkafka.cli import output
-from pkafka.cli.client_options import (
+from pkafka.cli.kit import output
+from pkafka.cli.kit.client_options import (
     broker_list_option,
     config_option,
     plugin_properties,
     property_option,
     settle_producer,
 )
-from pkafka.cli.kafka_command import CommandError, explain
-from pkafka.cli.options import (
+from pkafka.cli.kit.kafka_command import CommandError, explain
+from pkafka.cli.kit.options import (
     bootstrap_option,
     client_properties,
     command,

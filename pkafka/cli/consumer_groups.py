@@ -8,15 +8,15 @@ import click
 
 from pkafka.cli import consumer_groups_changes as changes
 from pkafka.cli import consumer_groups_text as text
-from pkafka.cli.actions import Actions
 from pkafka.cli.consumer_groups_gauges import group_gauges, lag_gauges
 from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
-from pkafka.cli.kafka_command import failure
-from pkafka.cli.numbers import LONG
-from pkafka.cli.options import Common, command, exclude, metered_connection_options, parse_duration_ms
-from pkafka.cli.output import OutputFormat, Table, choose_format, note
-from pkafka.cli.spelling import meant_by_reader
-from pkafka.cli.watching import WATCHED_DOCUMENT, look_again, watch_seconds
+from pkafka.cli.kit.actions import Actions
+from pkafka.cli.kit.kafka_command import failure
+from pkafka.cli.kit.numbers import LONG
+from pkafka.cli.kit.options import Common, command, exclude, metered_connection_options, parse_duration_ms
+from pkafka.cli.kit.output import OutputFormat, Table, choose_format, note
+from pkafka.cli.kit.spelling import meant_by_reader
+from pkafka.cli.kit.watching import WATCHED_DOCUMENT, look_again, watch_seconds
 from pkafka.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -446,7 +446,7 @@ def _watch(common: Common, look: Callable[[], Report], seconds: float) -> int:
             report.show(common)
             time.sleep(seconds)
             report = _look_again(look, report)
-    from pkafka.cli.output import live_tables
+    from pkafka.cli.kit.output import live_tables
 
     with live_tables() as update:
         while True:

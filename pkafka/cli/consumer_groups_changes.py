@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pkafka.cli import consumer_groups_text as text
-from pkafka.cli.confirmation import agrees, can_ask
 from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.java_text import java_error
-from pkafka.cli.kafka_command import CommandError, failure
-from pkafka.cli.options import Common
-from pkafka.cli.output import note
+from pkafka.cli.kit.confirmation import agrees, can_ask
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.java_text import java_error
+from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.options import Common
+from pkafka.cli.kit.output import note
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pkafka.cli.output import Gauge
+from pkafka.cli.kit.output import Gauge
 from pkafka.errors import ApiError
 
 if TYPE_CHECKING:

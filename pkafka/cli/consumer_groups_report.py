@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.options import Common
-from pkafka.cli.output import Failure, Gauge, OutputFormat, Table, View, choose_format, hint, note
+from pkafka.cli.kit.exit_status import ExitStatus, effective
+from pkafka.cli.kit.options import Common
+from pkafka.cli.kit.output import Failure, Gauge, OutputFormat, Table, View, choose_format, hint, note
 from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 

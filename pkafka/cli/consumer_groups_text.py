@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pkafka.cli.java_text import java_error
+from pkafka.cli.kit.java_text import java_error
 from pkafka.errors import ApiError
 from pkafka.model import TopicPartition
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.confirmation import agrees, can_ask
-from pkafka.cli.java_text import java_error
-from pkafka.cli.kafka_command import CommandError, failure
-from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import OutputFormat, View, line, note
+from pkafka.cli.kit.confirmation import agrees, can_ask
+from pkafka.cli.kit.java_text import java_error
+from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.options import Common, command, connection_options
+from pkafka.cli.kit.output import OutputFormat, View, line, note
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
-from pkafka.cli import output
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
-from pkafka.cli.options import output_option, parse_assignments, text_output_option, version_option
-from pkafka.cli.output import OutputFormat, View, hint, note, show
+from pkafka.cli.kit import output
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, CommandGroup
+from pkafka.cli.kit.options import output_option, parse_assignments, text_output_option, version_option
+from pkafka.cli.kit.output import OutputFormat, View, hint, note, show
 
 if TYPE_CHECKING:
     from pkafka.tools.dev_brokers import DevBroker, DevBrokers

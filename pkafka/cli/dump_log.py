@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from pkafka.cli import dump_log_spark, log_files, output
-from pkafka.cli.exit_status import compat_39
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command, exclude
-from pkafka.cli.output import OutputFormat, View, show
+from pkafka.cli import dump_log_spark
+from pkafka.cli.kit import log_files, output
+from pkafka.cli.kit.exit_status import compat_39
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import command, exclude
+from pkafka.cli.kit.output import OutputFormat, View, show
 from pkafka.errors import PkafkaError
 
 if TYPE_CHECKING:

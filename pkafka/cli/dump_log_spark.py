@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from pkafka.cli import log_files, output, spark
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import exclude, parse_duration_ms
-from pkafka.cli.output import OutputFormat, choose_format
+from pkafka.cli.kit import log_files, output, spark
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import exclude, parse_duration_ms
+from pkafka.cli.kit.output import OutputFormat, choose_format
 
 if TYPE_CHECKING:
     from pkafka.tools.dump_log import Dump

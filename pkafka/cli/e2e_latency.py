@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pkafka.cli.client_options import settle_consumer
-from pkafka.cli.options import (
+from pkafka.cli.kit.client_options import settle_consumer
+from pkafka.cli.kit.options import (
     bootstrap_option,
     client_properties,
     command,
     require_brokers,
     text_output_option,
 )
-from pkafka.cli.output import OutputFormat, View, line, show
+from pkafka.cli.kit.output import OutputFormat, View, line, show
 from pkafka.errors import ApiError
 from pkafka.java.numbers import parse_int
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pkafka.cli.cluster import refuse_controllers
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, failure
-from pkafka.cli.options import (
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, failure
+from pkafka.cli.kit.options import (
     Common,
     parse_duration_ms,
     profile_option,
@@ -15,8 +15,8 @@ from pkafka.cli.options import (
     timeout_option,
     version_option,
 )
-from pkafka.cli.output import OutputFormat, View
-from pkafka.cli.subcommands import PrefixGroup
+from pkafka.cli.kit.output import OutputFormat, View
+from pkafka.cli.kit.subcommands import PrefixGroup
 from pkafka.errors import ApiError
 from pkafka.java.numbers import parse_integer
 from pkafka.java.text import trim

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 import click
 
 from pkafka import KAFKA_VERSION, __version__
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, KafkaCommand
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, KafkaCommand
 
 STATUSES: Final = {
     ExitStatus.OK: "Success.",

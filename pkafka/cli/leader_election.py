@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.confirmation import agrees, can_ask
-from pkafka.cli.java_text import java_exception
-from pkafka.cli.kafka_command import CommandError, failure
-from pkafka.cli.numbers import INT_MAX
-from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import View, note
+from pkafka.cli.kit.confirmation import agrees, can_ask
+from pkafka.cli.kit.java_text import java_exception
+from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.numbers import INT_MAX
+from pkafka.cli.kit.options import Common, command, connection_options
+from pkafka.cli.kit.output import View, note
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 

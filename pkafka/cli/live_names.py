@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pkafka.cli.client_settings import SERVERS, client_settings
+from pkafka.cli.kit.client_settings import SERVERS, client_settings
 from pkafka.errors import PkafkaError
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _consumer_keys() -> list[str]:
 
 
 def _profiles() -> list[str]:
-    from pkafka.cli.profiles import profile_names
+    from pkafka.cli.kit.profiles import profile_names
 
     return profile_names()
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import click
 
-from pkafka.cli.java_text import java_class
-from pkafka.cli.kafka_command import CommandError, failure
-from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import OutputFormat, Table, View, choose_format, line, live_tables, note, to_json
-from pkafka.cli.watching import WATCHED_DOCUMENT, look_again, watch_seconds
+from pkafka.cli.kit.java_text import java_class
+from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.options import Common, command, connection_options
+from pkafka.cli.kit.output import OutputFormat, Table, View, choose_format, line, live_tables, note, to_json
+from pkafka.cli.kit.watching import WATCHED_DOCUMENT, look_again, watch_seconds
 from pkafka.java.numbers import parse_int
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pkafka.cli import log_files
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.output import OutputFormat, Table, View, show
+from pkafka.cli.kit import log_files
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.output import OutputFormat, Table, View, show
 
 if TYPE_CHECKING:
     from pkafka.tools.log_selection import Selection

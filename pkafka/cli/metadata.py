@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from pkafka.cli.columns import columns
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, failure
-from pkafka.cli.options import Common, connection_options, version_option
-from pkafka.cli.output import Table, View
-from pkafka.cli.subcommands import PrefixGroup
-from pkafka.cli.topic_filter import topic_pattern
-from pkafka.cli.zookeeper_option import opened_store, zookeeper_option
+from pkafka.cli.kit.columns import columns
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, failure
+from pkafka.cli.kit.options import Common, connection_options, version_option
+from pkafka.cli.kit.output import Table, View
+from pkafka.cli.kit.subcommands import PrefixGroup
+from pkafka.cli.kit.topic_filter import topic_pattern
+from pkafka.cli.kit.zookeeper_option import opened_store, zookeeper_option
 from pkafka.model import NO_TOPIC_ID, TopicPartition, topic_id_text
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command, parse_duration_ms, timeout_option
-from pkafka.cli.output import OutputFormat, View, line, raw, show, to_json
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import command, parse_duration_ms, timeout_option
+from pkafka.cli.kit.output import OutputFormat, View, line, raw, show, to_json
 from pkafka.java.text import parse_boolean, trim
 
 if TYPE_CHECKING:

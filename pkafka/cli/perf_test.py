@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pkafka.cli.client_options import settle_consumer, settle_producer
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
-from pkafka.cli.options import (
+from pkafka.cli.kit.client_options import settle_consumer, settle_producer
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, CommandGroup
+from pkafka.cli.kit.options import (
     Common,
     client_properties,
     connection_options,
@@ -23,12 +23,12 @@ from pkafka.cli.options import (
     require_brokers,
     version_option,
 )
-from pkafka.cli.output import OutputFormat, View, choose_format, live_notes, note, show, to_json
-from pkafka.cli.signals import Signals
-from pkafka.cli.spark import master_option
+from pkafka.cli.kit.output import OutputFormat, View, choose_format, live_notes, note, show, to_json
+from pkafka.cli.kit.signals import Signals
+from pkafka.cli.kit.spark import master_option
 
 if TYPE_CHECKING:
-    from pkafka.cli.client_settings import Settings
+    from pkafka.cli.kit.client_settings import Settings
     from pkafka.pipeline.load import SparkLoad
     from pkafka.tools.perf_test.plan import Plan
     from pkafka.tools.perf_test.report import Document

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
-from pkafka.cli.options import (
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, CommandGroup
+from pkafka.cli.kit.options import (
     output_option,
     parse_assignments,
     parse_duration_ms,
@@ -23,7 +23,7 @@ from pkafka.cli.options import (
     timeout_option,
     version_option,
 )
-from pkafka.cli.output import (
+from pkafka.cli.kit.output import (
     JsonList,
     OutputFormat,
     View,
@@ -34,9 +34,9 @@ from pkafka.cli.output import (
     show,
     to_json,
 )
-from pkafka.cli.signals import Signals
-from pkafka.cli.spark import master_option, task_bar
-from pkafka.cli.spelling import did_you_mean
+from pkafka.cli.kit.signals import Signals
+from pkafka.cli.kit.spark import master_option, task_bar
+from pkafka.cli.kit.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from pkafka.pipeline.definition import Pipeline

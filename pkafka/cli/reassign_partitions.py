@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pkafka.cli.actions import Actions
-from pkafka.cli.exit_status import ExitStatus, compat_39
-from pkafka.cli.java_text import java_exception
-from pkafka.cli.kafka_command import BadValueError, CommandError, explain, failure
-from pkafka.cli.numbers import LONG
-from pkafka.cli.options import Common, command, connection_options, parse_duration_ms
-from pkafka.cli.output import OutputFormat, View, choose_format, hint, line, note
+from pkafka.cli.kit.actions import Actions
+from pkafka.cli.kit.exit_status import ExitStatus, compat_39
+from pkafka.cli.kit.java_text import java_exception
+from pkafka.cli.kit.kafka_command import BadValueError, CommandError, explain, failure
+from pkafka.cli.kit.numbers import LONG
+from pkafka.cli.kit.options import Common, command, connection_options, parse_duration_ms
+from pkafka.cli.kit.output import OutputFormat, View, choose_format, hint, line, note
 from pkafka.cli.reassign_partitions_bytes import Forecast, bytes_row, copies_of, wait_for_all
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import TopicPartition, TopicPartitionReplica

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from pkafka.cli.output import live_notes
+from pkafka.cli.kit.output import live_notes
 from pkafka.errors import PkafkaError
 from pkafka.model import TopicPartition
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli.kafka_command import BadValueError, CommandError
-from pkafka.cli.numbers import INT_MAX, LONG
-from pkafka.cli.options import Common, command, streaming_connection_options
-from pkafka.cli.output import JsonList, OutputFormat, line, note, to_json
-from pkafka.cli.topic_filter import topic_pattern
+from pkafka.cli.kit.kafka_command import BadValueError, CommandError
+from pkafka.cli.kit.numbers import INT_MAX, LONG
+from pkafka.cli.kit.options import Common, command, streaming_connection_options
+from pkafka.cli.kit.output import JsonList, OutputFormat, line, note, to_json
+from pkafka.cli.kit.topic_filter import topic_pattern
 from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:

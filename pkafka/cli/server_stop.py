@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import click
 
-from pkafka.cli.exit_status import compat_39
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command
-from pkafka.cli.output import line, note
+from pkafka.cli.kit.exit_status import compat_39
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import command
+from pkafka.cli.kit.output import line, note
 from pkafka.java.numbers import parse_int
 from pkafka.java.text import trim
 from pkafka.tools.processes import Server, find_brokers, find_zookeepers, send_signal
@@ -100,7 +100,7 @@ def _visible(find: Callable[[], list[Server]]) -> list[Server]:
 
 def _settings(server: Server) -> _BrokerSettings:
     """The settings of a broker that runs, read as it reads its command line."""
-    from pkafka.cli.options import parse_assignments
+    from pkafka.cli.kit.options import parse_assignments
     from pkafka.cli.server_start import main as server_start
     from pkafka.java.properties import PropertiesError, decode_properties
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pkafka.cli.columns import columns, told
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import (
+from pkafka.cli.kit.columns import columns, told
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import Common, command, connection_options
+from pkafka.cli.kit.output import (
     JsonList,
     OutputFormat,
     Table,

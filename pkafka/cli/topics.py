@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from pkafka.cli.actions import Actions
-from pkafka.cli.exit_status import ExitStatus, compat_39
-from pkafka.cli.kafka_command import BadValueError, CommandError
-from pkafka.cli.options import Common, command, connection_options, exclude, parse_duration_ms, require
-from pkafka.cli.output import OutputFormat, Table, View, line, note
-from pkafka.cli.topic_filter import topic_pattern
+from pkafka.cli.kit.actions import Actions
+from pkafka.cli.kit.exit_status import ExitStatus, compat_39
+from pkafka.cli.kit.kafka_command import BadValueError, CommandError
+from pkafka.cli.kit.options import Common, command, connection_options, exclude, parse_duration_ms, require
+from pkafka.cli.kit.output import OutputFormat, Table, View, line, note
+from pkafka.cli.kit.topic_filter import topic_pattern
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.java.numbers import parse_int
 from pkafka.java.text import split, trim
@@ -556,7 +556,7 @@ def _ask(names: Sequence[str], flags: Flags) -> None:
     Raises:
         CommandError: they are not.
     """
-    from pkafka.cli.confirmation import agrees, can_ask
+    from pkafka.cli.kit.confirmation import agrees, can_ask
 
     unnamed = sorted(set(names) - set((flags.topic or "").split(",")))
     if not unnamed or flags.yes or compat_39():
@@ -593,7 +593,7 @@ def _existing(admin: "Admin", flags: Flags, *, required: bool) -> list[str]:
     known = [each.name for each in admin.list_topics()]
     names = _matching(known, flags.topic, exclude_internal=flags.exclude_internal, exact=flags.exact)
     if not names and flags.topic and required:
-        from pkafka.cli.spelling import did_you_mean
+        from pkafka.cli.kit.spelling import did_you_mean
 
         meant = did_you_mean(flags.topic, known)
         raise CommandError(f"Topic '{flags.topic}' does not exist as expected", hint=meant)

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import (
+from pkafka.cli.kit.client_options import (
     ConsumerStop,
     broker_list_option,
     config_option,
     one_server_flag,
     settle_consumer,
 )
-from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import bootstrap_option, client_properties, command, require_brokers
+from pkafka.cli.kit.exit_status import ExitStatus, effective
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import bootstrap_option, client_properties, command, require_brokers
 
 if TYPE_CHECKING:
     pass
@@ -54,7 +54,7 @@ def main(**flags: object) -> int:
     records = flags["max_messages"]
     assert isinstance(records, int)
     properties = _properties(flags)
-    from pkafka.cli.verifiable_events import emit
+    from pkafka.cli.kit.verifiable_events import emit
     from pkafka.clients.consumer import Consumer
     from pkafka.tools.verifiable import VerifiableConsumer
 

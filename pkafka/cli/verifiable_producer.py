@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import broker_list_option, config_option, one_server_flag, settle_producer
-from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.numbers import LONG
-from pkafka.cli.options import bootstrap_option, client_properties, command, require_brokers
+from pkafka.cli.kit.client_options import broker_list_option, config_option, one_server_flag, settle_producer
+from pkafka.cli.kit.exit_status import ExitStatus, effective
+from pkafka.cli.kit.numbers import LONG
+from pkafka.cli.kit.options import bootstrap_option, client_properties, command, require_brokers
 
 if TYPE_CHECKING:
     from pkafka.clients.producer import Producer
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def main(**flags: object) -> int:
     """Send counting numbers, and print what became of each of them as JSON."""
     properties = _properties(flags)
-    from pkafka.cli.verifiable_events import emit
+    from pkafka.cli.kit.verifiable_events import emit
     from pkafka.clients.producer import Producer
     from pkafka.tools.verifiable import Load, produce
 

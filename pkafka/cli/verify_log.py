@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli import log_files, output
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command, text_output_option
-from pkafka.cli.output import OutputFormat, Table, View, show
+from pkafka.cli.kit import log_files, output
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import command, text_output_option
+from pkafka.cli.kit.output import OutputFormat, Table, View, show
 
 if TYPE_CHECKING:
     from pkafka.tools.log_report import LogReport

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command, parse_duration_ms, text_output_option, timeout_option
-from pkafka.cli.output import OutputFormat, View, line, note, show
+from pkafka.cli.kit.exit_status import ExitStatus, effective
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import command, parse_duration_ms, text_output_option, timeout_option
+from pkafka.cli.kit.output import OutputFormat, View, line, note, show
 from pkafka.errors import PkafkaError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.cli import completions, live_names
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.testing import Broker
 from tests.sockets import free_port
 from tests.talk import talking, wait_for

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from pkafka.cli import console_consumer, console_producer, consumer_perf_test, topics
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.clients.producer import Producer
 from pkafka.records.builder import build_batch
 from pkafka.testing import Broker

@@ -6,8 +6,8 @@ import click
 import pytest
 
 from pkafka.cli import configs, consumer_groups, reassign_partitions, topics
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import KafkaCommand
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import KafkaCommand
 
 COMMANDS: list[KafkaCommand] = [
     configs.main,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import CommandError
 
 if TYPE_CHECKING:
     from pkafka.coordination.store import Store

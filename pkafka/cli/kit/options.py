@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import click
 
 import pkafka
-from pkafka.cli import output
-from pkafka.cli.actions import Actions
-from pkafka.cli.exit_status import ExitStatus, compat_39
-from pkafka.cli.kafka_command import HELP_FLAGS, ErrorText, KafkaCommand, asked_action
-from pkafka.cli.output import OutputFormat, View, show
+from pkafka.cli.kit import output
+from pkafka.cli.kit.actions import Actions
+from pkafka.cli.kit.exit_status import ExitStatus, compat_39
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, ErrorText, KafkaCommand, asked_action
+from pkafka.cli.kit.output import OutputFormat, View, show
 from pkafka.java.numbers import parse_long
 
 if TYPE_CHECKING:
-    from pkafka.cli.client_settings import Settings
+    from pkafka.cli.kit.client_settings import Settings
     from pkafka.clients.admin import Admin
     from pkafka.clients.admin.connected import ConnectedAdmin
     from pkafka.clients.admin.topics import TopicsClient
@@ -224,7 +224,7 @@ def client_properties(file: object, servers: object, pairs: object = (), *, opti
         ConfigError: a file cannot be read, or the profile that is asked for is in none.
         click.UsageError: a pair has no ``=``.
     """
-    from pkafka.cli.client_settings import client_settings
+    from pkafka.cli.kit.client_settings import client_settings
 
     assert isinstance(pairs, tuple)
     return client_settings(
@@ -247,7 +247,7 @@ def settle(properties: "Mapping[str, object]", kind: "Callable[[], type[ClientCo
     """
     asked = _asked()
     if asked.get(_SHOW_CONFIG):
-        from pkafka.cli.client_settings import show_settings
+        from pkafka.cli.kit.client_settings import show_settings
 
         form = asked.get(_OUTPUT)
         show_settings(properties, kind(), OutputFormat(form) if form else None)

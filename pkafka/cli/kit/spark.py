@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from pkafka.cli import output
-from pkafka.cli.output import OutputFormat, View, show
+from pkafka.cli.kit import output
+from pkafka.cli.kit.output import OutputFormat, View, show
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,9 +4,10 @@ from importlib import import_module
 
 import pytest
 
-from pkafka.cli import output, schemas
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.output import OutputFormat, View
+from pkafka.cli import schemas
+from pkafka.cli.kit import output
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.output import OutputFormat, View
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.elect_leaders import ElectLeadersResponse
 from pkafka.protocol.messages.list_groups import ListGroupsResponse

@@ -5,8 +5,8 @@ import pytest
 
 from pkafka.cli import cluster, consumer_groups, dev, producer_perf_test, topics
 from pkafka.cli.get_offsets import parse_time
-from pkafka.cli.options import parse_duration_ms
-from pkafka.cli.topic_filter import partition_filter, topic_pattern
+from pkafka.cli.kit.options import parse_duration_ms
+from pkafka.cli.kit.topic_filter import partition_filter, topic_pattern
 from pkafka.cli.topics import parse_replica_assignment
 from pkafka.model import TopicPartition
 

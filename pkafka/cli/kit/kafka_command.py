@@ -13,11 +13,11 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import click
 
-from pkafka.cli import output
-from pkafka.cli.actions import Actions
-from pkafka.cli.exit_status import ExitStatus, compat_39, effective
-from pkafka.cli.numbers import as_java
-from pkafka.cli.output import Failure, OutputFormat
+from pkafka.cli.kit import output
+from pkafka.cli.kit.actions import Actions
+from pkafka.cli.kit.exit_status import ExitStatus, compat_39, effective
+from pkafka.cli.kit.numbers import as_java
+from pkafka.cli.kit.output import Failure, OutputFormat
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
 
 HELP_FLAGS: Final = ["--help", "-h"]
@@ -354,7 +354,7 @@ def _meant_key(error: ApiError) -> str | None:
     found = _NO_TOPIC_KEY.fullmatch(error.message) if error.code is ErrorCode.INVALID_CONFIG else None
     if found is None:
         return None
-    from pkafka.cli.spelling import did_you_mean
+    from pkafka.cli.kit.spelling import did_you_mean
     from pkafka.server.config_keys import topic_keys
 
     return did_you_mean(found[1], topic_keys())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import click
 
-from pkafka.cli.kafka_command import BadValueError
+from pkafka.cli.kit.kafka_command import BadValueError
 from pkafka.java.numbers import parse_int
 from pkafka.java.pattern import PatternError, compile_pattern
 from pkafka.java.text import split, trim

@@ -1,7 +1,7 @@
 """What the verifiable tools print: an event a line, as JSON with Kafka's names."""
 
-from pkafka.cli import output
-from pkafka.cli.java_text import java_class
+from pkafka.cli.kit import output
+from pkafka.cli.kit.java_text import java_class
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.tools.verifiable import Event
 

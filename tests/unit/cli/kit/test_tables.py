@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from pkafka.cli.output import Table, _draw
+from pkafka.cli.kit.output import Table, _draw
 
 ROWS = [
     {

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from pkafka.cli.output import OutputFormat, View, show
+from pkafka.cli.kit.output import OutputFormat, View, show
 
 if TYPE_CHECKING:
     from pkafka.clients.config import ClientConfig
@@ -53,7 +53,7 @@ def client_settings(
     Raises:
         ConfigError: a file cannot be read, or there is no such profile.
     """
-    from pkafka.cli.profiles import find_profile
+    from pkafka.cli.kit.profiles import find_profile
 
     settings = Settings()
     found = find_profile(profile or os.environ.get("PK_PROFILE") or None)

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from pkafka.cli import output
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit import output
+from pkafka.cli.kit.exit_status import ExitStatus
 
 LOG_DIRECTORY_VARIABLE: Final = "LOG_DIR"
 _READY: Final = b"+"

@@ -5,8 +5,8 @@ import io
 import pytest
 
 from pkafka.cli import leader_election, topics
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.spelling import did_you_mean
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.spelling import did_you_mean
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from pkafka.protocol.messages.elect_leaders import (

@@ -4,7 +4,7 @@ import signal
 from types import FrameType
 from typing import Any, Self
 
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 
 
 class Signals:

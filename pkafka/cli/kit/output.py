@@ -14,7 +14,7 @@ from enum import Enum
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pkafka.cli.exit_status import compat_39
+from pkafka.cli.kit.exit_status import compat_39
 
 if TYPE_CHECKING:
     from rich.table import Table as Drawn

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pkafka.cli import output
-from pkafka.cli.output import JsonList, OutputFormat, View, begin_run, show, show_error
+from pkafka.cli.kit import output
+from pkafka.cli.kit.output import JsonList, OutputFormat, View, begin_run, show, show_error
 
 
 @pytest.fixture(params=["this thread", "another thread"])

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pkafka.cli import output
-from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.kit import output
+from pkafka.cli.kit.kafka_command import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

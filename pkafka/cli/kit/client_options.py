@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from pkafka.cli.options import parse_assignments, settle
+from pkafka.cli.kit.options import parse_assignments, settle
 
 if TYPE_CHECKING:
     from pkafka.clients.config import ConsumerConfig, ProducerConfig
@@ -61,12 +61,12 @@ def plugin_properties(file: object, pairs: object) -> dict[str, str]:
 
 
 def settle_consumer(properties: Mapping[str, object]) -> None:
-    """:func:`pkafka.cli.options.settle` of a consumer's settings."""
+    """:func:`pkafka.cli.kit.options.settle` of a consumer's settings."""
     settle(properties, _consumer_config)
 
 
 def settle_producer(properties: Mapping[str, object]) -> None:
-    """:func:`pkafka.cli.options.settle` of a producer's settings."""
+    """:func:`pkafka.cli.kit.options.settle` of a producer's settings."""
     settle(properties, _producer_config)
 
 

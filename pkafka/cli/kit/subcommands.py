@@ -2,7 +2,7 @@
 
 import click
 
-from pkafka.cli.kafka_command import CommandGroup
+from pkafka.cli.kit.kafka_command import CommandGroup
 
 
 class PrefixGroup(CommandGroup):

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from pkafka.cli.exit_status import compat_39
+from pkafka.cli.kit.exit_status import compat_39
 
 
 def can_ask() -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from pkafka.cli.output import Table
+from pkafka.cli.kit.output import Table
 
 
 def columns(table: Table) -> Iterator[str]:

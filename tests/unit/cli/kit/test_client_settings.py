@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from pkafka.cli import console_consumer, console_producer, producer_perf_test, topics
-from pkafka.cli.client_settings import client_settings
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.profiles import PROJECT_FILE, find_profile
+from pkafka.cli.kit.client_settings import client_settings
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.profiles import PROJECT_FILE, find_profile
 from pkafka.errors import ConfigError
 
 PROFILES = """
