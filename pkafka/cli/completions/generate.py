@@ -2,7 +2,7 @@
 
 The files are committed; ``scripts/regenerate.py`` writes them, and a test finds them out of date. Completions know
 flags, verbs and fixed values; topics, groups, keys and profiles they get from ``pk-completions names`` while somebody
-types (live_names.py).
+types (:mod:`pkafka.cli.completions.live_names`).
 """
 
 import re

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pkafka.cli.configs_changes import Change, deleted, refuse_unset
-from pkafka.cli.configs_entities import CLIENTS, IPS, USERS, Entities
+from pkafka.cli.configs.changes import Change, deleted, refuse_unset
+from pkafka.cli.configs.entities import CLIENTS, IPS, USERS, Entities
 from pkafka.cli.kit.java_text import java_exception
 from pkafka.cli.kit.kafka_command import CommandError, failure
 from pkafka.cli.kit.output import View

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pkafka.cli import consumer_groups_text as text
-from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
+from pkafka.cli.consumer_groups import text
+from pkafka.cli.consumer_groups.report import Flags, Report, chosen_groups, named_topics
 from pkafka.cli.kit.confirmation import agrees, can_ask
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.java_text import java_error

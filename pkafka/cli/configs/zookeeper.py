@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from pkafka.cli.configs_changes import Change, deleted, show_changes
-from pkafka.cli.configs_entities import BROKERS, USERS, Entities
-from pkafka.cli.configs_quotas import parse_credential
+from pkafka.cli.configs.changes import Change, deleted, show_changes
+from pkafka.cli.configs.entities import BROKERS, USERS, Entities
+from pkafka.cli.configs.quotas import parse_credential
 from pkafka.cli.kit.kafka_command import BadValueError
 from pkafka.cli.kit.options import Common
 from pkafka.cli.kit.output import OutputFormat, View, choose_format, line

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from pkafka.cli import dump_log_spark
+from pkafka.cli.dump_log import in_spark
 from pkafka.cli.kit import log_files, output
 from pkafka.cli.kit.exit_status import compat_39
 from pkafka.cli.kit.kafka_command import CommandError
@@ -84,16 +84,16 @@ class _Shown(NamedTuple):
 @click.option("--skip-damage", is_flag=True, help="Go on behind damage with the next plausible batch.")
 @click.option("--stats", is_flag=True, help="Show sizes, codecs, keys, gaps and producers instead.")
 @click.option("--verify", is_flag=True, help="Check whole logs instead, as pk-verify-log.")
-@dump_log_spark.spark_options
+@in_spark.spark_options
 def main(files: str, **flags: object) -> None:
     """Dump segments, indexes, aborted transactions, producer snapshots and checkpoints."""
     from pkafka.tools.dump_log import Dump
 
     selection = _selection(flags)
-    with_spark = dump_log_spark.wants_spark(flags)
-    if dump_log_spark.wants_table(flags):
+    with_spark = in_spark.wants_spark(flags)
+    if in_spark.wants_table(flags):
         records = bool(flags["print_data_log"] or flags["deep_iteration"] or flags["payload"])
-        dump_log_spark.show_or_write(log_files.named_paths(files), flags, selection, records=records)
+        in_spark.show_or_write(log_files.named_paths(files), flags, selection, records=records)
         return
     form = OutputFormat(flags["output"]) if flags["output"] else OutputFormat.TEXT
     shown = _shown(flags)
@@ -109,7 +109,7 @@ def main(files: str, **flags: object) -> None:
     if not selection.is_everything:
         chosen = log_files.without_segments_elsewhere(chosen, selection.offset_from, selection.offset_to)
     if flags["stats"]:
-        from pkafka.cli.log_stats import show_stats
+        from pkafka.cli.dump_log.stats import show_stats
 
         show_stats(chosen, selection, form)
         return
@@ -126,7 +126,7 @@ def main(files: str, **flags: object) -> None:
             on_read=read,
         )
         if with_spark:
-            dump_log_spark.dump(dump, chosen, flags, lambda made: _PRINTERS[form](made, chosen, shown))
+            in_spark.dump(dump, chosen, flags, lambda made: _PRINTERS[form](made, chosen, shown))
         else:
             _PRINTERS[form](dump, chosen, shown)
     for problem in dump.findings.lines():

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pkafka.cli.configs_entities import Entities
+from pkafka.cli.configs.entities import Entities
 from pkafka.cli.kit.kafka_command import CommandError
 from pkafka.cli.kit.options import Common
 from pkafka.cli.kit.output import OutputFormat, View, line

@@ -110,7 +110,7 @@ def show(name: str, shell: str | None) -> None:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def names(kind: str, words: tuple[str, ...]) -> None:
     """What the scripts call: names to offer, one a line; with = behind each where KIND ends with it."""
-    from pkafka.cli.live_names import names as names_of
+    from pkafka.cli.completions.live_names import names as names_of
 
     plain = kind.removesuffix("=")
     for name in names_of(plain, words):
@@ -131,7 +131,7 @@ def _folder(shell: str) -> Path:
 
 
 def _made(shell: str, name: str, command: click.Command) -> str:
-    from pkafka.cli import generate
+    from pkafka.cli.completions import generate
 
     make: Mapping[str, Callable[[str, click.Command], str]] = {
         "bash": generate.bash_completion,

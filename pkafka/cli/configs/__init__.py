@@ -1,7 +1,7 @@
 """pk-configs: dynamic configurations of topics, brokers and broker loggers, as kafka-configs.sh.
 
-Quotas and credentials of users, clients and addresses: :mod:`pkafka.cli.configs_quotas`; what goes without a broker:
-:mod:`pkafka.cli.configs_zookeeper`.
+Quotas and credentials of users, clients and addresses: :mod:`pkafka.cli.configs.quotas`; what goes without a broker:
+:mod:`pkafka.cli.configs.zookeeper`.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli import configs_quotas
-from pkafka.cli.configs_changes import Change, refuse_unset, show_changes
-from pkafka.cli.configs_entities import CLIENT_METRICS, Entities, entities_of, entity_options
+from pkafka.cli.configs import quotas
+from pkafka.cli.configs.changes import Change, refuse_unset, show_changes
+from pkafka.cli.configs.entities import CLIENT_METRICS, Entities, entities_of, entity_options
 from pkafka.cli.kit.actions import Actions
 from pkafka.cli.kit.kafka_command import CommandError
 from pkafka.cli.kit.options import Common, command, connection_options, exclude
@@ -72,17 +72,17 @@ def main(common: Common, **flags: object) -> None:
     entities = entities_of(flags)
     _check_connection(common, flags)
     if flags["zookeeper"] is not None:
-        from pkafka.cli import configs_zookeeper
+        from pkafka.cli.configs import zookeeper
 
-        configs_zookeeper.run(common, entities, flags, _added(flags), _removed(flags))
+        zookeeper.run(common, entities, flags, _added(flags), _removed(flags))
         return
     if entities.kind == CLIENT_METRICS:
         raise CommandError("client-metrics needs a cluster without ZooKeeper, which this version is not for")
     with common.admin() as admin:
         if flags["describe"]:
             common.show(
-                configs_quotas.describe(admin, entities)
-                if entities.kind in configs_quotas.QUOTA_TYPES
+                quotas.describe(admin, entities)
+                if entities.kind in quotas.QUOTA_TYPES
                 else _describe(admin, entities, show_all=bool(flags["show_all"]))
             )
         else:
@@ -207,8 +207,8 @@ def _java(value: str | None) -> str:
 
 def _alter(admin: "Admin", common: Common, entities: Entities, flags: Mapping[str, object]) -> None:
     added, removed, dry_run = _added(flags), _removed(flags), bool(flags["dry_run"])
-    if entities.kind in configs_quotas.QUOTA_TYPES:
-        changes = configs_quotas.alter(admin, entities, added, removed, dry_run=dry_run)
+    if entities.kind in quotas.QUOTA_TYPES:
+        changes = quotas.alter(admin, entities, added, removed, dry_run=dry_run)
     else:
         changes = _alter_resource(admin, entities, added, removed, dry_run=dry_run)
     show_changes(common, entities, f"{_updated(entities)}.", changes, dry_run=dry_run)

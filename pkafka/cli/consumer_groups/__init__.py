@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pkafka.cli import consumer_groups_changes as changes
-from pkafka.cli import consumer_groups_text as text
-from pkafka.cli.consumer_groups_gauges import group_gauges, lag_gauges
-from pkafka.cli.consumer_groups_report import Flags, Report, chosen_groups, named_topics
+from pkafka.cli.consumer_groups import changes, text
+from pkafka.cli.consumer_groups.gauges import group_gauges, lag_gauges
+from pkafka.cli.consumer_groups.report import Flags, Report, chosen_groups, named_topics
 from pkafka.cli.kit.actions import Actions
 from pkafka.cli.kit.kafka_command import failure
 from pkafka.cli.kit.numbers import LONG

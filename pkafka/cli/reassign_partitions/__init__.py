@@ -13,7 +13,7 @@ from pkafka.cli.kit.kafka_command import BadValueError, CommandError, explain, f
 from pkafka.cli.kit.numbers import LONG
 from pkafka.cli.kit.options import Common, command, connection_options, parse_duration_ms
 from pkafka.cli.kit.output import OutputFormat, View, choose_format, hint, line, note
-from pkafka.cli.reassign_partitions_bytes import Forecast, bytes_row, copies_of, wait_for_all
+from pkafka.cli.reassign_partitions.progress import Forecast, bytes_row, copies_of, wait_for_all
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import TopicPartition, TopicPartitionReplica
 
