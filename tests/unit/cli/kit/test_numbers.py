@@ -7,7 +7,7 @@ from pkafka.cli import cluster, consumer_groups, dev, producer_perf_test, topics
 from pkafka.cli.get_offsets import parse_time
 from pkafka.cli.kit.options import parse_duration_ms
 from pkafka.cli.kit.topic_filter import partition_filter, topic_pattern
-from pkafka.cli.topics import parse_replica_assignment
+from pkafka.cli.topics.changes import parse_replica_assignment
 from pkafka.model import TopicPartition
 
 NO_INTEGERS = ["1_0", " 5", "5 ", "2147483648", "0x5", "5.0", "\u00b2", "\U0001d7d9"]
