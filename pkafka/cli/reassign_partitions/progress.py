@@ -1,8 +1,8 @@
-"""What pk-reassign-partitions says of bytes: how many a dry run would copy, and how many have come while one waits."""
+"""How many bytes of a move have come, while the command waits."""
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pkafka.cli.kit.output import live_notes
@@ -13,84 +13,9 @@ if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
     from pkafka.tools.reassignment.disk import Copies
     from pkafka.tools.reassignment.plan import Wanted
-    from pkafka.tools.reassignment.run import Foreseen, Prepared, Verified
+    from pkafka.tools.reassignment.run import Verified
 
 _TOLD_EVERY_S: Final = 5.0
-_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-class Forecast:
-    """What ``--execute --dry-run`` has to say.
-
-    Args:
-        bytes_per_s: the throttle that would be set, if one.
-    """
-
-    def __init__(self, prepared: "Prepared", foreseen: "Foreseen", bytes_per_s: int | None) -> None:
-        from pkafka.tools.reassignment.disk import traffic
-
-        self.foreseen = foreseen
-        self._prepared = prepared
-        self._rate = bytes_per_s
-        self._traffic = traffic(foreseen.partitions)
-
-    @property
-    def total_bytes(self) -> int | None:
-        """What would be copied between brokers; None where that is not known of every partition."""
-        return None if self._traffic.unknown else self._traffic.total
-
-    @property
-    def seconds(self) -> int | None:
-        """How long that would take at least, with the throttle; None without one, or where the total is unknown."""
-        if self._rate is None or self._traffic.unknown:
-            return None
-        seconds = self._traffic.seconds(self._rate)
-        return None if seconds is None else math.ceil(seconds)
-
-    def bytes_of(self, partition: TopicPartition) -> int | None:
-        """What would be copied of a partition."""
-        left = self.foreseen.partitions[partition].bytes_left
-        return None if left is None else sum(left.values())
-
-    def broker_rows(self) -> list[dict[str, object]]:
-        """What each broker would receive and send, in JSON."""
-        found = self._traffic
-        return [
-            {
-                "broker": broker,
-                "bytes_in": found.bytes_in.get(broker, 0),
-                "bytes_out": found.bytes_out.get(broker, 0),
-            }
-            for broker in sorted(found.bytes_in.keys() | found.bytes_out.keys())
-        ]
-
-    def lines(self, log_dir_rate: int | None) -> Iterator[str]:
-        """All of it as text.
-
-        Args:
-            log_dir_rate: the throttle of moves between directories that would be set, if one.
-        """
-        if self._rate is not None:
-            yield f"Would set the inter-broker throttle limit to {self._rate} B/s."
-        if log_dir_rate is not None:
-            yield f"Would set the replica-alter-dir throttle limit to {log_dir_rate} B/s."
-        prepared = self._prepared
-        for each in sorted(prepared.proposed):
-            way = f"from {_joined(prepared.current[each])} to {_joined(prepared.proposed[each])}"
-            yield f"Would move {each} {way}. {_to_copy(self.bytes_of(each))}"
-        for replica, path in sorted(prepared.log_dirs.items()):
-            yield f"Would move replica {replica} to {path}. {_to_copy(self.foreseen.replicas[replica])}"
-        for broker, size in sorted(self._traffic.bytes_in.items()):
-            yield f"Would copy {size_text(size)} to broker {broker}."
-        least = "at least " if self._traffic.unknown else ""
-        yield f"Would copy {least}{size_text(self._traffic.total)} between brokers in all."
-        if self._rate is not None and self._traffic.total:
-            seconds = self._traffic.seconds(self._rate)
-            if seconds is None:
-                yield f"At {self._rate} B/s nothing would ever be copied."
-            else:
-                least = duration_text(math.ceil(seconds))
-                yield f"At {self._rate} B/s in and out of a broker that takes {least} or longer."
 
 
 def bytes_row(copies: "Copies | None") -> dict[str, object]:
@@ -191,34 +116,3 @@ def _progress_text(row: Mapping[str, object]) -> str:
     if row["problem"] is not None:
         parts.append(f"waiting for an answer: {row['problem']}")
     return "; ".join(parts)
-
-
-def size_text(size: int) -> str:
-    """Bytes, and beside many of them the same in a unit that a person compares."""
-    if size < 1_024:
-        return f"{size} bytes"
-    power = min((size.bit_length() - 1) // 10, len(_UNITS))
-    return f"{size} bytes ({size / 1_024**power:.1f} {_UNITS[power - 1]})"
-
-
-def duration_text(seconds: int) -> str:
-    """Seconds as a person says them, in at most two units."""
-    for unit, name, inner, inner_name in (
-        (86_400, "d", 3_600, "h"),
-        (3_600, "h", 60, "min"),
-        (60, "min", 1, "s"),
-    ):
-        if seconds >= unit:
-            rest = seconds % unit // inner
-            return f"{seconds // unit} {name}" + (f" {rest} {inner_name}" if rest else "")
-    return f"{seconds} s"
-
-
-def _to_copy(size: int | None) -> str:
-    if size is None:
-        return "How many bytes that is nobody says: no broker that has it answers."
-    return f"{size_text(size)} to copy."
-
-
-def _joined(brokers: tuple[int, ...]) -> str:
-    return ",".join(map(str, brokers))

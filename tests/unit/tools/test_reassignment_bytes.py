@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pkafka.cli.reassign_partitions import progress
-from pkafka.cli.reassign_partitions.progress import Forecast, duration_text, size_text
+from pkafka.cli.reassign_partitions.forecast import Forecast, duration_text, size_text
 from pkafka.clients.admin.results import LogDir, PartitionDescription, Reassignment, ReplicaOnDisk
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition, TopicPartitionReplica
