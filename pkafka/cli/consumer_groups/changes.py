@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pkafka.cli.consumer_groups import text
-from pkafka.cli.consumer_groups.report import Flags, Report, chosen_groups, named_topics
+from pkafka.cli.consumer_groups.flags import Flags, named_topics
+from pkafka.cli.consumer_groups.report import Report, chosen_groups
 from pkafka.cli.kit.confirmation import agrees, can_ask
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.java_text import java_error

@@ -1,54 +1,16 @@
-"""What pk-consumer-groups was asked for, and what it has to say: shared by what looks and what changes."""
+"""What a run of pk-consumer-groups has to say, and which groups it is about."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import click
-
+from pkafka.cli.consumer_groups.flags import Flags
 from pkafka.cli.kit.exit_status import ExitStatus, effective
 from pkafka.cli.kit.options import Common
 from pkafka.cli.kit.output import Failure, Gauge, OutputFormat, Table, View, choose_format, hint, note
 from pkafka.errors import ErrorCode
-from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
-
-
-class Flags(NamedTuple):
-    """What was given beside the connection."""
-
-    list: bool
-    describe: bool
-    delete: bool
-    reset_offsets: bool
-    delete_offsets: bool
-    group: tuple[str, ...]
-    all_groups: bool
-    topic: tuple[str, ...]
-    all_topics: bool
-    offsets: bool
-    members: bool
-    state: str | None
-    type: str | None
-    verbose: bool
-    to_earliest: bool
-    to_latest: bool
-    to_current: bool
-    to_offset: int | None
-    shift_by: int | None
-    to_datetime: str | None
-    by_duration: str | None
-    from_file: str | None
-    dry_run: bool
-    execute: bool
-    export: bool
-    watch: str | None
-    only_lagging: bool
-    max_lag: int | None
-    wait: str | None
-    isolation_level: str | None
-    yes: bool
 
 
 class Report:
@@ -106,20 +68,6 @@ class Report:
     def status(self) -> int:
         """What to end with: Kafka's tool says 0 to every one of these."""
         return effective(ExitStatus.FAILURE, kafka_says=0) if self.failures else ExitStatus.OK
-
-
-def named_topics(topics: Sequence[str]) -> tuple[list[TopicPartition], list[str]]:
-    """The partitions that ``topic:0,1`` names, and the topics that stand for themselves.
-
-    Raises:
-        click.UsageError: a partition is no number.
-    """
-    from pkafka.tools.offset_reset import ResetError, split_topics
-
-    try:
-        return split_topics(topics)
-    except ResetError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def chosen_groups(admin: "Admin", common: Common, flags: Flags) -> Sequence[str]:
