@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from pkafka.cli.kit.controllers import refuse_controllers
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError
 from pkafka.cli.kit.options import (
@@ -72,23 +73,6 @@ def _connection(function: F) -> F:
     for option in reversed(options):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
-
-
-def refuse_controllers(servers: str | None, controllers: str | None) -> None:
-    """There is nobody to ask where controllers are named.
-
-    Raises:
-        click.UsageError: says so.
-    """
-    if servers and controllers:
-        raise click.UsageError(
-            "argument --bootstrap-controller: not allowed with argument --bootstrap-server"
-        )
-    if controllers:
-        raise click.UsageError(
-            "--bootstrap-controller is for controllers of KRaft; a cluster in ZooKeeper mode has none "
-            "(use --bootstrap-server)"
-        )
 
 
 def _wait_options(function: F) -> F:

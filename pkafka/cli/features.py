@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli.cluster import refuse_controllers
+from pkafka.cli.kit.controllers import refuse_controllers
 from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, failure
 from pkafka.cli.kit.options import (
     Common,

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 import click
 
 from pkafka.cli.kit.confirmation import agrees, can_ask
+from pkafka.cli.kit.elections import kafka_text, partition_row, planned_lines
 from pkafka.cli.kit.java_text import java_exception
-from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.kafka_command import CommandError
 from pkafka.cli.kit.numbers import INT_MAX
 from pkafka.cli.kit.options import Common, command, connection_options
 from pkafka.cli.kit.output import View, note
-from pkafka.errors import ApiError, ErrorCode
+from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -19,17 +20,6 @@ if TYPE_CHECKING:
 
 _WAYS = ("topic", "all-topic-partitions", "path-to-json-file")
 _ABSENT = (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
-
-
-def kafka_text(error: Exception) -> str | None:
-    """What Kafka's tool prints of a failure to standard output: of most nothing."""
-    from pkafka.clients.errors import ClientTimeoutError, ConnectError
-
-    if isinstance(error, ClientTimeoutError | ConnectError):
-        return "Timeout waiting for election results"
-    if isinstance(error, ApiError) and error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return "Not authorized to perform leader election"
-    return None
 
 
 @command("pk-leader-election", error_text=kafka_text)
@@ -138,28 +128,3 @@ def _lines(found: "list[Elected]", kind: str) -> list[str]:
         if each.error is not None
     ]
     return lines
-
-
-def planned_lines(found: "list[Elected]", kind: str) -> list[str]:
-    """What ``--dry-run`` says, line by line."""
-    from pkafka.tools.leader_election import Result
-
-    says = {
-        Result.ELECTED: f"Would elect a leader ({kind}) of",
-        Result.NOT_NEEDED: "Would leave the leader of",
-        Result.FAILED: f"Would fail to elect a leader ({kind}) of",
-    }
-    return [
-        f"{says[each.result]} {each.partition}" + (f": {each.error.message}" if each.error else "")
-        for each in found
-    ]
-
-
-def partition_row(elected: "Elected") -> dict[str, object]:
-    """A partition's row in JSON."""
-    return {
-        "topic": elected.partition.topic,
-        "partition": elected.partition.partition,
-        "result": elected.result.value,
-        "error": failure(elected.error),
-    }

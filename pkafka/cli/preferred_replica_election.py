@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pkafka.cli.kit.elections import kafka_text, partition_row, planned_lines
 from pkafka.cli.kit.java_text import java_exception
 from pkafka.cli.kit.kafka_command import CommandError
 from pkafka.cli.kit.options import Common, command, connection_options
 from pkafka.cli.kit.output import OutputFormat, View, choose_format, line
 from pkafka.cli.kit.zookeeper_option import DEPRECATED, opened_store, zookeeper_option
-from pkafka.cli.leader_election import kafka_text, partition_row, planned_lines
 
 if TYPE_CHECKING:
     from pkafka.model import TopicPartition

@@ -221,7 +221,7 @@ def _profiles() -> list[str]:
 
 
 def _quota_keys() -> list[str]:
-    from pkafka.cli.configs.quotas import CLIENT_KEYS
+    from pkafka.cli.kit.quota_keys import CLIENT_KEYS
 
     return sorted(CLIENT_KEYS)
 
@@ -233,7 +233,7 @@ def _user_keys() -> list[str]:
 
 
 def _address_keys() -> list[str]:
-    from pkafka.cli.configs.quotas import IP_KEYS
+    from pkafka.cli.kit.quota_keys import IP_KEYS
 
     return sorted(IP_KEYS)
 

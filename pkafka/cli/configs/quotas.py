@@ -9,6 +9,7 @@ from pkafka.cli.configs.entities import CLIENTS, IPS, USERS, Entities
 from pkafka.cli.kit.java_text import java_exception
 from pkafka.cli.kit.kafka_command import CommandError, failure
 from pkafka.cli.kit.output import View
+from pkafka.cli.kit.quota_keys import CLIENT_KEYS, IP_KEYS
 from pkafka.cli.kit.spelling import did_you_mean
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.java.numbers import double_text, parse_double, parse_int
@@ -29,17 +30,6 @@ if TYPE_CHECKING:
 
 QUOTA_TYPES: Final = (USERS, CLIENTS, IPS)
 """Entities that this is for."""
-
-CLIENT_KEYS: Final = (
-    "producer_byte_rate",
-    "consumer_byte_rate",
-    "request_percentage",
-    "controller_mutation_rate",
-)
-"""Quotas of users and clients."""
-
-IP_KEYS: Final = ("connection_creation_rate",)
-"""Quotas of addresses."""
 
 _CREDENTIAL: Final = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)", re.DOTALL)
 

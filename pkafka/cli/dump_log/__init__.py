@@ -101,7 +101,7 @@ def main(files: str, **flags: object) -> None:
         exclude(flags, name, *({"stats", "verify"} - {name}), "verify-index-only", "index-sanity-check")
     paths = log_files.named_paths(files)
     if flags["verify"]:
-        from pkafka.cli.verify_log import verify
+        from pkafka.cli.kit.log_verdicts import verify
 
         verify(paths, form)
         return
