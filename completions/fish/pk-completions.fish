@@ -1,6 +1,6 @@
 # Completion of pk-completions for fish; made by scripts/regenerate.py.
 complete -c pk-completions -f
-complete -c pk-completions -n __fish_use_subcommand -a install -d 'Write them where the shell finds them, for this user'
+complete -c pk-completions -n __fish_use_subcommand -a install -d 'Write the completions where this user\'s shell finds them'
 complete -c pk-completions -n '__fish_seen_subcommand_from install' -l shell -x -a 'bash zsh fish' -d 'Default: the one that SHELL names.'
 complete -c pk-completions -n '__fish_seen_subcommand_from install' -l dry-run -d 'Say which files would be written, and write none.'
 complete -c pk-completions -n '__fish_seen_subcommand_from install' -s h -l help -d 'Show this message and exit.'

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _FILE = click.argument("file", metavar="FILE")
 _PRUNE = click.option(
-    "--prune", is_flag=True, help="What the file does not name goes: topics with their records, and keys."
+    "--prune", is_flag=True, help="Delete what the file does not name: topics with their records, and keys."
 )
 
 
@@ -202,7 +202,7 @@ def _broker(name: str) -> "ConfigResource":
 
 
 def _carry_out(common: Common, admin: "Admin", steps: list[Step], *, dry_run: bool) -> list[Failure | None]:
-    """Do what the steps say, one after the other, whatever became of those before.
+    """Take the steps one after the other, also where an earlier one failed.
 
     Returns:
         What is wrong with each; None for one that is done.
@@ -252,7 +252,7 @@ def _ask(deletions: list[Step], *, is_file_stdin: bool) -> None:
     """Make sure that deletions are meant.
 
     Raises:
-        CommandError: they are not, or nobody is there to say so.
+        CommandError: they are not, or there is no terminal to ask at.
     """
     for step in deletions:
         note(step.text)

@@ -62,7 +62,7 @@ def _connection(function: F) -> F:
             "--bootstrap-controller",
             "-C",
             metavar="HOST:PORT,...",
-            help="Controllers of KRaft, which a cluster in ZooKeeper mode has not: refused.",
+            help="Controllers of KRaft. Refused: a cluster in ZooKeeper mode has none.",
         ),
         click.option("--config", "-c", metavar="FILE", help="Properties file for the client."),
         click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure."),
@@ -80,7 +80,11 @@ def _wait_options(function: F) -> F:
         "--wait", is_flag=True, help="Wait until --brokers are up, for as long as --timeout says."
     )(
         click.option(
-            "--brokers", type=click.IntRange(1), default=1, metavar="N", help="Of --wait: how many; 1."
+            "--brokers",
+            type=click.IntRange(1),
+            default=1,
+            metavar="N",
+            help="With --wait: how many brokers (1).",
         )(function)
     )
 
@@ -118,7 +122,7 @@ def list_endpoints(common: Common, wait: bool, brokers: int) -> None:
 @_connection
 @click.option("--id", "-i", "broker", type=int, required=True, metavar="ID", help="The broker.")
 def unregister(common: Common, broker: int) -> int:
-    """Let a KRaft cluster forget a broker; in ZooKeeper mode a cluster forgets who is gone by itself."""
+    """Let a KRaft cluster forget a broker; a cluster in ZooKeeper mode forgets a broker that is gone by itself."""
     from pkafka.clients.errors import UnsupportedApiError
 
     with common.admin() as admin:

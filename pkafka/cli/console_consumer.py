@@ -67,7 +67,7 @@ _CREATION_POLL_S: Final = 0.05
 @click.option("--from-beginning", is_flag=True, help="Begin with the first record.")
 @click.option("--group", metavar="ID", help="Join this group: start where it left off, and commit.")
 @click.option("--max-messages", type=int, metavar="N", help="Stop after this many records.")
-@click.option("--timeout-ms", type=int, metavar="MS", help="Stop when no record came for so long.")
+@click.option("--timeout-ms", type=int, metavar="MS", help="Stop when no record has come for so long.")
 @click.option("--until-end", is_flag=True, help="Stop at the end that the partitions have now.")
 @click.option(
     "--tail", type=click.IntRange(0), metavar="N", help="Begin N records before the end of each partition."

@@ -89,7 +89,7 @@ _PROBE_MS: Final = 10_000
     help="none, gzip, snappy, lz4 or zstd; gzip without a value.",
 )
 @click.option("--batch-size", metavar="N", help="Bytes to gather per batch (16384).")
-@click.option("--max-partition-memory-bytes", metavar="N", help="The same, and wins over --batch-size.")
+@click.option("--max-partition-memory-bytes", metavar="N", help="As --batch-size, and counts more than it.")
 @click.option("--request-required-acks", metavar="ACKS", help="-1, 0 or 1 (-1).")
 @click.option("--request-timeout-ms", metavar="MS", help="For one request (1500).")
 @click.option("--timeout", "linger", metavar="MS", help="How long to gather records (1000).")

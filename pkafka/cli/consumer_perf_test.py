@@ -51,7 +51,7 @@ _COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
     type=LONG,
     default=10_000,
     metavar="MS",
-    help="Give up when no record came for so long (10000).",
+    help="Give up when no record has come for so long (10000).",
 )
 @click.option(
     "--reporting-interval",

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 @click.option("--offset-json-file", metavar="FILE", required=True, help="Partitions and offsets, as JSON.")
 @click.option("--dry-run", is_flag=True, help="Say what would be deleted, and delete nothing.")
 @click.option(
-    "--yes", is_flag=True, help="Ask nothing: on a terminal it says what would be deleted, and asks."
+    "--yes",
+    is_flag=True,
+    help="Ask nothing. Without it, on a terminal, the command says what it would delete, and asks.",
 )
 def main(common: Common, offset_json_file: str, dry_run: bool, yes: bool) -> None:
     """Delete the records of partitions before given offsets."""
@@ -116,7 +118,7 @@ def _plan(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) ->
 
 
 def _ask(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) -> None:
-    """Make sure that these records are meant, which a file names and nobody sees.
+    """Ask whether these records are meant: a file names them, and the command line does not show it.
 
     Raises:
         CommandError: they are not.

@@ -65,7 +65,7 @@ def _brokers() -> "DevBrokers":
 
 def _name_option(function: F) -> F:
     return click.option(
-        "--name", default=_default_name, metavar="NAME", help="Which broker, for several at once."
+        "--name", default=_default_name, metavar="NAME", help="The broker's name, where several run at once."
     )(function)
 
 
@@ -106,7 +106,7 @@ def up(name: str, count: int, workers: int | None, overrides: tuple[str, ...], o
 @click.option("--all", "every", is_flag=True, help="Every broker that pk-dev up started.")
 @text_output_option
 def down(name: str, every: bool, output: str | None) -> None:
-    """End a broker and remove its data."""
+    """Stop a broker and remove its data."""
     brokers = _brokers()
     names = [each.name for each in brokers.all()] if every else [name]
     ended = [broker for each in names if (broker := brokers.stop(each)) is not None]

@@ -28,9 +28,9 @@ _ABSENT = (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, ErrorCode.ELIGIBLE_LEADERS_
 @click.option(
     "--election-type",
     type=click.Choice(["preferred", "unclean"], case_sensitive=False),
-    help="preferred: the first replica is to lead again; unclean: any replica, where none in sync is there.",
+    help="preferred: let the first replica lead again; unclean: let any replica lead where none in sync is alive.",
 )
-@click.option("--all-topic-partitions", is_flag=True, help="Every partition that needs it.")
+@click.option("--all-topic-partitions", is_flag=True, help="Elect in every partition that needs it.")
 @click.option("--topic", metavar="NAME", help="The topic.")
 @click.option("--partition", type=click.IntRange(0, INT_MAX), metavar="N", help="The partition of --topic.")
 @click.option("--path-to-json-file", metavar="FILE", help="Partitions, as JSON.")
@@ -38,7 +38,8 @@ _ABSENT = (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, ErrorCode.ELIGIBLE_LEADERS_
 @click.option(
     "--yes",
     is_flag=True,
-    help="Ask nothing: on a terminal it does before unclean elections in partitions that are not named.",
+    help="Ask nothing. Without it, on a terminal, the command asks before unclean elections in partitions "
+    "that no flag names.",
 )
 def main(
     common: Common,
@@ -97,7 +98,7 @@ def main(
 
 
 def _ask(found: "list[Elected]") -> None:
-    """Make sure that records may be lost in partitions that nobody named.
+    """Ask whether records may be lost in partitions that the command line does not name.
 
     Raises:
         CommandError: they may not.

@@ -37,7 +37,7 @@ _REPLICA_KEYS: Final = ("topic", "partition", "size_bytes", "offset_lag", "futur
     is_flag=False,
     flag_value="2",
     metavar="[SECONDS]",
-    help="Again and again (every 2 s), until interrupted.",
+    help="Show it again every so many seconds (2), until Ctrl-C.",
 )
 def main(
     common: Common, describe: bool, broker_list: str | None, topic_list: str | None, watch: str | None

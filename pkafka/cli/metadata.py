@@ -58,9 +58,10 @@ class Asked(NamedTuple):
 @click.group("pk-metadata", cls=PrefixGroup, context_settings={"help_option_names": HELP_FLAGS})
 @version_option
 def main() -> None:
-    """What brokers tell of their cluster, whose metadata is behind, and with --zookeeper what the nodes there say.
+    """What brokers say of their cluster, which of them have old metadata, and with --zookeeper what its nodes say.
 
-    What is told while something changes is looked at twice, a second apart. Verbs may be shortened: pk-metadata i.
+    Where brokers disagree, the command looks again a second later: something may have been changing. Verbs may be
+    shortened: pk-metadata i.
     """
 
 
@@ -169,7 +170,7 @@ def _broker_row(
 @_verb(of_topics=False)
 @_zookeeper
 def controller(asked: Asked) -> None:
-    """Who is the controller, as every broker and ZooKeeper say."""
+    """The controller, as each broker and ZooKeeper name it."""
     from pkafka.tools.metadata_view import Told
 
     look = _observe(asked)
@@ -191,7 +192,7 @@ def controller(asked: Asked) -> None:
 @_verb(of_topics=True)
 @_zookeeper
 def topics(asked: Asked) -> None:
-    """Topics: partitions that nobody leads, that lack replicas, and that others lead than should."""
+    """Topics: partitions without a leader, with replicas out of sync, or led by another than the preferred replica."""
     from pkafka.tools.metadata_view import NOT_PREFERRED, OFFLINE
 
     look = _observe(asked)
@@ -227,7 +228,7 @@ def topics(asked: Asked) -> None:
 @_verb(of_topics=True)
 @_zookeeper
 def partitions(asked: Asked) -> None:
-    """Partitions: who leads them and who should, which replicas are in sync, and who tells something else."""
+    """Partitions: leaders and preferred leaders, the replicas in sync, and the brokers that say something else."""
     look = _observe(asked)
     asked.show("partitions", (_partition_row(look, each) for each in _all(look)))
 
@@ -275,7 +276,7 @@ def log_dirs(asked: Asked) -> None:
     """Log directories: what is in them, how much room there is, and which have failed."""
     with asked.common.admin() as admin:
         view = admin.cluster.refresh(None)
-        # Who is dead has replicas too, of which nobody can tell anything.
+        # A dead broker has replicas too, of which no other broker can say anything.
         assigned = {
             broker
             for topic in view.topics.values()

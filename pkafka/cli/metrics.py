@@ -70,7 +70,7 @@ def _report_options(function: F) -> F:
                 type=int,
                 default=2_000,
                 metavar="MS",
-                help="How often to look; 2000. -1: once.",
+                help="Time between two looks in ms (2000); -1: look once.",
             ),
             click.option(
                 "--date-format", metavar="FORMAT", help="Of the time, as in java.text.SimpleDateFormat."
@@ -223,7 +223,7 @@ def _chosen(beans: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[d
 
 
 def _wait_for(page: "ClusterMetrics", names: Sequence[str], timeout_ms: int) -> None:
-    """Wait until every bean is there, and somebody to ask for it."""
+    """Wait until a broker answers and has every bean."""
     from pkafka.tools.metrics import MetricsUnavailableError
 
     if not names or any("*" in name or "?" in name for name in names):

@@ -92,16 +92,31 @@ def main() -> None:
 @main.command("run")
 @connection_options
 @click.option(
-    "--topic", metavar="NAME", help="Made where it is missing, and deleted again; a new one if left out."
+    "--topic",
+    metavar="NAME",
+    help="The topic. The test makes it where it is missing, and deletes it at the end; without the flag it "
+    "makes a new one.",
 )
 @click.option(
-    "--partitions", type=click.IntRange(1), metavar="N", help="Of a topic that is made; the broker's default."
+    "--partitions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Partitions of a topic that the test makes; default: the broker's.",
 )
-@click.option("--replication-factor", type=click.IntRange(1), metavar="N", help="Of a topic that is made.")
 @click.option(
-    "--topic-config", "topic_configs", multiple=True, metavar="K=V", help="Of a topic that is made."
+    "--replication-factor",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Replicas of a topic that the test makes.",
 )
-@click.option("--keep-topic", is_flag=True, help="Do not delete the topic that was made.")
+@click.option(
+    "--topic-config",
+    "topic_configs",
+    multiple=True,
+    metavar="K=V",
+    help="Replicas of a topic that the test makes.",
+)
+@click.option("--keep-topic", is_flag=True, help="Do not delete the topic that the test made.")
 @click.option("--producers", type=click.IntRange(0), default=1, metavar="N", help="Processes that send (1).")
 @click.option(
     "--consumers",
@@ -110,14 +125,18 @@ def main() -> None:
     metavar="N",
     help="Processes that read (1). Without producers they read what is there.",
 )
-@click.option("--group", metavar="ID", help="The consumers join it; without one each is given partitions.")
-@click.option("--duration", metavar="TIME", help=f"How long is measured, as 30s or 2m ({_DEFAULT_DURATION}).")
-@click.option("--num-records", type=click.IntRange(1), metavar="N", help="How many to send in all.")
+@click.option(
+    "--group",
+    metavar="ID",
+    help="The group that the consumers join; without one each consumer gets partitions of its own.",
+)
+@click.option("--duration", metavar="TIME", help=f"How long to measure, as 30s or 2m ({_DEFAULT_DURATION}).")
+@click.option("--num-records", type=click.IntRange(1), metavar="N", help="How many records to send in all.")
 @click.option(
     "--rate", type=float, metavar="R", help="Records per second of all producers; no limit if left out."
 )
 @click.option("--throughput", type=float, metavar="MB", help="As --rate, in MB per second.")
-@click.option("--warmup", default="0", metavar="TIME", help="So long at the beginning nothing is measured.")
+@click.option("--warmup", default="0", metavar="TIME", help="How long to run before measuring begins.")
 @click.option(
     "--record-size",
     default="100",
@@ -143,7 +162,9 @@ def main() -> None:
 @click.option(
     "--acks", type=click.Choice(["0", "1", "all", "-1"]), help="How many replicas acknowledge (all)."
 )
-@click.option("--batch-size", type=click.IntRange(0), metavar="BYTES", help="Of the producers' batches.")
+@click.option(
+    "--batch-size", type=click.IntRange(0), metavar="BYTES", help="The size of the producers' batches."
+)
 @click.option(
     "--linger-ms", type=click.IntRange(0), metavar="MS", help="How long a batch waits for more (0)."
 )
@@ -160,7 +181,12 @@ def main() -> None:
     metavar="SHARE",
     help="The share of records that may fail (0).",
 )
-@click.option("--interval", default="1s", metavar="TIME", help="Of the lines and of the time series (1s).")
+@click.option(
+    "--interval",
+    default="1s",
+    metavar="TIME",
+    help="Time between two lines, and between two points of the time series (1s).",
+)
 @click.option("--report", "report_file", metavar="FILE", help="Keep the report, for compare and plot.")
 @click.option("--spark", is_flag=True, help="Producers and consumers are tasks on Spark's executors.")
 @master_option
@@ -353,7 +379,7 @@ def _clients(common: Common, flags: Mapping[str, Any]) -> "Clients":
         if flags[name] is not None:
             producer.lay({key: flags[name]}, f"--{name.replace('_', '-')}")
     producer.setdefault("client.id", "pk-perf-test-producer")
-    # What a test waits for is its time-out, where nobody says something else.
+    # What a test waits for is its time-out, where no flag says something else.
     producer.setdefault("max.block.ms", common.timeout_ms)
     consumer = _settings(common, flags["consumer_pairs"], "--consumer-property")
     if flags["group"] is not None:
@@ -373,7 +399,7 @@ def _settings(common: Common, pairs: object, option: str) -> "Settings":
 
 
 def _settle(clients: "Clients", flags: Mapping[str, object]) -> None:
-    """Show the settings where that is all that is asked for, those of the consumers where nobody produces."""
+    """Show the settings where that is all that is asked for, those of the consumers where no producer runs."""
     if flags["producers"]:
         settle_producer(clients.producer)
     settle_consumer(clients.consumer)

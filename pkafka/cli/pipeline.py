@@ -65,7 +65,7 @@ def main() -> None:
 @_FILE
 @_SET
 @master_option
-@click.option("--offline", is_flag=True, help="Ask no broker whether it is there and has the topics.")
+@click.option("--offline", is_flag=True, help="Ask no broker whether it answers and has the topics.")
 @timeout_option
 @output_option
 @_DEBUG
@@ -261,7 +261,7 @@ class _Teller:
         self._note(row, text)
 
     def show_end(self, *, is_interrupted: bool) -> None:
-        """The pipeline ended as it should, or because somebody asked for it."""
+        """The pipeline ended by itself, or because a signal asked for it."""
         summary = {
             "pipeline": self._pipeline.name,
             "status": "interrupted" if is_interrupted else "complete",

@@ -30,7 +30,7 @@ _DEPRECATED = "This tool is deprecated. Please use kafka-leader-election tool. T
 @click.option(
     "--path-to-json-file", metavar="FILE", help="Partitions, as JSON; every partition when left out."
 )
-@zookeeper_option("Ask the controller by a node, in place of asking a broker.")
+@zookeeper_option("Ask the controller by a node of ZooKeeper; the command asks no broker then.")
 @click.option("--dry-run", is_flag=True, help="Say where a leader would be elected, and elect none.")
 def main(
     common: Common,

@@ -44,7 +44,7 @@ _ROW: Final[Mapping[str, object]] = dict.fromkeys(
     type=click.IntRange(1, INT_MAX),
     default=1_048_576,
     metavar="BYTES",
-    help="Of a partition and replica at a time (1048576).",
+    help="Bytes to read of a replica at a time (1048576).",
 )
 @click.option(
     "--max-wait-ms",
@@ -58,7 +58,7 @@ _ROW: Final[Mapping[str, object]] = dict.fromkeys(
     type=click.IntRange(0),
     default=30_000,
     metavar="MS",
-    help="Between two reports (30000).",
+    help="Time between two reports (30000).",
 )
 @click.option(
     "--once",
@@ -76,10 +76,10 @@ def main(
     report_interval_ms: int,
     once: bool,
 ) -> None:
-    """Compare all replicas of partitions up to the high watermark, and tell how far that is, until somebody stops it.
+    """Compare all replicas of partitions up to the high watermark, and report how far it is, until Ctrl-C.
 
-    --once ends: 0 where all replicas have the same of what was committed when it began; 1 where not, or where no more
-    came for the time of --timeout.
+    With --once the command ends by itself: with 0 where all replicas have the same of what was committed when it
+    began, with 1 where they have not, or where nothing came for the time of --timeout.
     """
     if broker_list is not None:
         if common.bootstrap_server is not None:

@@ -53,12 +53,12 @@ _ROWS_MIN: Final = 3
 
 @command("pk-top")
 @connection_options
-@click.option("--interval", default="2", metavar="SECONDS", help="Between two looks. Default 2.")
+@click.option("--interval", default="2", metavar="SECONDS", help="Seconds between two looks. Default 2.")
 @click.option(
     "--count",
     type=click.IntRange(1),
     metavar="N",
-    help="Looks; default: one in a pipe, on a terminal no end.",
+    help="How many looks; default: one in a pipe, without end on a terminal.",
 )
 @click.option("--sort", type=click.Choice(_ORDERS), default="rate", help="Order of the topics.")
 @click.option("--topic", metavar="NAME", help="Show the partitions of this topic in place of all topics.")
@@ -87,7 +87,7 @@ def main(
     looks; a pipe gets its first answer after one interval.
 
     Bytes in and out of a broker, without what followers copy, are what its metrics count (pkafka.metrics.port). Of one
-    without them, bytes in are what the partitions that it leads grew by (~), and bytes out nobody knows (-).
+    without them, bytes in are what the partitions that it leads grew by (~), and bytes out are not known (-).
     """
     seconds = _seconds(interval)
     groups = _pattern(group)
@@ -234,7 +234,7 @@ def _live(
     sort: str,
     count: int | None,
 ) -> None:
-    """Show look after look in the same place until somebody leaves; a cluster that goes away is waited for."""
+    """Show look after look in the same place until a key or Ctrl-C ends it; wait for a cluster that goes away."""
     from rich.console import Console
 
     from pkafka.clients.errors import ClientError

@@ -26,13 +26,23 @@ if TYPE_CHECKING:
 @bootstrap_option
 @broker_list_option
 @click.option("--group-protocol", default="classic", metavar="PROTOCOL", help="Only classic.")
-@click.option("--group-remote-assignor", metavar="NAME", help="Of the other protocol; not supported.")
+@click.option("--group-remote-assignor", metavar="NAME", help="A flag of the other protocol; not supported.")
 @click.option("--group-instance-id", metavar="ID", help="Be a static member.")
 @click.option(
-    "--max-messages", type=int, default=-1, metavar="N", help="How many; -1 until ended from outside."
+    "--max-messages",
+    type=int,
+    default=-1,
+    metavar="N",
+    help="How many records to send; -1: until a signal ends the command.",
 )
-@click.option("--session-timeout", type=int, default=30_000, metavar="MS", help="Of the member (30000).")
-@click.option("--verbose", is_flag=True, help="Tell of every record.")
+@click.option(
+    "--session-timeout",
+    type=int,
+    default=30_000,
+    metavar="MS",
+    help="The member's session time-out in ms (30000).",
+)
+@click.option("--verbose", is_flag=True, help="Print every record.")
 @click.option("--enable-autocommit", is_flag=True, help="Let the consumer commit by itself.")
 @click.option(
     "--reset-policy",
@@ -44,7 +54,7 @@ if TYPE_CHECKING:
     "--assignment-strategy",
     default="org.apache.kafka.clients.consumer.RangeAssignor",
     metavar="CLASS",
-    help="Who decides which member reads what (RangeAssignor).",
+    help="The class that decides which member reads what (RangeAssignor).",
 )
 @config_option("consumer")
 def main(**flags: object) -> int:

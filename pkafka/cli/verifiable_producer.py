@@ -23,9 +23,15 @@ if TYPE_CHECKING:
 @bootstrap_option
 @broker_list_option
 @click.option(
-    "--max-messages", type=int, default=-1, metavar="N", help="How many; -1 until ended from outside."
+    "--max-messages",
+    type=int,
+    default=-1,
+    metavar="N",
+    help="How many records to send; -1: until a signal ends the command.",
 )
-@click.option("--throughput", type=int, default=-1, metavar="N", help="At most so many a second, about.")
+@click.option(
+    "--throughput", type=int, default=-1, metavar="N", help="Send at most about so many records a second."
+)
 @click.option(
     "--acks",
     type=click.Choice(["0", "1", "-1"]),

@@ -13,7 +13,7 @@ from pkafka.cli.kit.output import OutputFormat
     "--files", metavar="FILE,...", required=True, help="Segments, or directories of partitions or of data."
 )
 @click.option("--deep-iteration", is_flag=True, help="Decode the records too.")
-@click.option("--compacted", is_flag=True, help="Gaps between offsets are no damage, wherever they are.")
+@click.option("--compacted", is_flag=True, help="Do not take gaps between offsets for damage.")
 @text_output_option
 def main(files: str, deep_iteration: bool, compacted: bool, **flags: object) -> None:
     """Check logs: every batch, and the files beside the segments against them."""

@@ -31,9 +31,10 @@ _SERVER: Final = "localhost:2181"
     "--data-dir",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Instead of a server: the first log directory of a broker without ZooKeeper. Read-only while it runs.",
+    help="Instead of a server: the first log directory of a broker without ZooKeeper. While the broker runs, "
+    "the shell only reads.",
 )
-@click.option("--read-only", is_flag=True, help="Be content with a server that has lost its ensemble.")
+@click.option("--read-only", is_flag=True, help="Accept a server that has lost its ensemble.")
 @timeout_option
 @text_output_option
 @click.argument("words", nargs=-1, metavar="[HOST:PORT[,...][/CHROOT]] [COMMAND [ARGUMENT]...]")

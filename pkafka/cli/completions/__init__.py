@@ -63,7 +63,7 @@ def main() -> None:
 @_shell_option
 @click.option("--dry-run", is_flag=True, help="Say which files would be written, and write none.")
 def install(shell: str | None, dry_run: bool) -> None:
-    """Write them where the shell finds them, for this user."""
+    """Write the completions where this user's shell finds them."""
     chosen = _chosen(shell)
     folder = _folder(chosen)
     written = 0

@@ -1,7 +1,7 @@
 """Completions for bash, zsh and fish and man pages, made from the commands themselves.
 
 The files are committed; ``scripts/regenerate.py`` writes them, and a test finds them out of date. Completions know
-flags, verbs and fixed values; topics, groups, keys and profiles they get from ``pk-completions names`` while somebody
+flags, verbs and fixed values; topics, groups, keys and profiles they get from ``pk-completions names`` while a person
 types (:mod:`pkafka.cli.completions.live_names`).
 """
 
@@ -20,7 +20,7 @@ STATUSES: Final = {
     ExitStatus.FAILURE: "The cluster or the command refused; the line on standard error says why.",
     ExitStatus.USAGE: "Wrong flags or a bad configuration; nothing was done.",
     ExitStatus.UNREACHABLE: "No broker could be reached in time.",
-    ExitStatus.AUTHENTICATION: "The cluster refused who asked.",
+    ExitStatus.AUTHENTICATION: "The cluster refused the user that asked.",
     ExitStatus.INTERRUPTED: "Ended by Ctrl-C.",
 }
 _STATUSES_OF: Final = {

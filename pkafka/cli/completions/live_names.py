@@ -1,7 +1,7 @@
-"""Names that a shell offers while somebody types: topics, groups and brokers of the cluster meant, keys, profiles.
+"""Names that a shell offers while a person types: topics, groups and brokers of the cluster meant, keys, profiles.
 
-Somebody waits for every one of them: what was found is kept for a moment, a cluster has 300 ms to answer, and what it
-answered before stands in when it does not. Nothing here prints an error: a shell would show it in the middle of a line.
+The person waits for them: names are kept for a moment, a cluster has 300 ms to answer, and its last answer is offered
+when it does not answer in time. Nothing here prints an error: a shell would show it in the middle of a line.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def names(kind: str, words: Sequence[str]) -> list[str]:
         words: the command line so far, which says which cluster is meant.
 
     Returns:
-        Names in order; none where nobody can be asked.
+        Names in order; none where no cluster can be asked.
     """
     if kind in _BY_ENTITY:
         kind = _BY_ENTITY[kind].get(_entity_type(words), "")
@@ -100,8 +100,8 @@ def _of_cluster(kind: str, servers: str, settings: Mapping[str, object]) -> list
 def _ask(kind: str, settings: Mapping[str, object]) -> list[str] | None:
     """What the cluster says; None when it says nothing in time.
 
-    In a thread that is left to itself then: looking a name up knows no time-out, and a signal that interrupts whatever
-    goes on could come where a socket has been opened and nobody knows of it yet.
+    A thread asks, and is left alone when the time is over: looking up a host name has no time-out, and a signal that
+    interrupts it could come between the opening of a socket and the line that keeps it.
     """
     from pkafka.clients.admin import Admin
 
@@ -137,7 +137,7 @@ def _kept() -> dict[str, Any]:
 
 
 def _is_of_a_cluster(entries: object) -> bool:
-    """Whether this is what :func:`_keep` writes; the file is anybody's who has this home."""
+    """Whether this is what :func:`_keep` writes; other programs of this user can write to the file too."""
     return isinstance(entries, dict) and all(
         isinstance(each, dict)
         and isinstance(each.get("at"), int | float)
@@ -181,7 +181,7 @@ _LIVE: Final[Mapping[str, Callable[[Any], list[str]]]] = {
 }
 
 
-# -- of nobody's cluster -----------------------------------------------------------------------------------
+# -- without a cluster -------------------------------------------------------------------------------------
 
 
 def _topic_keys() -> list[str]:

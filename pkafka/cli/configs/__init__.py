@@ -57,7 +57,7 @@ _BELONGS: Final = {
     help="Keys to set; brackets protect commas, as in SCRAM-SHA-256=[iterations=8192,password=...].",
 )
 @click.option("--add-config-file", metavar="FILE", help="Properties file of keys to set.")
-@click.option("--delete-config", metavar="K,K", help="Keys to set back.")
+@click.option("--delete-config", metavar="K,K", help="Keys to set back to their defaults.")
 @click.option("--all", "show_all", is_flag=True, help="Show static and default values too.")
 @click.option("--force", is_flag=True, help="Ask nothing.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check --alter, and change nothing.")

@@ -1,4 +1,4 @@
-"""What pk-configs --alter says of the keys that it changed, whoever stores them."""
+"""What pk-configs --alter says of the keys that it changed, in a broker or in ZooKeeper."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -56,31 +56,35 @@ _WITHOUT_EXECUTE: Final = (
     metavar="T[:0,1]",
     help="A topic, or partitions of it; can be given several times.",
 )
-@click.option("--all-topics", is_flag=True, help="Everything that the group has an offset of.")
-@click.option("--offsets", is_flag=True, help="Of --describe: partitions with their lag (the default).")
-@click.option("--members", is_flag=True, help="Of --describe: members.")
+@click.option("--all-topics", is_flag=True, help="All partitions that the group has an offset for.")
+@click.option(
+    "--offsets", is_flag=True, help="With --describe: show partitions with their lag (the default)."
+)
+@click.option("--members", is_flag=True, help="With --describe: show the members.")
 @click.option(
     "--state",
     is_flag=False,
     flag_value="",
     metavar="[S,S]",
-    help="Of --describe: the state. Of --list: with states, or only groups in these states.",
+    help="With --describe: show the state. With --list: show states, or only groups in these states.",
 )
 @click.option(
     "--type",
     is_flag=False,
     flag_value="",
     metavar="[T,T]",
-    help="Of --list: with types, or only groups of these types.",
+    help="With --list: show types, or only groups of these types.",
 )
-@click.option("--verbose", is_flag=True, help="Of --describe: more, as the assignments of --members.")
+@click.option(
+    "--verbose", is_flag=True, help="With --describe: show more; with --members the assignments too."
+)
 @click.option("--to-earliest", is_flag=True, help="Reset to the first offset.")
 @click.option("--to-latest", is_flag=True, help="Reset to the end.")
 @click.option("--to-current", is_flag=True, help="Reset to the stored offset; the end where there is none.")
 @click.option("--to-offset", type=LONG, metavar="N", help="Reset to an offset.")
 @click.option("--shift-by", type=LONG, metavar="N", help="Move by so many offsets, back with a minus.")
 @click.option("--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="Reset to a time; UTC without a zone.")
-@click.option("--by-duration", metavar="PnDTnHnMnS", help="Reset to so long ago.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="Reset to the time that lies so far back.")
 @click.option("--from-file", metavar="CSV", help="Reset to what --export wrote.")
 @click.option(
     "--dry-run",
@@ -94,25 +98,28 @@ _WITHOUT_EXECUTE: Final = (
     is_flag=False,
     flag_value="2",
     metavar="[SECONDS]",
-    help="Of --describe: again and again (every 2 s), until interrupted.",
+    help="With --describe: show it again every so many seconds (2), until Ctrl-C.",
 )
-@click.option("--only-lagging", is_flag=True, help="Of --describe: only partitions with a lag.")
-@click.option("--max-lag", type=LONG, metavar="N", help="Of --describe: fail when a partition lags by more.")
+@click.option("--only-lagging", is_flag=True, help="With --describe: show only partitions with a lag.")
+@click.option(
+    "--max-lag", type=LONG, metavar="N", help="With --describe: fail when a partition lags by more."
+)
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
-    help="Of --describe: what the group's consumers see; without open transactions for read_committed.",
+    help="With --describe: count what the group's consumers see; read_committed leaves open transactions out.",
 )
 @click.option(
     "--wait",
     metavar="DURATION",
-    help="Of --describe: look again until groups exist and lag by no more than --max-lag, at most so long. "
-    "Of --delete and --reset-offsets: wait until the groups have no members, at most so long.",
+    help="With --describe: look again until groups exist and lag by no more than --max-lag, at most so long. "
+    "With --delete and --reset-offsets: wait until the groups have no members, at most so long.",
 )
 @click.option(
     "--yes",
     is_flag=True,
-    help="Ask nothing: on a terminal --delete and --reset-offsets --execute do before they change --all-groups.",
+    help="Ask nothing. Without it, on a terminal, --delete and --reset-offsets --execute ask before they "
+    "change --all-groups.",
 )
 def main(common: Common, **flags: object) -> int:
     """List, describe and delete consumer groups, and change their offsets."""
@@ -144,7 +151,7 @@ def main(common: Common, **flags: object) -> int:
 def _watch(common: Common, look: Callable[[], Report], seconds: float) -> int:
     """Show the same again and again: in place on a terminal, one after the other in a pipe.
 
-    What is wrong from the beginning ends it; a cluster that goes away meanwhile does not.
+    An error of the first look ends the command; a cluster that goes away later does not.
     """
     report = look()
     if choose_format(common.output) is not OutputFormat.TABLE:

@@ -43,7 +43,7 @@ def have_members(admin: "Admin", common: Common, flags: Flags) -> bool:
 
 
 def delete_groups(admin: "Admin", common: Common, flags: Flags) -> Report:
-    """Delete groups, and say of each what became of it."""
+    """Delete groups, and say of each whether it is deleted."""
     group_ids = chosen_groups(admin, common, flags)
     if not flags.dry_run:
         _ask(group_ids, flags, "Delete", "nothing was deleted")
@@ -141,10 +141,10 @@ def reset_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
 
 
 def _ask(group_ids: Sequence[str], flags: Flags, doing: str, otherwise: str) -> None:
-    """Make sure that every group is meant, where none was named.
+    """Ask whether all groups are meant, where no flag names one.
 
     Raises:
-        CommandError: not every one is.
+        CommandError: the answer is no.
     """
     if not flags.all_groups or not group_ids or flags.yes or not can_ask():
         return
@@ -201,7 +201,7 @@ def _report_plans(report: Report, plans: "Mapping[str, Plan]", flags: Flags) -> 
 
 
 def delete_offsets(admin: "Admin", common: Common, flags: Flags) -> Report:
-    """Delete offsets of one group, and say of each partition what became of it."""
+    """Delete offsets of one group, and say of each partition whether its offset is deleted."""
     from pkafka.tools.consumer_groups import partitions_of
 
     (group_id,) = flags.group

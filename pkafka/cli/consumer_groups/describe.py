@@ -142,7 +142,11 @@ def _add_state(report: Report, group: "GroupDescription", _flags: Flags) -> None
 
 
 def _exists(report: Report, group: "GroupDescription") -> bool:
-    """Say what there is to say of a group's state; whether there is a group at all."""
+    """Say what there is to say of a group's state.
+
+    Returns:
+        Whether the group exists.
+    """
     from pkafka.clients.admin.results import GroupState
 
     if group.state is GroupState.DEAD:
@@ -177,7 +181,7 @@ def _member_rows(group: Mapping[str, Any]) -> Iterable[dict[str, object]]:
 
 
 def meant(admin: "Admin", common: Common, missing: Iterable[str]) -> Iterator[str]:
-    """Hints at groups that were probably meant by those that there are not."""
+    """Hints for groups that do not exist: the groups that were probably meant."""
     from pkafka.tools.consumer_groups import list_consumer_groups
 
     def known() -> list[str]:

@@ -40,7 +40,7 @@ class Report:
         self._is_line_open = True
 
     def missing(self) -> list[str]:
-        """The groups that there are not."""
+        """The groups that do not exist."""
         rows = ((str(row.get("group")), row.get("error")) for row in self.rows)
         absent = ErrorCode.GROUP_ID_NOT_FOUND.name
         return [group for group, error in rows if isinstance(error, Failure) and error["name"] == absent]
@@ -66,7 +66,7 @@ class Report:
             hint(each)
 
     def status(self) -> int:
-        """What to end with: Kafka's tool says 0 to every one of these."""
+        """The exit status: Kafka's tool ends with 0 after every one of these failures."""
         return effective(ExitStatus.FAILURE, kafka_says=0) if self.failures else ExitStatus.OK
 
 

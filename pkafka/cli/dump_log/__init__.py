@@ -74,16 +74,18 @@ class _Shown(NamedTuple):
 )
 @click.option("--remote-log-metadata-decoder", is_flag=True, help="Show the records of tiered segments.")
 @click.option("--offset-range", metavar="A:B", help="Only what is from offset A up to, but without, B.")
-@click.option("--time-range", metavar="A:B", help="The same by time: in ms, or as ISO 8601 (UTC by default).")
+@click.option(
+    "--time-range", metavar="A:B", help="As --offset-range, by time: in ms, or as ISO 8601 (UTC by default)."
+)
 @click.option(
     "--payload",
     type=click.Choice(["text", "hex", "base64", "json"]),
-    help="How keys, values and payloads are shown; shows them.",
+    help="Show keys, values and payloads, in this form.",
 )
 @click.option("--print-headers", is_flag=True, help="Show the values of headers too, as JSON.")
-@click.option("--skip-damage", is_flag=True, help="Go on behind damage with the next plausible batch.")
+@click.option("--skip-damage", is_flag=True, help="Go on after damage with the next plausible batch.")
 @click.option("--stats", is_flag=True, help="Show sizes, codecs, keys, gaps and producers instead.")
-@click.option("--verify", is_flag=True, help="Check whole logs instead, as pk-verify-log.")
+@click.option("--verify", is_flag=True, help="Check whole logs instead, as pk-verify-log does.")
 @in_spark.spark_options
 def main(files: str, **flags: object) -> None:
     """Dump segments, indexes, aborted transactions, producer snapshots and checkpoints."""
@@ -228,7 +230,7 @@ def _json_blocks(dump: "Dump", files: Sequence[Path], shown: _Shown) -> Iterator
 
 
 def _print_csv(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
-    """One table of whatever the files hold: the columns of every kind of row that they can give."""
+    """Print one table of all files: the columns of every kind of row that they can give."""
     from pkafka.tools.dump_log import kinds_in
     from pkafka.tools.log_rows import FIELDS
 
@@ -247,7 +249,7 @@ def _flat(row: dict[str, object]) -> dict[str, object]:
 
 
 def _print_table(dump: "Dump", files: Sequence[Path], shown: _Shown) -> None:
-    """Rows of one file and kind in a row make a table, so many of them at most."""
+    """Print consecutive rows of one file and kind as a table, so many rows at most."""
     rows = _documents(dump, files, shown)
     for (file, kind), group in groupby(rows, key=lambda row: (row["file"], row["kind"])):
         while block := list(islice(group, _ROWS_AT_ONCE)):

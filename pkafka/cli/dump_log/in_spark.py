@@ -36,10 +36,15 @@ def spark_options(function: F) -> F:
         click.option("--spark", is_flag=True, help="Read with Spark, on all cores or on a cluster."),
         spark.master_option,
         click.option("--to", metavar="PATH", help="Write a table of records or batches there, by Spark."),
-        click.option("--sql", metavar="QUERY", help="Ask the tables records and batches, by Spark."),
+        click.option(
+            "--sql", metavar="QUERY", help="Query the tables records and batches with SQL, by Spark."
+        ),
         click.option("--report", type=click.Choice(_REPORTS), help="A report over the logs, by Spark."),
         click.option(
-            "--bucket", default="1h", metavar="TIME", help="Of the audit: how long its stretches of time are."
+            "--bucket",
+            default="1h",
+            metavar="TIME",
+            help="With --report audit: the length of its stretches of time.",
         ),
         click.option(
             "--id-header",
@@ -54,7 +59,11 @@ def spark_options(function: F) -> F:
             "the first has what all should have.",
         ),
         click.option(
-            "--top", type=click.IntRange(1), default=20, metavar="N", help="Of keys: so many of each topic."
+            "--top",
+            type=click.IntRange(1),
+            default=20,
+            metavar="N",
+            help="With --report keys: how many of each topic.",
         ),
         click.option(
             "--output",

@@ -43,7 +43,7 @@ def property_option(client: str) -> Callable[[F], F]:
         "--command-property",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Wins over the file.",
+        help="A setting that counts more than the file's.",
     )
 
 

@@ -17,7 +17,7 @@ SERVERS: Final = "bootstrap.servers"
 
 
 class Settings(dict[str, object]):
-    """Settings of a client that know who gave them; what is changed later is the command's own."""
+    """Settings of a client with the place that each comes from; what is changed later is the command's own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Settings(dict[str, object]):
         self._given.update({key: (value, source) for key, value in values.items()})
 
     def source(self, key: str) -> str:
-        """Who gave a key its value."""
+        """The place that a key has its value from."""
         value, source = self._given.get(key, (None, ""))
         return source if source and value == self.get(key) else "command"
 
@@ -42,7 +42,7 @@ def client_settings(
     pairs_option: str = "",
     servers: str | None = None,
 ) -> Settings:
-    """The settings that somebody gave, each from the place that counts most.
+    """The settings that were given, each from the place that counts most.
 
     Args:
         profile: as the command line names it.

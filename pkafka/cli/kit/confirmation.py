@@ -1,6 +1,6 @@
 """A question before something is destroyed that the command line does not name.
 
-Only whoever sits at a terminal is asked: Kafka's tools ask nothing, and scripts rely on that.
+A command asks only at a terminal: Kafka's tools ask nothing, and scripts rely on that.
 """
 
 import sys
@@ -11,7 +11,7 @@ from pkafka.cli.kit.exit_status import compat_39
 
 
 def can_ask() -> bool:
-    """Whether there is somebody to ask."""
+    """Whether the command runs at a terminal, where a person can answer."""
     return sys.stdin.isatty() and sys.stderr.isatty() and not compat_39()
 
 

@@ -4,7 +4,7 @@ import click
 
 
 def refuse_controllers(servers: str | None, controllers: str | None) -> None:
-    """There is nobody to ask where controllers are named.
+    """Refuse flags that name controllers: a cluster in ZooKeeper mode has none to ask.
 
     Raises:
         click.UsageError: says so.

@@ -68,7 +68,7 @@ class Daemon:
 
     def _tell(self, word: bytes) -> None:
         if self._parent >= 0:
-            with contextlib.suppress(BrokenPipeError):  # nobody waits
+            with contextlib.suppress(BrokenPipeError):  # the parent does not wait
                 os.write(self._parent, word)
             os.close(self._parent)
             self._parent = -1

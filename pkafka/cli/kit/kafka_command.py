@@ -395,7 +395,7 @@ def _error_name(error: Exception) -> str:
 
 
 def _end_document(args: Sequence[str]) -> None:
-    """Whoever reads JSON gets a whole document from a run that is interrupted, too."""
+    """Print the error document of a run that is interrupted: a program that reads JSON gets a whole one."""
     try:
         output.show_error("Interrupted", "interrupted", code=None, asked=_asked_format(args))
         sys.stdout.flush()

@@ -92,7 +92,7 @@ _OF_SEGMENTS: Final = (".log", ".index", ".timeindex", ".txnindex")
 
 @contextmanager
 def progress(files: Sequence[Path], what: str) -> "Iterator[Callable[[int], None]]":
-    """A bar on standard error that is told of bytes read, where a person sees it and it is in nobody's way."""
+    """A bar of the bytes read on standard error, where that is a terminal and standard output is none."""
     total = sum(path.stat().st_size for path in files if path.is_file())
     with output.progress(total, what) as read:
         yield read

@@ -47,7 +47,7 @@ class Common(NamedTuple):
 
         Raises:
             ConfigError: a file cannot be read.
-            click.UsageError: nobody names a broker.
+            click.UsageError: no flag, file or variable names a broker.
         """
         values = client_properties(self.command_config, self.bootstrap_server)
         require_brokers(values)
@@ -237,7 +237,7 @@ def client_properties(file: object, servers: object, pairs: object = (), *, opti
 
 
 def settle(properties: "Mapping[str, object]", kind: "Callable[[], type[ClientConfig]]") -> None:
-    """The settings of a command's client are complete: with ``--show-config`` show them, and do nothing else.
+    """Show the settings of a command's client, and do nothing else, where ``--show-config`` is given.
 
     Args:
         kind: brings the class of its configuration, which is imported only then.
@@ -267,13 +267,13 @@ def _promised_columns() -> Sequence[str]:
 
 
 def _asked() -> dict[str, Any]:
-    """What flags said that no command looks at itself."""
+    """The values of the flags that no command looks at itself."""
     context = click.get_current_context(silent=True)
     return {} if context is None else context.meta
 
 
 def require_brokers(properties: Mapping[str, object]) -> None:
-    """Refuse to go on when nobody names a broker.
+    """Refuse to go on when no flag, file or variable names a broker.
 
     Raises:
         click.UsageError: in Kafka's words.

@@ -106,7 +106,7 @@ _document = _Document.NONE
 
 
 def begin_run() -> None:
-    """A command starts: nothing of its JSON document is printed yet, and whatever text comes can be printed."""
+    """Begin a command: nothing of its JSON document is printed yet, and any text can be printed."""
     global _document
     _document = _Document.NONE
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):

@@ -1,4 +1,4 @@
-"""Reading YAML that a person wrote: whatever is wrong with a value is told with its line."""
+"""Reading YAML that a person wrote: an error in a value names its line."""
 
 import yaml
 

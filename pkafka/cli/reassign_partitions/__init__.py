@@ -36,37 +36,46 @@ def _kafka_text(error: Exception) -> str | None:
 
 @command("pk-reassign-partitions", error_text=_kafka_text, actions=Actions(EXAMPLES, BELONGS))
 @connection_options
-@click.option("--generate", is_flag=True, help="Propose where topics could be.")
+@click.option("--generate", is_flag=True, help="Propose brokers for the partitions of topics.")
 @click.option("--execute", is_flag=True, help="Begin to move partitions.")
 @click.option(
     "--verify",
     is_flag=True,
-    help="Say how far it is; remove the throttles when it is done. Ends with 0 then, with 5 while it is on the way, "
-    "and with 1 where nothing moves what is elsewhere.",
+    help="Say how far the moves are; remove the throttles when all are done. Ends with 0 then, with 5 while partitions "
+    "move, and with 1 where a partition is elsewhere and nothing moves it.",
 )
-@click.option("--cancel", is_flag=True, help="Give a move up, and remove the throttles.")
+@click.option("--cancel", is_flag=True, help="Cancel moves, and remove the throttles.")
 @click.option("--list", is_flag=True, help="Show all partitions that move.")
 @click.option("--topics-to-move-json-file", metavar="FILE", help="Topics, as JSON, for --generate.")
-@click.option("--broker-list", metavar="0,1,2", help="Where they could be, for --generate.")
-@click.option("--disable-rack-aware", is_flag=True, help="Propose without regard to racks.")
+@click.option("--broker-list", metavar="0,1,2", help="The brokers that --generate may propose.")
+@click.option("--disable-rack-aware", is_flag=True, help="Propose without looking at racks.")
 @click.option("--reassignment-json-file", metavar="FILE", help="Partitions and their brokers, as JSON.")
 @click.option(
-    "--throttle", type=LONG, metavar="BYTES", help="Bytes a second that moves between brokers may have."
+    "--throttle", type=LONG, metavar="BYTES", help="How many bytes a second may move between brokers."
 )
 @click.option(
     "--replica-alter-log-dirs-throttle",
     type=LONG,
     metavar="BYTES",
-    help="Bytes a second that moves between directories of a broker may have.",
+    help="How many bytes a second may move between directories of a broker.",
 )
-@click.option("--additional", is_flag=True, help="Begin although others move; or change their throttle.")
+@click.option(
+    "--additional",
+    is_flag=True,
+    help="Begin while other partitions move; or change the throttle of moves that go on.",
+)
 @click.option("--preserve-throttles", is_flag=True, help="Leave the throttles as they are.")
 @click.option("--dry-run", is_flag=True, help="Say what --execute or --cancel would do, and do nothing.")
-@click.option("--wait", metavar="DURATION", help="With --verify: wait until all is where it is to be.")
+@click.option(
+    "--wait",
+    metavar="DURATION",
+    help="With --verify: wait until all partitions are where the file wants them, at most so long.",
+)
 @click.option(
     "--rollback-file",
     metavar="FILE",
-    help="With --execute: where to write the way back; default: beside the plan, as PLAN.rollback.json.",
+    help="With --execute: the file for the present assignment, which leads back; default: PLAN.rollback.json "
+    "beside the plan.",
 )
 def main(common: Common, **flags: object) -> None:
     """Move partitions to other brokers, or replicas to other directories."""

@@ -21,7 +21,7 @@ _COLUMNS: Final = ("topic", "partition", "error")
 
 
 def cancel(admin: "Admin", common: Common, flags: Flags) -> None:
-    """Give a move up, and remove the throttles."""
+    """Cancel moves, and remove the throttles."""
     from pkafka.tools.reassignment import run
     from pkafka.tools.reassignment.plan import LogDirState
 

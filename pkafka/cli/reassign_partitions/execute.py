@@ -104,7 +104,7 @@ def _begin(
 ) -> "Mapping[TopicPartition, Outcome[None]]":
     """Throttle what moves and is to move, as far as that is asked for, and begin.
 
-    Where nothing has begun, the throttles are taken back: nobody would look for them.
+    Where nothing has begun, the command removes the throttles again: no --verify would remove them later.
     """
     from pkafka.tools.reassignment import run
     from pkafka.tools.reassignment.throttling import Throttling

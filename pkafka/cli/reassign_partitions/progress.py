@@ -36,13 +36,13 @@ def copies_of(admin: "Admin", found: "Verified", *, timeout_ms: int) -> "Mapping
 
 
 def wait_for_all(admin: "Admin", wanted: "Wanted", seconds: float, *, timeout_ms: int) -> "Verified":
-    """Look how far a reassignment is until all is where it is to be, and tell the person now and then.
+    """Look how far a reassignment is until all is where it is to be, and tell how far it is now and then.
 
     Args:
         seconds: how long; with 0 look once, and tell nothing.
 
     Raises:
-        PkafkaError: nobody answered at the end.
+        PkafkaError: no broker answered at the end.
     """
     from pkafka.tools.reassignment import run
 

@@ -37,7 +37,7 @@ def refuse(failed: "Mapping[TopicPartition, ApiError]", headline: str) -> None:
 
 
 def _nothing(_: str) -> None:
-    """Where a document is asked for, nothing is said besides."""
+    """Print nothing: where a document is asked for, it is all that is printed."""
 
 
 def joined(brokers: Iterable[int]) -> str:

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 @click.option("--list", is_flag=True, help="List all topics.")
 @click.option("--describe", is_flag=True, help="Show the details of topics.")
 @click.option("--create", is_flag=True, help="Create a topic.")
-@click.option("--alter", is_flag=True, help="Grow a topic.")
+@click.option("--alter", is_flag=True, help="Give a topic more partitions.")
 @click.option("--delete", is_flag=True, help="Delete topics.")
-@click.option("--topic", metavar="NAME|REGEX", help="The topic; a regular expression except for --create.")
+@click.option(
+    "--topic", metavar="NAME|REGEX", help="The topic; for all actions but --create a regular expression."
+)
 @click.option("--topic-id", metavar="ID", help="The topic's id, for --describe.")
 @click.option("--partitions", type=int, metavar="N", help="Number of partitions.")
 @click.option("--replication-factor", type=int, metavar="N", help="Number of replicas, for --create.")
@@ -48,7 +50,13 @@ if TYPE_CHECKING:
 @click.option(
     "--topics-with-overrides", is_flag=True, help="Show only topics with configurations of their own."
 )
-@click.option("--partition-size-limit-per-response", type=int, default=2_000, metavar="N", help="Page size.")
+@click.option(
+    "--partition-size-limit-per-response",
+    type=int,
+    default=2_000,
+    metavar="N",
+    help="With --describe: how many partitions the command asks for at once.",
+)
 @click.option(
     "--dry-run", is_flag=True, help="Say what --create, --alter or --delete would do, and do nothing."
 )
@@ -57,11 +65,14 @@ if TYPE_CHECKING:
     metavar="DURATION",
     help="Wait until every partition has its leader and all replicas, or with --delete until the topics are gone.",
 )
-@click.option("--exact", is_flag=True, help="--topic is the name of one topic, and no regular expression.")
+@click.option(
+    "--exact", is_flag=True, help="Take --topic for the name of one topic, not for a regular expression."
+)
 @click.option(
     "--yes",
     is_flag=True,
-    help="--delete asks nothing: on a terminal it does before topics that were not named.",
+    help="Let --delete ask nothing. Without it, on a terminal, --delete asks before it deletes topics that "
+    "--topic does not name.",
 )
 def main(common: Common, **flags: object) -> None:
     """Create, list, describe, grow and delete topics."""

@@ -35,12 +35,12 @@ def delete(admin: "Admin", common: Common, flags: Flags) -> list[str]:
 
 
 def _ask(names: Sequence[str], flags: Flags) -> None:
-    """Make sure that topics are meant which an expression takes in without naming them: a dot is any letter.
+    """Ask before topics are deleted that an expression takes in without naming them: a dot is any letter.
 
-    Only on a terminal. Scripts rely on Kafka's expressions; they are told on standard error.
+    The command asks only at a terminal. Scripts rely on Kafka's expressions: there it prints a note to standard error.
 
     Raises:
-        CommandError: they are not.
+        CommandError: the answer is no.
     """
     from pkafka.cli.kit.confirmation import agrees, can_ask
 

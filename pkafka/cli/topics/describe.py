@@ -123,7 +123,7 @@ def _is_wanted(
         least = next((int(each.value or 1) for each in entries if each.name == "min.insync.replicas"), 1)
         if flags.at_min_isr_partitions:
             return isr == least
-        # Nobody can write without a leader, whatever the ISR is.
+        # Without a leader no producer can write, however many replicas are in sync.
         return partition.leader is None or isr < least
     return True
 
