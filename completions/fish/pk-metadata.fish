@@ -1,6 +1,6 @@
 # Completion of pk-metadata for fish; made by scripts/regenerate.py.
 complete -c pk-metadata -f
-complete -c pk-metadata -n __fish_use_subcommand -a brokers -d 'Brokers: what each leads and should lead, what is not in sync, and whose metadata is behind'
+complete -c pk-metadata -n __fish_use_subcommand -a brokers -d 'Brokers: what each leads and should lead, its replicas out of sync, and whether its metadata is old'
 complete -c pk-metadata -n '__fish_seen_subcommand_from brokers' -l bootstrap-server -x -d 'Brokers to begin with.'
 complete -c pk-metadata -n '__fish_seen_subcommand_from brokers' -l profile -x -a '(pk-completions names profiles (commandline -opc) 2>/dev/null)' -d 'Settings by name, of .pkafka.toml.'
 complete -c pk-metadata -n '__fish_seen_subcommand_from brokers' -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'
@@ -37,7 +37,7 @@ complete -c pk-metadata -n '__fish_seen_subcommand_from epochs' -l check -d 'End
 complete -c pk-metadata -n '__fish_seen_subcommand_from epochs' -l topic -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'Only these topics.'
 complete -c pk-metadata -n '__fish_seen_subcommand_from epochs' -l zookeeper -x -d 'Look at the nodes there too, and say where brokers tell something else.'
 complete -c pk-metadata -n '__fish_seen_subcommand_from epochs' -s h -l help -d 'Show this message and exit.'
-complete -c pk-metadata -n __fish_use_subcommand -a isr -d 'The partitions alone that lack a replica in sync, or a leader; none where all is well'
+complete -c pk-metadata -n __fish_use_subcommand -a isr -d 'Only the partitions without a leader, or with a replica out of sync'
 complete -c pk-metadata -n '__fish_seen_subcommand_from isr' -l bootstrap-server -x -d 'Brokers to begin with.'
 complete -c pk-metadata -n '__fish_seen_subcommand_from isr' -l profile -x -a '(pk-completions names profiles (commandline -opc) 2>/dev/null)' -d 'Settings by name, of .pkafka.toml.'
 complete -c pk-metadata -n '__fish_seen_subcommand_from isr' -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'

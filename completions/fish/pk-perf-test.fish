@@ -1,6 +1,6 @@
 # Completion of pk-perf-test for fish; made by scripts/regenerate.py.
 complete -c pk-perf-test -f
-complete -c pk-perf-test -n __fish_use_subcommand -a compare -d 'Compare two reports; ends with 1 where a figure became worse'
+complete -c pk-perf-test -n __fish_use_subcommand -a compare -d 'Compare two reports; end with 1 where a figure became worse'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from compare' -l threshold -x -d 'How much worse a figure may be (5%).'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from compare' -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from compare' -s h -l help -d 'Show this message and exit.'

@@ -52,7 +52,7 @@ def main() -> None:
 @_PRUNE
 @connection_options
 def diff(common: Common, file: str, prune: bool) -> int:
-    """Show what apply would do; ends with 1 where there is something to do."""
+    """Show what apply would do; end with 1 where there is something to do."""
     wanted = _read(file)
     with common.admin() as admin:
         steps = plan(wanted, _actual(common, admin, wanted), prune=prune)
@@ -249,7 +249,7 @@ def _config_change(change: KeyChange) -> "ConfigChange":
 
 
 def _ask(deletions: list[Step], *, is_file_stdin: bool) -> None:
-    """Make sure that deletions are meant.
+    """Ask whether deletions are meant.
 
     Raises:
         CommandError: they are not, or there is no terminal to ask at.
@@ -303,7 +303,7 @@ def _rows(step: Step, error: Failure | None) -> list[dict[str, object]]:
 
 
 def _summary(steps: list[Step], prefix: str) -> str:
-    """How many of what, in one line."""
+    """The numbers of the steps by kind, in one line."""
     count = [sum(step.action is action for step in steps) for action in Action]
     if not any(count):
         return "Nothing to do." if prefix == "to " else "Nothing was changed."

@@ -134,7 +134,7 @@ def _wait_for(sent: "RecordFuture") -> None:
 
 
 def _reader(flags: Mapping[str, object]) -> "LineReader | JsonReader | UserReader":
-    """What makes records of standard input.
+    """The reader that makes records of standard input.
 
     Raises:
         ConfigError, PluginError, click.UsageError: it cannot be made.
@@ -239,7 +239,7 @@ def _number_of(key: str, text: str) -> str:
 
 
 def _check_reachable(properties: Mapping[str, object]) -> None:
-    """Say at once that no broker listens, instead of after max.block.ms and with the first line typed."""
+    """Fail at once where no broker listens, instead of at the first line and after max.block.ms."""
     from pkafka.clients.cluster import Cluster
     from pkafka.clients.config import ProducerConfig
 

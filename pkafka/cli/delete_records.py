@@ -121,7 +121,7 @@ def _ask(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) -> 
     """Ask whether these records are meant: a file names them, and the command line does not show it.
 
     Raises:
-        CommandError: they are not.
+        CommandError: the answer is no.
     """
     for each in _foreseen(common, admin, offsets)[0]:
         note(each)

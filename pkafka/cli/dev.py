@@ -89,7 +89,7 @@ def _settings(workers: int | None, overrides: tuple[str, ...]) -> Mapping[str, o
 def up(name: str, count: int, workers: int | None, overrides: tuple[str, ...], output: str | None) -> None:
     """Start a broker, or a cluster, in the background and print BOOTSTRAP=host:port.
 
-    Of several brokers ZOOKEEPER=host:port is printed too, for pk-zookeeper-shell and what else talks to it.
+    With several brokers it prints ZOOKEEPER=host:port too, for pk-zookeeper-shell and other clients of ZooKeeper.
     """
     brokers = _brokers()
     started = brokers.start(name, _settings(workers, overrides), brokers=count)
@@ -172,7 +172,7 @@ def _run_beside(command: tuple[str, ...], bootstrap: str, signals: "_Signals") -
 
 
 class _Signals:
-    """No signal leaves a broker behind: while the command runs they are its business, before and after they end us."""
+    """Makes sure that no signal leaves a broker behind: a running command gets signals, else they end pk-dev."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

@@ -1,6 +1,6 @@
 """pk-e2e-latency: how long records take from producer to consumer, as kafka-e2e-latency.sh.
 
-Takes what 3.9 takes, which is words by their place, and the flags of later versions.
+The command takes the arguments of 3.9, which go by their place, and the flags of later versions.
 """
 
 from collections.abc import Mapping

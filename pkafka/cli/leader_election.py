@@ -101,7 +101,7 @@ def _ask(found: "list[Elected]") -> None:
     """Ask whether records may be lost in partitions that the command line does not name.
 
     Raises:
-        CommandError: they may not.
+        CommandError: the answer is no.
     """
     from pkafka.tools.leader_election import Result
 

@@ -93,7 +93,7 @@ def _watch(
 ) -> NoReturn:
     """Show the same again and again: in place on a terminal, one after the other in a pipe.
 
-    What is wrong from the beginning ends it; a cluster that goes away meanwhile does not.
+    An error of the first look ends the command; a cluster that goes away later does not.
     """
     found = look()
     if form is not OutputFormat.TABLE:

@@ -1,4 +1,4 @@
-"""pk-metadata: what brokers tell of their cluster, beside each other and beside ZooKeeper; Kafka has no such tool."""
+"""pk-metadata: what brokers say of their cluster, compared with each other and ZooKeeper; Kafka has no such tool."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     """The values of the flags of a verb.
 
     Args:
-        is_included: whether a topic of this name is.
+        is_included: whether a topic of this name is shown.
         problems: show only rows where something is amiss.
         check: fail where there is one.
     """
@@ -42,10 +42,10 @@ class Asked(NamedTuple):
     def show(
         self, name: str, rows: Iterable[tuple[Row, bool]], extra: Mapping[str, object] | None = None
     ) -> None:
-        """Print rows, each with whether something is amiss there.
+        """Print rows, each marked where something is wrong.
 
         Raises:
-            CommandError: something is, and that was asked for.
+            CommandError: something is wrong, and ``--check`` asks for that.
         """
         found = list(rows)
         amiss = sum(is_amiss for _, is_amiss in found)
@@ -118,7 +118,7 @@ def _observe(asked: Asked) -> "Look":
 @_verb(of_topics=False)
 @_zookeeper
 def brokers(asked: Asked) -> None:
-    """Brokers: what each leads and should lead, what is not in sync, and whose metadata is behind."""
+    """Brokers: what each leads and should lead, its replicas out of sync, and whether its metadata is old."""
     look = _observe(asked)
     parts = look.partitions.values()
     counts: dict[str, Counter[Any]] = {
@@ -237,7 +237,7 @@ def partitions(asked: Asked) -> None:
 @_verb(of_topics=True)
 @_zookeeper
 def isr(asked: Asked) -> None:
-    """The partitions alone that lack a replica in sync, or a leader; none where all is well."""
+    """Only the partitions without a leader, or with a replica out of sync."""
     look = _observe(asked)
     lacking = [each for each, one in look.partitions.items() if one.missing or one.leader is None]
     asked.show("partitions", ((_partition_row(look, each)[0], True) for each in lacking))

@@ -54,7 +54,7 @@ class _Asked(NamedTuple):
 
 
 def _report_options(function: F) -> F:
-    """Add the flags that kafka-jmx.sh has and that say nothing about the way to the broker."""
+    """Add the flags of kafka-jmx.sh, but those that say how to reach the broker."""
     for option in reversed(
         (
             click.option(
@@ -116,7 +116,7 @@ def _report_options(function: F) -> F:
 def main(urls: tuple[str, ...], jmx_url: str | None, timeout: str, output: str | None, **asked: Any) -> None:  # noqa: ANN401
     """Print the metrics of a broker, named as Kafka's JMX beans are.
 
-    With several brokers numbers are added up, and what cannot be, as percentiles, is left out.
+    With several brokers the command adds numbers up, and leaves out what cannot be added, as percentiles.
     A broker of pkafka has no JVM; it serves the beans over HTTP when pkafka.metrics.port is set.
     """
     from pkafka.tools.metrics import MetricsPage

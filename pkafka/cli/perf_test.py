@@ -70,7 +70,7 @@ _GENERATOR_COLUMNS: Final = (
 
 
 class _Verbs(CommandGroup):
-    """``run`` is what is meant where no verb is named."""
+    """A group of verbs that runs ``run`` where the command line names no verb."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's, with ``run`` in front of a flag that is not the group's own."""
@@ -85,7 +85,7 @@ class _Verbs(CommandGroup):
 def main() -> None:
     """Load tests: producers and consumers together, with percentiles of what their records go through.
 
-    Without a verb, run is meant. Reports of two runs are compared by compare and drawn by plot.
+    Without a verb, pk-perf-test runs run. compare compares the reports of two runs, and plot draws one.
     """
 
 
@@ -215,7 +215,7 @@ def run(common: Common, **flags: object) -> int:
         raise click.UsageError(str(error)) from None
     report_file = None if flags["report_file"] is None else Path(str(flags["report_file"]))
     if report_file is not None:
-        # Rather now than after an hour it is said that nothing can be written there.
+        # Fail now, and not after an hour of measuring, where the file cannot be written.
         is_new = not report_file.exists()
         report_file.touch()
         if is_new:
@@ -261,9 +261,9 @@ def run(common: Common, **flags: object) -> int:
 @click.option("--threshold", default="5%", metavar="SHARE", help="How much worse a figure may be (5%).")
 @output_option
 def compare(before: str, after: str, threshold: str, output: str | None) -> int:
-    """Compare two reports; ends with 1 where a figure became worse.
+    """Compare two reports; end with 1 where a figure became worse.
 
-    Judged are rates, medians, 99th percentiles and failed records.
+    The command judges rates, medians, 99th percentiles and failed records.
     """
     from pkafka.tools.perf_test import comparison
 
@@ -308,7 +308,7 @@ def plot(report: str, svg_file: str | None, png_file: str | None) -> None:
 
 
 def _check_spark(flags: Mapping[str, object]) -> None:
-    """See that nothing is asked of Spark where it is not to run."""
+    """Refuse flags of Spark where Spark is not to run."""
     from click.core import ParameterSource
 
     source = click.get_current_context().get_parameter_source("master")
@@ -448,7 +448,7 @@ def _show_report(report: "Document", form: OutputFormat | None) -> None:
 
 
 def _remark(remarks: Sequence[str], form: OutputFormat | None) -> None:
-    """What a table has no place for."""
+    """Print the remarks that a table has no place for."""
     if choose_format(form) is OutputFormat.TABLE:
         for each in remarks:
             note(each)

@@ -107,7 +107,7 @@ def run(
 ) -> int:
     """Run a pipeline: a batch to its end, a stream until Ctrl-C; started again, a stream goes on.
 
-    Every batch is told on standard error: in a table on a terminal, else as a line of JSON.
+    The command reports every batch on standard error: in a table on a terminal, else as a line of JSON.
     """
     form = OutputFormat(output) if output else None
     address = None if metrics is None else _address(metrics)
@@ -209,7 +209,7 @@ def _refusal(file: str, error: "PipelineError", *, status: ExitStatus = ExitStat
 
 
 class _Teller:
-    """Tells of each batch that is done, while a pipeline runs, and what came of all of them.
+    """Reports each batch while a pipeline runs, and at the end what came of all of them.
 
     Args:
         address: where metrics are served.
@@ -247,7 +247,7 @@ class _Teller:
             self._metrics.close()
 
     def tell(self, batch: "Batch") -> None:
-        """A batch is done."""
+        """Report a batch that is done."""
         self._batches.append((batch.rows_read, batch.rows_written))
         if self._metrics is not None:
             self._metrics.add(batch)
@@ -261,7 +261,7 @@ class _Teller:
         self._note(row, text)
 
     def show_end(self, *, is_interrupted: bool) -> None:
-        """The pipeline ended by itself, or because a signal asked for it."""
+        """Report the end of the pipeline, which came by itself or by a signal."""
         summary = {
             "pipeline": self._pipeline.name,
             "status": "interrupted" if is_interrupted else "complete",

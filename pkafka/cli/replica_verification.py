@@ -253,7 +253,7 @@ class _Voice:
         self._say({**_place(partition, found.offset), "event": "difference", "difference": detail}, text)
 
     def unreachable(self, brokers: Mapping[int, str]) -> None:
-        """Tell the person when that changes."""
+        """Say so when a broker stops answering, or answers again."""
         for broker in brokers.keys() - self._unreachable.keys():
             note(f"broker {broker} does not answer, its replicas count as behind: {brokers[broker]}")
         for broker in self._unreachable.keys() - brokers.keys():
@@ -261,7 +261,7 @@ class _Voice:
         self._unreachable = brokers
 
     def end(self) -> None:
-        """No more comes."""
+        """End the output."""
         if self._form is OutputFormat.JSON:
             self._document.close({})
 

@@ -116,7 +116,7 @@ def main(
 
 
 def _environment_defaults() -> dict[str, str]:
-    """$JMX_PORT as Kafka's scripts take it: empty is not set, and what is no port ends the start."""
+    """$JMX_PORT as Kafka's scripts take it: empty is not set; a value that is no port ends the start."""
     text = os.environ.get(METRICS_PORT_VARIABLE, "").strip()
     if not text:
         return {}

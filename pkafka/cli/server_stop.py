@@ -20,7 +20,7 @@ _ALL_HELP = "Stop all servers that are found, where there are several."
 
 
 class _Found(NamedTuple):
-    """A server that would be stopped, and how a person knows it."""
+    """A server that would be stopped, and the text that describes it."""
 
     server: Server
     text: str

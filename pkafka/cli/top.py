@@ -132,7 +132,7 @@ def _url(given: str) -> str:
 
 @contextmanager
 def _pages_answer() -> Iterator[None]:
-    """A page of metrics that was named has to answer."""
+    """Fail where a page of metrics that a flag names does not answer."""
     from pkafka.tools.metrics import MetricsUnavailableError
 
     try:
@@ -186,7 +186,7 @@ def _looks(
     seconds: float,
     count: int,
 ) -> "Iterator[Overview]":
-    """Look after look, each after a pause."""
+    """One look after the other, with a pause before each."""
     before = take()
     for _ in range(count):
         time.sleep(seconds)
@@ -274,7 +274,7 @@ def _live(
 
 
 def _fitting(found: "Overview", sort: str, height: int) -> list[Table]:
-    """The tables as far as a screen has room: brokers, groups that lag most, and topics for the rest."""
+    """The rows that fit on the screen: brokers, then the groups that lag most, then topics in what is left."""
     tables = {name: table for name, table in _tables(found, sort).items() if table.rows}
     room = height - _REMARK_LINES - _FRAME_LINES * len(tables)
     counts = {name: len(table.rows) for name, table in tables.items()}
@@ -291,7 +291,7 @@ def _fitting(found: "Overview", sort: str, height: int) -> list[Table]:
 
 
 def _shares(counts: Mapping[str, int], room: int) -> dict[str, int]:
-    """How many rows of each table: all where they fit; otherwise the smaller ones whole, the larger ones share."""
+    """How many rows of each table to show: all where they fit; else the large tables share what small ones leave."""
     shares: dict[str, int] = {}
     for left, (name, count) in zip(
         range(len(counts), 0, -1), sorted(counts.items(), key=lambda each: each[1]), strict=True
@@ -313,7 +313,7 @@ def _seen(key: str, row: Mapping[str, object]) -> object:
 
 
 def _short(value: object, *, unit: str = "") -> str:
-    """A number in four signs or so."""
+    """A number in about four characters."""
     if not isinstance(value, int | float):
         return "-"
     number = float(value)
@@ -327,7 +327,7 @@ def _short(value: object, *, unit: str = "") -> str:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str | None]]:
-    """What waits for a key for so many seconds, without a line end; keys are not shown."""
+    """A function that waits some seconds for a key; keys need no line end, and the terminal does not show them."""
     if not sys.stdin.isatty():
         yield _wait
         return

@@ -1,4 +1,4 @@
-"""pk-verifiable-consumer: read as a member of a group and tell all of it, as kafka-verifiable-consumer.sh."""
+"""pk-verifiable-consumer: read as a member of a group and print each event, as kafka-verifiable-consumer.sh."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

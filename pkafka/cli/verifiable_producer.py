@@ -71,7 +71,7 @@ def main(**flags: object) -> int:
 
 
 class _Stop:
-    """Lets SIGINT and SIGTERM close the producer, which may wait for metadata; what was sent is told before the end."""
+    """Lets SIGINT and SIGTERM close the producer, even while it waits for metadata; all that was sent is reported."""
 
     def __init__(self, producer: "Producer") -> None:
         self.status = 0
@@ -83,7 +83,7 @@ class _Stop:
             signal.signal(number, self._stop)
 
     def end(self) -> None:
-        """Close the producer now, and wait until it is."""
+        """Close the producer now, and wait until it is closed."""
         self._asked.put(None)
         self._closer.join()
 

@@ -48,7 +48,7 @@ def main(
 ) -> int:
     """Look at the nodes of ZooKeeper and change them.
 
-    With a command it is done and the shell ends; without one it reads commands line by line. A directory in place of
+    With a command, the shell runs it and ends; without one it reads commands line by line. A directory in place of
     the server is that of --data-dir. Commands: addWatch addauth close config connect create delete deleteall delquota
     get getAcl getAllChildrenNumber getEphemerals history listquota ls printwatches quit reconfig redo removewatches
     set setAcl setquota stat sync version whoami.
@@ -72,7 +72,7 @@ class _Console:
     """The shell with its input and output.
 
     Args:
-        server: what the user called it.
+        server: the name that the user gave it.
         form: of the answers; events and greetings are text only.
         open_nodes: connects; gets the server and what is to be done with events.
     """
@@ -89,7 +89,11 @@ class _Console:
         self._shell = Shell(self._connect)
 
     def run(self, words: Sequence[str]) -> int:
-        """Do one command, or all that is typed; returns the status to end with."""
+        """Run one command, or all that are typed.
+
+        Returns:
+            The status to end with.
+        """
         try:
             return self._run_once(words) if words else self._converse()
         finally:

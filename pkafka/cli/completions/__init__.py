@@ -19,12 +19,12 @@ _shell_option: Final = click.option(
 
 
 class _Place(NamedTuple):
-    """Where a shell of a person's own looks for completions.
+    """Where a shell looks for the completions of one user.
 
     Args:
         folder: below the variable's value, or below the home folder where it is not set.
         file: how the file of a command is called there.
-        remark: what is to be done once, besides.
+        remark: what the user has to do once, if anything.
     """
 
     variable: str
@@ -109,7 +109,7 @@ def show(name: str, shell: str | None) -> None:
 @click.argument("kind")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def names(kind: str, words: tuple[str, ...]) -> None:
-    """What the scripts call: names to offer, one a line; with = behind each where KIND ends with it."""
+    """Print the names that a shell offers, one a line, with = behind each where KIND ends with it."""
     from pkafka.cli.completions.live_names import names as names_of
 
     plain = kind.removesuffix("=")

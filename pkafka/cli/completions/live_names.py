@@ -28,7 +28,7 @@ _SERVER_FLAGS: Final = frozenset({"--bootstrap-server", "--broker-list", "-b"})
 
 
 def names(kind: str, words: Sequence[str]) -> list[str]:
-    """What to offer.
+    """The names to offer.
 
     Args:
         kind: one of :data:`KINDS`.
@@ -51,7 +51,7 @@ def names(kind: str, words: Sequence[str]) -> list[str]:
 
 
 def _entity_type(words: Sequence[str]) -> str:
-    """What pk-configs is about, the last of what the line says; empty where it does not."""
+    """The type of entity that a line of pk-configs names last; empty where it names none."""
     found = ""
     for flag, value in _flags(words):
         if flag == "--entity-type":

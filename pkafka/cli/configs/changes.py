@@ -19,15 +19,15 @@ class Change(NamedTuple):
 
 
 def deleted(keys: Iterable[str]) -> list[Change]:
-    """Of keys that are set back."""
+    """The changes for keys that are set back to their defaults."""
     return [Change(key, "DELETE", "") for key in keys]
 
 
 def refuse_unset(removed: Iterable[str], present: Iterable[str]) -> None:
-    """A key that is not set cannot be deleted (as Kafka's tool).
+    """Refuse to delete a key that is not set, as Kafka's tool does.
 
     Raises:
-        CommandError: one is not.
+        CommandError: a key is not set.
     """
     known = set(present)
     unset = [key for key in removed if key not in known]
@@ -42,7 +42,7 @@ def show_changes(
     """Print what was changed, or would be.
 
     Args:
-        what: was updated; behind Kafka's "Completed updating".
+        what: the words behind Kafka's "Completed updating".
     """
     if common.output in (None, OutputFormat.TEXT, OutputFormat.TABLE):
         line(f"Would update {what}" if dry_run else f"Completed updating {what}")

@@ -45,7 +45,7 @@ _DEFAULTS: Final = {
 
 
 class Entities(NamedTuple):
-    """What is meant: types, and as many names or fewer. An empty name is the default of its type."""
+    """The entities of a command line: types, and as many names or fewer. An empty name is the default of its type."""
 
     types: tuple[str, ...]
     names: tuple[str, ...]
@@ -133,7 +133,7 @@ def entities_of(flags: Mapping[str, object]) -> Entities:
     """The entities of a command line.
 
     Raises:
-        click.UsageError: they do not fit together, or what is asked of them; in Kafka's words.
+        click.UsageError: they do not fit together, or do not fit the action; in Kafka's words.
     """
     long_types, long_names = _words(flags["entity_type"]), _words(flags["entity_name"])
     short = [(kind, str(flags[flag])) for flag, kind in _NAMED.items() if flags[flag] is not None]

@@ -138,7 +138,7 @@ def _credentials_rows(
 def alter(
     admin: "Admin", entities: Entities, added: Mapping[str, str], removed: Sequence[str], *, dry_run: bool
 ) -> list[Change]:
-    """Change quotas or credentials, whichever the keys are.
+    """Change quotas or credentials, as the keys say.
 
     Args:
         dry_run: check, and change nothing.
@@ -234,7 +234,7 @@ def _alter_credentials(
 def _check_credentials(
     admin: "Admin", user: str, changes: "Iterable[ScramUpsertion | ScramDeletion]"
 ) -> None:
-    """What a broker would refuse: its request has no way to ask for no more than that."""
+    """Refuse credentials that a broker would refuse: its request cannot ask for a check alone."""
     from pkafka.clients.admin.scram import ScramDeletion
 
     found = admin.describe_user_scram_credentials([user])[user]

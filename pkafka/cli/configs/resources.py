@@ -127,7 +127,7 @@ def _java(value: str | None) -> str:
 def _check_keys(
     entries: "Sequence[ConfigEntry]", entity: Entities, added: Mapping[str, str], removed: Iterable[str]
 ) -> None:
-    """A key that is not set cannot be deleted, and a logger that is not there cannot be set (as Kafka's tool)."""
+    """Refuse to delete a key that is not set, and to set a logger that does not exist, as Kafka's tool does."""
     present = {entry.name for entry in entries}
     if entity.kind == "broker-loggers":
         unknown = [key for key in (*added, *removed) if key not in present]

@@ -51,7 +51,7 @@ def check(flags: Mapping[str, object]) -> None:
 
 
 def moment_ms(text: str) -> int:
-    """Milliseconds since the epoch of an ISO time (UTC without a zone), of such a number, or of so long ago.
+    """Milliseconds since the epoch of an ISO time (UTC without a zone), a number, or a duration before now (-10m).
 
     Raises:
         click.UsageError: it is none of them.

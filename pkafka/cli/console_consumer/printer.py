@@ -118,13 +118,13 @@ class Printer:
             self._document.close({})
 
     def close(self) -> None:
-        """Close a formatter of the user's."""
+        """Close the formatter, where it is the user's own."""
         if self._special is not None and not callable(self._special):
             self._special.close()
 
 
 def _condition(filters: object) -> "Condition | None":
-    """What records must be like to be shown, if they must.
+    """The condition that records must meet to be shown; None without ``--filter``.
 
     Raises:
         click.UsageError: a condition cannot be read.

@@ -45,7 +45,7 @@ def read(consumer: "Consumer", flags: Mapping[str, object], printer: Printer, st
 
 
 def _show(consumer: "Consumer", chunks: "list[Chunk]", printer: Printer) -> None:
-    """Print chunks; where that fails, what was not shown is not committed as if it had been."""
+    """Print chunks; where that fails, go back to the first record that was not shown, so that it is not committed."""
     left = list(chunks)
     try:
         while left:
@@ -62,7 +62,7 @@ def _show(consumer: "Consumer", chunks: "list[Chunk]", printer: Printer) -> None
 def _polls(
     consumer: "Consumer", flags: Mapping[str, object], left: Callable[[], int | None]
 ) -> "Iterator[list[Chunk]]":
-    """What each poll gives, until the records end in the way that was asked for."""
+    """The chunks of each poll, until the records end in the way that was asked for."""
     if flags["max_messages"] == 0:
         return
     assigned = _begin(consumer, flags)
@@ -91,7 +91,11 @@ def _polls(
 
 
 def _begin(consumer: "Consumer", flags: Mapping[str, object]) -> list[TopicPartition] | None:
-    """Subscribe, or assign what was asked for; partitions of a topic that may get more of them, or None."""
+    """Subscribe, or assign the partitions that were asked for.
+
+    Returns:
+        The partitions of a topic that may get more of them; None where the command does not look for new ones.
+    """
     if flags["include"]:
         consumer.subscribe(pattern=included(str(flags["include"])))
         return None
@@ -115,7 +119,11 @@ def _begin(consumer: "Consumer", flags: Mapping[str, object]) -> list[TopicParti
 def _with_new_partitions(
     consumer: "Consumer", topic: str, partitions: list[TopicPartition]
 ) -> list[TopicPartition]:
-    """Read partitions too that the topic did not have before; from their beginning, as nothing of them was seen."""
+    """Read new partitions of the topic too, from their beginning.
+
+    Returns:
+        All partitions that are read now.
+    """
     found = consumer.partitions_for(topic)
     known = set(partitions)
     new = [
@@ -130,7 +138,7 @@ def _with_new_partitions(
 
 
 def _end_lookup(consumer: "Consumer", flags: Mapping[str, object]) -> "_EndLookup | None":
-    """What finds the offsets to stop at, if there are any."""
+    """The function that finds the offsets to stop at; None where the command does not stop at any."""
     if flags["to_time"] is None:
         return consumer.end_offsets if flags["until_end"] else None
     until_ms = moment_ms(str(flags["to_time"]))
@@ -144,7 +152,7 @@ def _end_lookup(consumer: "Consumer", flags: Mapping[str, object]) -> "_EndLooku
 
 
 def _is_at_end(consumer: "Consumer", ends: dict[TopicPartition, int], ends_at: "_EndLookup") -> bool:
-    """Whether everything is read that was there when its partition was assigned."""
+    """Whether all records are read that partitions had when they were assigned."""
     assignment = consumer.assignment()
     new = [each for each in assignment if each not in ends]
     if new:
@@ -180,7 +188,7 @@ def _partitions(consumer: "Consumer", flags: Mapping[str, object]) -> list[Topic
 
 
 def _topic(consumer: "Consumer", name: str, flags: Mapping[str, object]) -> "TopicView":
-    """The topic, which the broker may just be creating because it was asked for.
+    """The topic; wait for it where the broker is just creating it because this command asked for it.
 
     Raises:
         CommandError: it is not there and does not come.

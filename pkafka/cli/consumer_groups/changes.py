@@ -35,7 +35,7 @@ _PARTITION_LEVEL: Final = (
 
 
 def have_members(admin: "Admin", common: Common, flags: Flags) -> bool:
-    """Whether any of the groups that are meant is in use."""
+    """Whether one of the chosen groups has members."""
     from pkafka.tools.group_deletion import has_no_members
 
     groups = admin.describe_groups(chosen_groups(admin, common, flags), timeout_ms=common.timeout_ms)

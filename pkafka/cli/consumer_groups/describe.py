@@ -142,7 +142,7 @@ def _add_state(report: Report, group: "GroupDescription", _flags: Flags) -> None
 
 
 def _exists(report: Report, group: "GroupDescription") -> bool:
-    """Say what there is to say of a group's state.
+    """Report a group that does not exist, is empty or is rebalancing.
 
     Returns:
         Whether the group exists.

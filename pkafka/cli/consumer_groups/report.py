@@ -1,4 +1,4 @@
-"""What a run of pk-consumer-groups has to say, and which groups it is about."""
+"""The result of a run of pk-consumer-groups, and the groups that it is about."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """What a run has to say, gathered so that it is one document: Kafka's text line by line, rows, and the verdict."""
+    """The result of a run, gathered so that it is one document: Kafka's text line by line, rows, and failures."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -29,13 +29,13 @@ class Report:
         self._is_line_open = False
 
     def error(self, message: str) -> None:
-        """Kafka's error line; the run fails."""
+        """Add Kafka's error line, and let the run fail."""
         self.lines += [*([] if self._is_line_open else [""]), f"Error: {message}"]
         self._is_line_open = False
         self.failures.append(message)
 
     def table(self, lines: Sequence[str]) -> None:
-        """Lines that Kafka begins and does not end: what comes next has no blank line before it."""
+        """Add a table, after which Kafka writes no line end: the next lines have no blank line before them."""
         self.lines += [*([] if self._is_line_open else [""]), *lines]
         self._is_line_open = True
 

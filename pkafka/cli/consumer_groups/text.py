@@ -99,7 +99,7 @@ def reset_lines(plans: "Mapping[str, Plan]") -> list[str]:
 def deleted_offset_lines(
     outcomes: Mapping[TopicPartition, ApiError | None], *, done: str = "Successful"
 ) -> list[str]:
-    """What became of each partition under a heading, one a line."""
+    """The outcome for each partition under a heading, one a line."""
     rows = [
         (
             each.topic,

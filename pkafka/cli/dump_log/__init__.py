@@ -37,7 +37,7 @@ _TEXT_AT_ONCE: Final = 1 << 20
 
 
 class _Shown(NamedTuple):
-    """What of a record is shown, and how."""
+    """Which parts of a record are shown, and how."""
 
     content: bool
     metadata: bool

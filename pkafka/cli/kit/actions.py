@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 
 class Actions(NamedTuple):
-    """The actions of a command, and what goes with each. Flags are named without their dashes.
+    """The actions of a command, and the flags that go with each. Flags are named without their dashes.
 
     Args:
-        examples: what one might type of each action, without the command's name and its brokers.
+        examples: an example of each action, without the command's name and its brokers.
         belongs: the actions that a flag goes with; one that is not here goes with all.
     """
 

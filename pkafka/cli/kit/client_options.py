@@ -1,4 +1,4 @@
-"""What the tools share that run a producer or a consumer: flags, and the signals that end a consumer."""
+"""What commands with a producer or a consumer share: flags, and the signals that end a consumer."""
 
 import signal
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ def property_option(client: str) -> Callable[[F], F]:
 
 
 def plugin_properties(file: object, pairs: object) -> dict[str, str]:
-    """What a reader or a formatter is told: ``--property`` over its file.
+    """The properties of a reader or a formatter: ``--property`` over its file.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -83,7 +83,7 @@ def _producer_config() -> "type[ProducerConfig]":
 
 
 class ConsumerStop:
-    """Lets SIGINT and SIGTERM wake a consumer up, and knows the status that shells expect then; 0 without a signal."""
+    """Lets SIGINT and SIGTERM wake a consumer up, and keeps the status that shells expect then; 0 without a signal."""
 
     def __init__(self, consumer: "Consumer") -> None:
         self.status = 0

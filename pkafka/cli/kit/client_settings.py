@@ -1,7 +1,7 @@
 """Where the settings of a command's client come from: flag over property over environment over file over profile.
 
-As KIP-1137 wants it everywhere. A profile that the command line names keeps the environment from naming brokers: who
-says which cluster is meant does not mean another one.
+KIP-1137 asks for this order. Where the command line names a profile, the environment names no brokers: the profile says
+which cluster is meant.
 """
 
 import os
@@ -24,7 +24,7 @@ class Settings(dict[str, object]):
         self._given: dict[str, tuple[object, str]] = {}
 
     def lay(self, values: Mapping[str, object], source: str) -> None:
-        """Put settings over those before."""
+        """Put settings over the present ones."""
         self.update(values)
         self._given.update({key: (value, source) for key, value in values.items()})
 

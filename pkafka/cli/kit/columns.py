@@ -21,7 +21,7 @@ def columns(table: Table) -> Iterator[str]:
 
 
 def told(table: Table) -> list[str]:
-    """The columns that say something."""
+    """The columns that are not empty."""
     names = table.columns or list(table.rows[0])
     return [name for name in names if any(row[name] is not None for row in table.rows)]
 

@@ -16,7 +16,7 @@ def can_ask() -> bool:
 
 
 def agrees(question: str) -> bool:
-    """Whether the answer is yes; the end of the input and Ctrl-C are none."""
+    """Whether the answer is yes; the end of the input and Ctrl-C mean no."""
     try:
         answer = click.prompt(f"{question} (y/n)", default="n", err=True)
     except click.Abort:

@@ -7,7 +7,7 @@ def refuse_controllers(servers: str | None, controllers: str | None) -> None:
     """Refuse flags that name controllers: a cluster in ZooKeeper mode has none to ask.
 
     Raises:
-        click.UsageError: says so.
+        click.UsageError: a flag names controllers.
     """
     if servers and controllers:
         raise click.UsageError(

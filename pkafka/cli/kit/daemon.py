@@ -1,4 +1,4 @@
-"""Becoming a daemon as Kafka's scripts do: output to a file in $LOG_DIR, and word of how the start went if asked."""
+"""Becoming a daemon as Kafka's scripts do: output goes to a file in $LOG_DIR; the caller can wait for the start."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What pk-leader-election and pk-preferred-replica-election say alike."""
+"""What pk-leader-election and pk-preferred-replica-election both print."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def kafka_text(error: Exception) -> str | None:
-    """What Kafka's tool prints of a failure to standard output: of most nothing."""
+    """The text that Kafka's tool prints to standard output for a failure; None for most."""
     from pkafka.clients.errors import ClientTimeoutError, ConnectError
 
     if isinstance(error, ClientTimeoutError | ConnectError):
@@ -21,7 +21,7 @@ def kafka_text(error: Exception) -> str | None:
 
 
 def planned_lines(found: "list[Elected]", kind: str) -> list[str]:
-    """What ``--dry-run`` says, line by line."""
+    """The lines of ``--dry-run``."""
     from pkafka.tools.leader_election import Result
 
     says = {

@@ -28,7 +28,7 @@ def effective(status: int, *, kafka_says: int | None = None) -> int:
 
     Args:
         status: the truthful one.
-        kafka_says: what Kafka's tool ends with in the same case; 1 for every failure when left out.
+        kafka_says: the status of Kafka's tool in the same case; 1 for every failure when left out.
     """
     if not compat_39() or status in (ExitStatus.OK, ExitStatus.INTERRUPTED, ExitStatus.TERMINATED):
         return status

@@ -31,11 +31,11 @@ def java_class(code: ErrorCode) -> str:
 
 
 def java_exception(error: ApiError) -> str:
-    """``CLASS: text``, as a Java exception prints itself whose text the broker gave."""
+    """``CLASS: text``, as Java prints an exception with the text of the broker."""
     text = _TEXTS.get(error.code, error.message) if error.message == error.code.message else error.message
     return f"{java_class(error.code)}: {text}"
 
 
 def java_error(error: ApiError) -> str:
-    """As :func:`java_exception`, of what brokers answer without a text."""
+    """As :func:`java_exception`, for an error that the broker answers without a text."""
     return f"{java_class(error.code)}: {_TEXTS.get(error.code, error.message)}"

@@ -191,7 +191,7 @@ class KafkaCommand(_Explaining):
         return super().get_help(ctx) if action is None else self._of_action(action, ctx).get_help(ctx)
 
     def _of_action(self, action: str, ctx: click.Context) -> click.Command:
-        """What this command would be if it could do nothing else."""
+        """This command reduced to one action."""
         actions, flags, name = self.actions, self._long_names(), ctx.command_path
         assert actions is not None
         params = [param for flag, param in flags.items() if actions.has(action, flag.removeprefix("--"))]
@@ -237,7 +237,7 @@ class KafkaCommand(_Explaining):
             raise click.UsageError(f"{taken[0]} needs a value, before {taken[1]}", error.ctx) from error
 
     def _flag_taken_for_a_value(self, args: list[str]) -> tuple[str, str] | None:
-        """A flag without its value, and the flag behind it that was taken for that."""
+        """A flag without its value, and the next flag, which was taken for the value."""
         known = self._long_names()
         for flag, following in pairwise(args):
             option = known.get(flag)
@@ -292,7 +292,7 @@ class KafkaCommand(_Explaining):
 
 
 class CommandGroup(_Explaining, click.Group):
-    """A command of several verbs, which Kafka has not."""
+    """A command of several verbs; Kafka has no such commands."""
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """As click's; the verb reads numbers as Java does."""
@@ -350,7 +350,7 @@ def _hint_at(error: ApiError) -> str | None:
 
 
 def _meant_key(error: ApiError) -> str | None:
-    """The setting of topics that looks most like the one that there is not."""
+    """The setting of topics that looks most like one that does not exist."""
     found = _NO_TOPIC_KEY.fullmatch(error.message) if error.code is ErrorCode.INVALID_CONFIG else None
     if found is None:
         return None

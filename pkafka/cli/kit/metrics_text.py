@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pkafka.clients.metrics import Metric, MetricName
 
-# What Kafka keeps as a whole number; all else that is counted is a double there.
+# Kafka keeps these as whole numbers, and all other counts as doubles.
 _WHOLE: Final = frozenset({"start-time-ms", "preferred-read-replica"})
 
 

@@ -33,7 +33,7 @@ class OutputFormat(Enum):
 
 
 class Gauge(NamedTuple):
-    """Something that is measured, as Prometheus wants to know it: samples are labels and a number."""
+    """A measurement for Prometheus: samples are labels and a number."""
 
     name: str
     description: str
@@ -53,7 +53,7 @@ class Failure(dict[str, object]):
         super().__init__(code=code, name=name, message=message)
 
     def __str__(self) -> str:
-        """What a cell of a table has room for."""
+        """A text that fits into a cell of a table."""
         return f"{self['name']}: {self['message']}"
 
 
@@ -65,7 +65,7 @@ class Table(NamedTuple):
 
 
 class View(NamedTuple):
-    """What a command has to say.
+    """The answer of a command.
 
     Args:
         name: the key of ``rows`` in the JSON document.
@@ -198,12 +198,12 @@ def raw(data: bytes) -> None:
 
 
 def note(text: str) -> None:
-    """Print one line to standard error: what is for the person and not for the script."""
+    """Print one line to standard error, for a person and not for a script."""
     print(text, file=sys.stderr, flush=True)
 
 
 def hint(text: str) -> None:
-    """Say what comes next, to a person at a terminal; scripts know."""
+    """Print what to do next, at a terminal only: a script does not need it."""
     if sys.stderr.isatty() and not compat_39():
         note(text)
 
@@ -223,7 +223,7 @@ def show_error(name: str, message: str, *, code: int | None, asked: OutputFormat
 
 
 def prompt(text: str) -> None:
-    """Print text without a line end, when a person is there to see it."""
+    """Print text without a line end, at a terminal only."""
     if sys.stdin.isatty():
         print(text, end="", flush=True)
 
@@ -255,7 +255,7 @@ def _write(data: bytes, document: _Document) -> None:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Have Ctrl-C wait for the end of this.
+    """Let Ctrl-C wait until the block ends.
 
     A signal that only this thread blocks would come by way of another one: Python runs the handler here all the same.
     """
@@ -329,7 +329,7 @@ _IN_QUOTES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 @contextmanager
 def live_tables() -> Iterator[Callable[[Sequence[Table], Sequence[str]], None]]:
-    """What shows tables and remarks in the place of those before, on a terminal, until the block ends."""
+    """A function that shows tables and remarks in place of the last ones, on a terminal, until the block ends."""
     from rich.console import Group
     from rich.live import Live
     from rich.text import Text
@@ -345,7 +345,7 @@ def live_tables() -> Iterator[Callable[[Sequence[Table], Sequence[str]], None]]:
 
 @contextmanager
 def live_notes() -> Iterator[Callable[[Mapping[str, object], str], None]]:
-    """What tells on standard error how far something is: the latest rows in place on a terminal, else line by line."""
+    """A function that shows progress on standard error: the latest rows in place on a terminal, else line by line."""
     if not sys.stderr.isatty():
         yield lambda _row, text: note(text)
         return
@@ -368,9 +368,9 @@ _LIVE_ROWS: Final = 10
 
 @contextmanager
 def progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
-    """A bar of bytes on standard error until the block ends, told of each part; none where nobody would see only it.
+    """A bar of bytes on standard error until the block ends; the caller reports each part.
 
-    That is where standard error is no terminal, or standard output is one too.
+    There is no bar where standard error is no terminal, or where standard output is one too and would mix with it.
     """
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield _no_progress

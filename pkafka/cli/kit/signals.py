@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, for commands that end in order when they are told to."""
+"""Ctrl-C and SIGTERM, for commands that end in order after a signal."""
 
 import signal
 from types import FrameType
@@ -8,7 +8,7 @@ from pkafka.cli.kit.exit_status import ExitStatus
 
 
 class Signals:
-    """Lets SIGINT and SIGTERM end a command, which still says what it did; a second one ends it at once."""
+    """Lets SIGINT and SIGTERM end a command, which still prints its result; a second signal ends it at once."""
 
     def __init__(self) -> None:
         self._number: int | None = None
@@ -24,11 +24,11 @@ class Signals:
             signal.signal(number, handler)
 
     def came(self) -> bool:
-        """Whether one came."""
+        """Whether a signal came."""
         return self._number is not None
 
     def status(self) -> ExitStatus:
-        """What a shell expects then."""
+        """The exit status that a shell expects after the signal."""
         return ExitStatus.TERMINATED if self._number == signal.SIGTERM else ExitStatus.INTERRUPTED
 
     def _note(self, number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""What was probably meant by a name that there is not."""
+"""Which existing name was probably meant by one that does not exist."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 def meant_by_reader(word: str, look_up: Callable[[], Iterable[str]]) -> str | None:
     """As :func:`did_you_mean`, of names that a cluster has to be asked for.
 
-    Only a person at a terminal makes use of that; and what goes wrong meanwhile is not what the person is to hear of.
+    It asks only at a terminal, and hides errors of its own question: the user is to see the first error.
     """
     if not sys.stderr.isatty():
         return None

@@ -19,6 +19,6 @@ class PrefixGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's, with the verb's whole name for what is told of it."""
+        """As click's, with the verb's whole name for messages."""
         _, command, rest = super().resolve_command(ctx, args)
         return command.name if command else None, command, rest

@@ -19,7 +19,7 @@ def _failure(error: Exception) -> dict[str, object]:
 
 
 def _class_of(error: Exception) -> str:
-    """The Java class that tells of the same; scripts look for these."""
+    """The Java class with the same meaning; scripts look for these names."""
     from pkafka.clients.errors import ClientTimeoutError, ConnectError, DisconnectedError
 
     if isinstance(error, ApiError):

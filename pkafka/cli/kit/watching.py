@@ -28,13 +28,13 @@ _PAUSE_MAX_S: Final = 1e6
 
 
 def look_again(look: Callable[[], _T]) -> tuple[_T | None, str]:
-    """Look once more, and outlive a cluster that is away.
+    """Look once more, and go on while a cluster is away.
 
     Returns:
-        What there is and an empty text; None and why there is no news, where trying again may help.
+        The result and an empty text; or None and the reason, where another look may help.
 
     Raises:
-        ClientError: it may not.
+        ClientError: another look cannot help.
     """
     from pkafka.clients.errors import ClientError
 

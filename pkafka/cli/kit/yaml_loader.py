@@ -16,7 +16,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def load_yaml(text: bytes) -> object:
-    """The value that a text is.
+    """The value of a YAML text.
 
     Raises:
         yaml.YAMLError: it is no YAML; of a kind with ``problem_mark`` where a place can be named.

@@ -102,7 +102,7 @@ def execute(admin: "Admin", common: Common, flags: Flags) -> None:
 def _begin(
     admin: "Admin", common: Common, flags: Flags, prepared: "Prepared"
 ) -> "Mapping[TopicPartition, Outcome[None]]":
-    """Throttle what moves and is to move, as far as that is asked for, and begin.
+    """Set the throttles that were asked for, on present and new moves, and begin.
 
     Where nothing has begun, the command removes the throttles again: no --verify would remove them later.
     """
@@ -150,7 +150,10 @@ def _take_back(throttling: "Throttling") -> None:
 
 
 def _save_way_back(flags: Flags, current: str) -> str | None:
-    """Write where partitions are, before they move, to a file; beside the plan where no name is given.
+    """Write the present assignment to a file before partitions move; beside the plan where no name is given.
+
+    Returns:
+        The path of the file; None where none was written.
 
     Raises:
         CommandError: the file that is named is there already, or cannot be written.

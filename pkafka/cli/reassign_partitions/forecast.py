@@ -30,7 +30,7 @@ class Forecast:
 
     @property
     def total_bytes(self) -> int | None:
-        """What would be copied between brokers; None where that is not known of every partition."""
+        """How many bytes would be copied between brokers; None where that is not known of every partition."""
         return None if self._traffic.unknown else self._traffic.total
 
     @property
@@ -42,7 +42,7 @@ class Forecast:
         return None if seconds is None else math.ceil(seconds)
 
     def bytes_of(self, partition: TopicPartition) -> int | None:
-        """What would be copied of a partition."""
+        """How many bytes of a partition would be copied; None where that is not known."""
         left = self.foreseen.partitions[partition].bytes_left
         return None if left is None else sum(left.values())
 
@@ -59,7 +59,7 @@ class Forecast:
         ]
 
     def lines(self, log_dir_rate: int | None) -> Iterator[str]:
-        """All of it as text.
+        """The forecast as lines of text.
 
         Args:
             log_dir_rate: the throttle of moves between directories that would be set, if one.
@@ -88,7 +88,7 @@ class Forecast:
 
 
 def size_text(size: int) -> str:
-    """Bytes, and beside many of them the same in a unit that a person compares."""
+    """A number of bytes; from 1 KiB on with the same in a larger unit."""
     if size < 1_024:
         return f"{size} bytes"
     power = min((size.bit_length() - 1) // 10, len(_UNITS))
@@ -96,7 +96,7 @@ def size_text(size: int) -> str:
 
 
 def duration_text(seconds: int) -> str:
-    """Seconds as a person says them, in at most two units."""
+    """A duration in at most two units."""
     for unit, name, inner, inner_name in (
         (86_400, "d", 3_600, "h"),
         (3_600, "h", 60, "min"),

@@ -15,7 +15,7 @@ _COLUMNS: Final = ("topic", "partition", "replicas", "proposed_replicas")
 
 
 def generate_plan(admin: "Admin", common: Common, flags: Flags) -> None:
-    """Propose where the partitions of topics could be."""
+    """Propose brokers for the partitions of topics."""
     from pkafka.tools.reassignment.plan import parse_brokers, parse_topics, to_json
     from pkafka.tools.reassignment.run import generate
 

@@ -27,7 +27,7 @@ def bytes_row(copies: "Copies | None") -> dict[str, object]:
 
 
 def copies_of(admin: "Admin", found: "Verified", *, timeout_ms: int) -> "Mapping[TopicPartition, Copies]":
-    """How far those partitions are that were asked about and move."""
+    """How far partitions are: those of the plan that move."""
     from pkafka.tools.reassignment import run
 
     asked = {each.partition for each in found.partitions}
@@ -36,10 +36,10 @@ def copies_of(admin: "Admin", found: "Verified", *, timeout_ms: int) -> "Mapping
 
 
 def wait_for_all(admin: "Admin", wanted: "Wanted", seconds: float, *, timeout_ms: int) -> "Verified":
-    """Look how far a reassignment is until all is where it is to be, and tell how far it is now and then.
+    """Wait until every partition is where the plan wants it, and print now and then how far it is.
 
     Args:
-        seconds: how long; with 0 look once, and tell nothing.
+        seconds: how long; with 0 look once, and print nothing.
 
     Raises:
         PkafkaError: no broker answered at the end.
@@ -87,10 +87,10 @@ def _progress_row(
     totals: dict[tuple[object, ...], int],
     problem: str,
 ) -> dict[str, object]:
-    """How far all is.
+    """How far the whole plan is.
 
     Args:
-        totals: what was measured before; what is not any more has arrived, and still counts.
+        totals: the sizes of all copies seen so far; a copy that is not measured any more has arrived, and still counts.
     """
     row: dict[str, object] = dict.fromkeys(("left", "of", "bytes_done", "bytes_total", "percent", "problem"))
     row["problem"] = problem or None

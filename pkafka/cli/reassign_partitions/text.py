@@ -1,4 +1,4 @@
-"""Words that several actions of pk-reassign-partitions need."""
+"""Texts that several actions of pk-reassign-partitions print."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -13,21 +13,21 @@ TEXT_FORMS: Final = (None, OutputFormat.TEXT, OutputFormat.TABLE)
 
 
 def say_in(common: Common) -> Callable[[str], None]:
-    """What prints a line: nothing where a document is asked for."""
+    """The function that prints a line of text; it prints nothing where a document is asked for."""
     return line if common.output in TEXT_FORMS else _nothing
 
 
 def begun_text(replica: TopicPartitionReplica, path: str) -> str:
-    """That a replica moves to another directory, as Kafka's tool says it."""
+    """The line of Kafka's tool about a replica that begins to move to another directory."""
     where = f"{replica.topic}-{replica.partition} with broker {replica.broker}"
     return f"Successfully started moving log directory to {path} for replica {where} "
 
 
 def refuse(failed: "Mapping[TopicPartition, ApiError]", headline: str) -> None:
-    """Fail with what became of the partitions that failed, if there are any.
+    """Fail where partitions failed, and say why each did.
 
     Raises:
-        ReassignmentError: there are.
+        ReassignmentError: there are failed partitions.
     """
     from pkafka.tools.reassignment.plan import ReassignmentError
 
@@ -46,5 +46,5 @@ def joined(brokers: Iterable[int]) -> str:
 
 
 def plural(values: Iterable[object]) -> str:
-    """The ending of a noun that stands for so many values."""
+    """The ending of a noun for this number of values: an s, or nothing for one."""
     return "" if len(list(values)) == 1 else "s"

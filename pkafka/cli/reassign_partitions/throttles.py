@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def clear_throttles(admin: "Admin", common: Common, wanted: "Wanted", prefix: str = "") -> None:
-    """Remove throttles of all brokers that are there, and in any case those of the topics."""
+    """Remove the throttles of all live brokers, and those of the topics even if a broker fails."""
     from pkafka.tools.reassignment import throttling
 
     say = say_in(common)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def alter(admin: "Admin", common: Common, flags: Flags) -> None:
-    """Give topics more partitions, and say so."""
+    """Give topics more partitions."""
     names = existing(admin, flags, required=not flags.if_exists)
     count = flags.partitions or 0
     assignments: dict[str, list[tuple[int, ...]]] | None = None

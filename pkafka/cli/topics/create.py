@@ -21,7 +21,7 @@ _REPLICATION_FACTOR_MAX: Final = 32_767
 
 
 def create(admin: "Admin", common: Common, flags: Flags) -> None:
-    """Create a topic, and say so."""
+    """Create a topic, and print what was created."""
     from pkafka.clients.admin.results import NewTopic
 
     name = flags.topic or ""

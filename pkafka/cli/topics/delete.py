@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def delete(admin: "Admin", common: Common, flags: Flags) -> list[str]:
-    """Delete topics, and say so.
+    """Delete topics.
 
     Returns:
-        The names of those that were, or with a dry run would be deleted.
+        The names of the topics that were deleted, or with a dry run would be.
     """
     names = existing(admin, flags, required=not flags.if_exists)
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Which topics --topic takes in."""
+"""Which topics --topic means."""
 
 import re
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def existing(admin: "Admin", flags: Flags, *, required: bool) -> list[str]:
-    """The names of the topics that ``--topic`` takes in.
+    """The names of the topics that ``--topic`` means, of those that exist.
 
     Raises:
-        CommandError: it takes in none, and ``required`` says that it must.
+        CommandError: there is none, and ``required`` is set.
     """
     known = [each.name for each in admin.list_topics()]
     names = matching(known, flags.topic, exclude_internal=flags.exclude_internal, exact=flags.exact)
@@ -32,7 +32,7 @@ def existing(admin: "Admin", flags: Flags, *, required: bool) -> list[str]:
 def matching(
     known: Iterable[str], pattern: str | None, *, exclude_internal: bool, exact: bool = False
 ) -> list[str]:
-    """The sorted names that a list of regular expressions takes in; with ``exact`` the one that it is."""
+    """The sorted names that match a list of regular expressions, or with ``exact`` are equal to it."""
     wanted = re.compile(re.escape(pattern or "")) if exact else topic_pattern(pattern or ".*")
     return sorted(
         name
