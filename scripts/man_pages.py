@@ -13,7 +13,8 @@ from typing import Final
 import click
 
 from pkafka import KAFKA_VERSION, __version__
-from pkafka.cli import generate, schemas
+from pkafka.cli import schemas
+from pkafka.cli.completions import generate
 from pkafka.server.config_keys import ConfigKey, broker_keys, documentation_of
 from pkafka.server.config_keys.effects import (
     BROKER_ACCEPTED_WITHOUT_EFFECT,

@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from pkafka.cli import generate
+from pkafka.cli.completions import generate
 from scripts import json_output, man_pages, reference
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ from typing import Final
 
 from hypothesis import HealthCheck, given, settings
 
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from tests.command_lines import SECRET, Leaf, Line, lines, lines_of_each_flag
 from tests.in_process import Outcome, run
 

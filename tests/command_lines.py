@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import click
 from hypothesis import strategies as st
 
-from pkafka.cli.kafka_command import KafkaCommand
+from pkafka.cli.kit.kafka_command import KafkaCommand
 from pkafka.clients.config import ConsumerConfig, ProducerConfig
 from pkafka.server.config_keys import topic_keys
 from pkafka.tools.secret_keys import is_secret

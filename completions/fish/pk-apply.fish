@@ -1,7 +1,7 @@
 # Completion of pk-apply for fish; made by scripts/regenerate.py.
 complete -c pk-apply -f
 complete -c pk-apply -n __fish_use_subcommand -a apply -d 'Create, grow and set what differs; with --prune also delete'
-complete -c pk-apply -n '__fish_seen_subcommand_from apply' -l prune -d 'What the file does not name goes: topics with their records, and keys.'
+complete -c pk-apply -n '__fish_seen_subcommand_from apply' -l prune -d 'Delete what the file does not name: topics with their records, and keys.'
 complete -c pk-apply -n '__fish_seen_subcommand_from apply' -l dry-run -d 'Let the cluster check every change, and make none.'
 complete -c pk-apply -n '__fish_seen_subcommand_from apply' -l yes -d 'Delete without asking.'
 complete -c pk-apply -n '__fish_seen_subcommand_from apply' -l bootstrap-server -x -d 'Brokers to begin with.'
@@ -11,8 +11,8 @@ complete -c pk-apply -n '__fish_seen_subcommand_from apply' -l command-config -r
 complete -c pk-apply -n '__fish_seen_subcommand_from apply' -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'
 complete -c pk-apply -n '__fish_seen_subcommand_from apply' -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
 complete -c pk-apply -n '__fish_seen_subcommand_from apply' -s h -l help -d 'Show this message and exit.'
-complete -c pk-apply -n __fish_use_subcommand -a diff -d 'Show what apply would do; ends with 1 where there is something to do'
-complete -c pk-apply -n '__fish_seen_subcommand_from diff' -l prune -d 'What the file does not name goes: topics with their records, and keys.'
+complete -c pk-apply -n __fish_use_subcommand -a diff -d 'Show what apply would do; end with 1 where there is something to do'
+complete -c pk-apply -n '__fish_seen_subcommand_from diff' -l prune -d 'Delete what the file does not name: topics with their records, and keys.'
 complete -c pk-apply -n '__fish_seen_subcommand_from diff' -l bootstrap-server -x -d 'Brokers to begin with.'
 complete -c pk-apply -n '__fish_seen_subcommand_from diff' -l profile -x -a '(pk-completions names profiles (commandline -opc) 2>/dev/null)' -d 'Settings by name, of .pkafka.toml.'
 complete -c pk-apply -n '__fish_seen_subcommand_from diff' -l show-config -d 'Show the client\'s settings and where they come from; do nothing.'

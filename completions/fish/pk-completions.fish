@@ -1,10 +1,10 @@
 # Completion of pk-completions for fish; made by scripts/regenerate.py.
 complete -c pk-completions -f
-complete -c pk-completions -n __fish_use_subcommand -a install -d 'Write them where the shell finds them, for this user'
+complete -c pk-completions -n __fish_use_subcommand -a install -d 'Write the completions where this user\'s shell finds them'
 complete -c pk-completions -n '__fish_seen_subcommand_from install' -l shell -x -a 'bash zsh fish' -d 'Default: the one that SHELL names.'
 complete -c pk-completions -n '__fish_seen_subcommand_from install' -l dry-run -d 'Say which files would be written, and write none.'
 complete -c pk-completions -n '__fish_seen_subcommand_from install' -s h -l help -d 'Show this message and exit.'
-complete -c pk-completions -n __fish_use_subcommand -a names -d 'What the scripts call: names to offer, one a line; with = behind each where KIND ends with it'
+complete -c pk-completions -n __fish_use_subcommand -a names -d 'Print the names that a shell offers, one a line, with = behind each where KIND ends with it'
 complete -c pk-completions -n '__fish_seen_subcommand_from names' -s h -l help -d 'Show this message and exit.'
 complete -c pk-completions -n __fish_use_subcommand -a show -d 'Print the completion of one command'
 complete -c pk-completions -n '__fish_seen_subcommand_from show' -l shell -x -a 'bash zsh fish' -d 'Default: the one that SHELL names.'

@@ -27,7 +27,7 @@ complete -c pk-configs -l zookeeper -x -d 'In place of a broker: SCRAM credentia
 complete -c pk-configs -l zk-tls-config-file -r -F -d 'Properties file for TLS to ZooKeeper; stores in PEM.'
 complete -c pk-configs -l add-config -x -a '(pk-completions names config-keys= (commandline -opc) 2>/dev/null)' -d 'Keys to set; brackets protect commas, as in SCRAM-SHA-256=[iterations=8192,password=...].'
 complete -c pk-configs -l add-config-file -r -F -d 'Properties file of keys to set.'
-complete -c pk-configs -l delete-config -x -a '(pk-completions names config-keys (commandline -opc) 2>/dev/null)' -d 'Keys to set back.'
+complete -c pk-configs -l delete-config -x -a '(pk-completions names config-keys (commandline -opc) 2>/dev/null)' -d 'Keys to set back to their defaults.'
 complete -c pk-configs -l all -d 'Show static and default values too.'
 complete -c pk-configs -l force -d 'Ask nothing.'
 complete -c pk-configs -l dry-run -d 'Let the broker check --alter, and change nothing.'

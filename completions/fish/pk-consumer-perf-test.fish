@@ -12,7 +12,7 @@ complete -c pk-consumer-perf-test -l fetch-size -x -d 'Per partition and fetch (
 complete -c pk-consumer-perf-test -l socket-buffer-size -x -d 'Receive buffer (2097152).'
 complete -c pk-consumer-perf-test -l from-latest -d 'Read what comes from now on, not what is there.'
 complete -c pk-consumer-perf-test -l command-config -l consumer.config -r -F -d 'Properties file.'
-complete -c pk-consumer-perf-test -l timeout -x -d 'Give up when no record came for so long (10000).'
+complete -c pk-consumer-perf-test -l timeout -x -d 'Give up when no record has come for so long (10000).'
 complete -c pk-consumer-perf-test -l reporting-interval -x -d 'Of the detailed rows (5000).'
 complete -c pk-consumer-perf-test -l show-detailed-stats -d 'A row per interval instead of one at the end.'
 complete -c pk-consumer-perf-test -l hide-header -d 'Leave the names of the columns out.'

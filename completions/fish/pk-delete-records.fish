@@ -10,5 +10,5 @@ complete -c pk-delete-records -l timeout -x -d 'Give up after this long: millise
 complete -c pk-delete-records -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
 complete -c pk-delete-records -l offset-json-file -r -F -d 'Partitions and offsets, as JSON.'
 complete -c pk-delete-records -l dry-run -d 'Say what would be deleted, and delete nothing.'
-complete -c pk-delete-records -l yes -d 'Ask nothing: on a terminal it says what would be deleted, and asks.'
+complete -c pk-delete-records -l yes -d 'Ask nothing. Without it, on a terminal, the command says what it would delete, and asks.'
 complete -c pk-delete-records -s h -l help -d 'Show this message and exit.'

@@ -1,7 +1,7 @@
 # Completion of pk-dev for fish; made by scripts/regenerate.py.
 complete -c pk-dev -f
-complete -c pk-dev -n __fish_use_subcommand -a down -d 'End a broker and remove its data'
-complete -c pk-dev -n '__fish_seen_subcommand_from down' -l name -x -d 'Which broker, for several at once.'
+complete -c pk-dev -n __fish_use_subcommand -a down -d 'Stop a broker and remove its data'
+complete -c pk-dev -n '__fish_seen_subcommand_from down' -l name -x -d 'The broker\'s name, where several run at once.'
 complete -c pk-dev -n '__fish_seen_subcommand_from down' -l all -d 'Every broker that pk-dev up started.'
 complete -c pk-dev -n '__fish_seen_subcommand_from down' -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'
 complete -c pk-dev -n '__fish_seen_subcommand_from down' -s h -l help -d 'Show this message and exit.'
@@ -14,7 +14,7 @@ complete -c pk-dev -n '__fish_seen_subcommand_from status' -l name -x -d 'Only t
 complete -c pk-dev -n '__fish_seen_subcommand_from status' -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
 complete -c pk-dev -n '__fish_seen_subcommand_from status' -s h -l help -d 'Show this message and exit.'
 complete -c pk-dev -n __fish_use_subcommand -a up -d 'Start a broker, or a cluster, in the background and print BOOTSTRAP=host:port'
-complete -c pk-dev -n '__fish_seen_subcommand_from up' -l name -x -d 'Which broker, for several at once.'
+complete -c pk-dev -n '__fish_seen_subcommand_from up' -l name -x -d 'The broker\'s name, where several run at once.'
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -l brokers -x -d 'How many; more than one share a ZooKeeper that is started with them, and copy what they store.'
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -l workers -x -d 'Worker processes of each broker; as many as there are cores, shared among the brokers.'
 complete -c pk-dev -n '__fish_seen_subcommand_from up' -l override -x -a '(pk-completions names broker-keys= (commandline -opc) 2>/dev/null)' -d 'A key of server.properties.'

@@ -11,5 +11,5 @@ complete -c pk-log-dirs -l output -x -a 'text table json jsonl csv' -d 'Format o
 complete -c pk-log-dirs -l describe -d 'Describe the log directories.'
 complete -c pk-log-dirs -l broker-list -x -a '(pk-completions names brokers (commandline -opc) 2>/dev/null)' -d 'Brokers to ask; all when left out.'
 complete -c pk-log-dirs -l topic-list -x -a '(pk-completions names topics (commandline -opc) 2>/dev/null)' -d 'Topics to show; all when left out.'
-complete -c pk-log-dirs -l watch -x -d 'Again and again (every 2 s), until interrupted.'
+complete -c pk-log-dirs -l watch -x -d 'Show it again every so many seconds (2), until Ctrl-C.'
 complete -c pk-log-dirs -s h -l help -d 'Show this message and exit.'

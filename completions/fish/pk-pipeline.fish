@@ -12,7 +12,7 @@ complete -c pk-pipeline -n '__fish_seen_subcommand_from run' -s h -l help -d 'Sh
 complete -c pk-pipeline -n __fish_use_subcommand -a validate -d 'Check a pipeline without touching data: keys, brokers and topics, then the SQL by Spark\'s analyser'
 complete -c pk-pipeline -n '__fish_seen_subcommand_from validate' -l set -x -d 'The value of a parameter.'
 complete -c pk-pipeline -n '__fish_seen_subcommand_from validate' -l master -x -d 'Where Spark runs the tasks: all cores of this machine by default, local[N], or a cluster.'
-complete -c pk-pipeline -n '__fish_seen_subcommand_from validate' -l offline -d 'Ask no broker whether it is there and has the topics.'
+complete -c pk-pipeline -n '__fish_seen_subcommand_from validate' -l offline -d 'Ask no broker whether it answers and has the topics.'
 complete -c pk-pipeline -n '__fish_seen_subcommand_from validate' -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'
 complete -c pk-pipeline -n '__fish_seen_subcommand_from validate' -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
 complete -c pk-pipeline -n '__fish_seen_subcommand_from validate' -l debug -d 'Show the traceback of a failure.'

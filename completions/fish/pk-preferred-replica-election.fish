@@ -10,6 +10,6 @@ complete -c pk-preferred-replica-election -l timeout -x -d 'Give up after this l
 complete -c pk-preferred-replica-election -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text in a pipe, a table on a terminal.'
 complete -c pk-preferred-replica-election -l admin.config -r -F -d 'Other name of --command-config.'
 complete -c pk-preferred-replica-election -l path-to-json-file -r -F -d 'Partitions, as JSON; every partition when left out.'
-complete -c pk-preferred-replica-election -l zookeeper -x -d 'Ask the controller by a node, in place of asking a broker.'
+complete -c pk-preferred-replica-election -l zookeeper -x -d 'Ask the controller by a node of ZooKeeper; the command asks no broker then.'
 complete -c pk-preferred-replica-election -l dry-run -d 'Say where a leader would be elected, and elect none.'
 complete -c pk-preferred-replica-election -s h -l help -d 'Show this message and exit.'

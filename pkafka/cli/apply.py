@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.confirmation import agrees
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup, failure
-from pkafka.cli.options import Common, connection_options, version_option
-from pkafka.cli.output import Failure, OutputFormat, View, choose_format, hint, line, note, raw, to_json
-from pkafka.cli.spelling import did_you_mean
+from pkafka.cli.kit.confirmation import agrees
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, CommandGroup, failure
+from pkafka.cli.kit.options import Common, connection_options, version_option
+from pkafka.cli.kit.output import Failure, OutputFormat, View, choose_format, hint, line, note, raw, to_json
+from pkafka.cli.kit.spelling import did_you_mean
 from pkafka.errors import ApiError
 from pkafka.tools.cluster.declaration import (
     EVERY_BROKER,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _FILE = click.argument("file", metavar="FILE")
 _PRUNE = click.option(
-    "--prune", is_flag=True, help="What the file does not name goes: topics with their records, and keys."
+    "--prune", is_flag=True, help="Delete what the file does not name: topics with their records, and keys."
 )
 
 
@@ -52,7 +52,7 @@ def main() -> None:
 @_PRUNE
 @connection_options
 def diff(common: Common, file: str, prune: bool) -> int:
-    """Show what apply would do; ends with 1 where there is something to do."""
+    """Show what apply would do; end with 1 where there is something to do."""
     wanted = _read(file)
     with common.admin() as admin:
         steps = plan(wanted, _actual(common, admin, wanted), prune=prune)
@@ -128,7 +128,7 @@ def _read(file: str) -> Declaration:
     """
     import yaml
 
-    from pkafka.cli.yaml_loader import load_yaml
+    from pkafka.cli.kit.yaml_loader import load_yaml
 
     text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     try:
@@ -202,7 +202,7 @@ def _broker(name: str) -> "ConfigResource":
 
 
 def _carry_out(common: Common, admin: "Admin", steps: list[Step], *, dry_run: bool) -> list[Failure | None]:
-    """Do what the steps say, one after the other, whatever became of those before.
+    """Take the steps one after the other, also where an earlier one failed.
 
     Returns:
         What is wrong with each; None for one that is done.
@@ -249,10 +249,10 @@ def _config_change(change: KeyChange) -> "ConfigChange":
 
 
 def _ask(deletions: list[Step], *, is_file_stdin: bool) -> None:
-    """Make sure that deletions are meant.
+    """Ask whether deletions are meant.
 
     Raises:
-        CommandError: they are not, or nobody is there to say so.
+        CommandError: they are not, or there is no terminal to ask at.
     """
     for step in deletions:
         note(step.text)
@@ -303,7 +303,7 @@ def _rows(step: Step, error: Failure | None) -> list[dict[str, object]]:
 
 
 def _summary(steps: list[Step], prefix: str) -> str:
-    """How many of what, in one line."""
+    """The numbers of the steps by kind, in one line."""
     count = [sum(step.action is action for step in steps) for action in Action]
     if not any(count):
         return "Nothing to do." if prefix == "to " else "Nothing was changed."

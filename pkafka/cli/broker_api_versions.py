@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pkafka.cli.kafka_command import CommandError, failure
-from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import Table, View
+from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.options import Common, command, connection_options
+from pkafka.cli.kit.output import Table, View
 
 if TYPE_CHECKING:
     from pkafka.clients.admin.results import BrokerInfo

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError
-from pkafka.cli.options import (
+from pkafka.cli.kit.controllers import refuse_controllers
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError
+from pkafka.cli.kit.options import (
     Common,
     parse_duration_ms,
     profile_option,
@@ -16,8 +17,8 @@ from pkafka.cli.options import (
     timeout_option,
     version_option,
 )
-from pkafka.cli.output import OutputFormat, View, line, show
-from pkafka.cli.subcommands import PrefixGroup
+from pkafka.cli.kit.output import OutputFormat, View, line, show
+from pkafka.cli.kit.subcommands import PrefixGroup
 
 if TYPE_CHECKING:
     from pkafka.clients.admin.results import ClusterDescription
@@ -61,7 +62,7 @@ def _connection(function: F) -> F:
             "--bootstrap-controller",
             "-C",
             metavar="HOST:PORT,...",
-            help="Controllers of KRaft, which a cluster in ZooKeeper mode has not: refused.",
+            help="Controllers of KRaft. Refused: a cluster in ZooKeeper mode has none.",
         ),
         click.option("--config", "-c", metavar="FILE", help="Properties file for the client."),
         click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure."),
@@ -74,29 +75,16 @@ def _connection(function: F) -> F:
     return decorated  # type: ignore[no-any-return]
 
 
-def refuse_controllers(servers: str | None, controllers: str | None) -> None:
-    """There is nobody to ask where controllers are named.
-
-    Raises:
-        click.UsageError: says so.
-    """
-    if servers and controllers:
-        raise click.UsageError(
-            "argument --bootstrap-controller: not allowed with argument --bootstrap-server"
-        )
-    if controllers:
-        raise click.UsageError(
-            "--bootstrap-controller is for controllers of KRaft; a cluster in ZooKeeper mode has none "
-            "(use --bootstrap-server)"
-        )
-
-
 def _wait_options(function: F) -> F:
     return click.option(
         "--wait", is_flag=True, help="Wait until --brokers are up, for as long as --timeout says."
     )(
         click.option(
-            "--brokers", type=click.IntRange(1), default=1, metavar="N", help="Of --wait: how many; 1."
+            "--brokers",
+            type=click.IntRange(1),
+            default=1,
+            metavar="N",
+            help="With --wait: how many brokers (1).",
         )(function)
     )
 
@@ -134,7 +122,7 @@ def list_endpoints(common: Common, wait: bool, brokers: int) -> None:
 @_connection
 @click.option("--id", "-i", "broker", type=int, required=True, metavar="ID", help="The broker.")
 def unregister(common: Common, broker: int) -> int:
-    """Let a KRaft cluster forget a broker; in ZooKeeper mode a cluster forgets who is gone by itself."""
+    """Let a KRaft cluster forget a broker; a cluster in ZooKeeper mode forgets a broker that is gone by itself."""
     from pkafka.clients.errors import UnsupportedApiError
 
     with common.admin() as admin:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
-from pkafka.cli import output
-from pkafka.cli.client_options import (
+from pkafka.cli.kit import output
+from pkafka.cli.kit.client_options import (
     broker_list_option,
     config_option,
     plugin_properties,
     property_option,
     settle_producer,
 )
-from pkafka.cli.kafka_command import CommandError, explain
-from pkafka.cli.options import (
+from pkafka.cli.kit.kafka_command import CommandError, explain
+from pkafka.cli.kit.options import (
     bootstrap_option,
     client_properties,
     command,
@@ -89,7 +89,7 @@ _PROBE_MS: Final = 10_000
     help="none, gzip, snappy, lz4 or zstd; gzip without a value.",
 )
 @click.option("--batch-size", metavar="N", help="Bytes to gather per batch (16384).")
-@click.option("--max-partition-memory-bytes", metavar="N", help="The same, and wins over --batch-size.")
+@click.option("--max-partition-memory-bytes", metavar="N", help="As --batch-size, and counts more than it.")
 @click.option("--request-required-acks", metavar="ACKS", help="-1, 0 or 1 (-1).")
 @click.option("--request-timeout-ms", metavar="MS", help="For one request (1500).")
 @click.option("--timeout", "linger", metavar="MS", help="How long to gather records (1000).")
@@ -134,7 +134,7 @@ def _wait_for(sent: "RecordFuture") -> None:
 
 
 def _reader(flags: Mapping[str, object]) -> "LineReader | JsonReader | UserReader":
-    """What makes records of standard input.
+    """The reader that makes records of standard input.
 
     Raises:
         ConfigError, PluginError, click.UsageError: it cannot be made.
@@ -239,7 +239,7 @@ def _number_of(key: str, text: str) -> str:
 
 
 def _check_reachable(properties: Mapping[str, object]) -> None:
-    """Say at once that no broker listens, instead of after max.block.ms and with the first line typed."""
+    """Fail at once where no broker listens, instead of at the first line and after max.block.ms."""
     from pkafka.clients.cluster import Cluster
     from pkafka.clients.config import ProducerConfig
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli.client_options import broker_list_option, config_option, settle_consumer
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.numbers import LONG
-from pkafka.cli.options import (
+from pkafka.cli.kit.client_options import broker_list_option, config_option, settle_consumer
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.numbers import LONG
+from pkafka.cli.kit.options import (
     bootstrap_option,
     client_properties,
     command,
     require_brokers,
     text_output_option,
 )
-from pkafka.cli.output import OutputFormat, View, line, show
-from pkafka.cli.spelling import meant_by_reader
+from pkafka.cli.kit.output import OutputFormat, View, line, show
+from pkafka.cli.kit.spelling import meant_by_reader
 
 if TYPE_CHECKING:
     from pkafka.clients.consumer import Consumer
@@ -51,7 +51,7 @@ _COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
     type=LONG,
     default=10_000,
     metavar="MS",
-    help="Give up when no record came for so long (10000).",
+    help="Give up when no record has come for so long (10000).",
 )
 @click.option(
     "--reporting-interval",
@@ -71,7 +71,7 @@ _COLUMNS += "fetch.MB.sec, fetch.nMsg.sec"
 @text_output_option
 def main(**flags: object) -> None:
     """Measure the throughput of one consumer."""
-    from pkafka.cli.metrics_text import metric_lines
+    from pkafka.cli.kit.metrics_text import metric_lines
     from pkafka.tools.load.consumer_perf import RebalanceClock, java_date_format, run_consumer
 
     try:

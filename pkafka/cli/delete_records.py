@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.confirmation import agrees, can_ask
-from pkafka.cli.java_text import java_error
-from pkafka.cli.kafka_command import CommandError, failure
-from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import OutputFormat, View, line, note
+from pkafka.cli.kit.confirmation import agrees, can_ask
+from pkafka.cli.kit.java_text import java_error
+from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.options import Common, command, connection_options
+from pkafka.cli.kit.output import OutputFormat, View, line, note
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import EARLIEST, LATEST, TopicPartition
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 @click.option("--offset-json-file", metavar="FILE", required=True, help="Partitions and offsets, as JSON.")
 @click.option("--dry-run", is_flag=True, help="Say what would be deleted, and delete nothing.")
 @click.option(
-    "--yes", is_flag=True, help="Ask nothing: on a terminal it says what would be deleted, and asks."
+    "--yes",
+    is_flag=True,
+    help="Ask nothing. Without it, on a terminal, the command says what it would delete, and asks.",
 )
 def main(common: Common, offset_json_file: str, dry_run: bool, yes: bool) -> None:
     """Delete the records of partitions before given offsets."""
@@ -116,10 +118,10 @@ def _plan(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) ->
 
 
 def _ask(common: Common, admin: "Admin", offsets: dict[TopicPartition, int]) -> None:
-    """Make sure that these records are meant, which a file names and nobody sees.
+    """Ask whether these records are meant: a file names them, and the command line does not show it.
 
     Raises:
-        CommandError: they are not.
+        CommandError: the answer is no.
     """
     for each in _foreseen(common, admin, offsets)[0]:
         note(each)

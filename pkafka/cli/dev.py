@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import click
 
-from pkafka.cli import output
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
-from pkafka.cli.options import output_option, parse_assignments, text_output_option, version_option
-from pkafka.cli.output import OutputFormat, View, hint, note, show
+from pkafka.cli.kit import output
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, CommandGroup
+from pkafka.cli.kit.options import output_option, parse_assignments, text_output_option, version_option
+from pkafka.cli.kit.output import OutputFormat, View, hint, note, show
 
 if TYPE_CHECKING:
     from pkafka.tools.servers.dev_brokers import DevBroker, DevBrokers
@@ -65,7 +65,7 @@ def _brokers() -> "DevBrokers":
 
 def _name_option(function: F) -> F:
     return click.option(
-        "--name", default=_default_name, metavar="NAME", help="Which broker, for several at once."
+        "--name", default=_default_name, metavar="NAME", help="The broker's name, where several run at once."
     )(function)
 
 
@@ -89,7 +89,7 @@ def _settings(workers: int | None, overrides: tuple[str, ...]) -> Mapping[str, o
 def up(name: str, count: int, workers: int | None, overrides: tuple[str, ...], output: str | None) -> None:
     """Start a broker, or a cluster, in the background and print BOOTSTRAP=host:port.
 
-    Of several brokers ZOOKEEPER=host:port is printed too, for pk-zookeeper-shell and what else talks to it.
+    With several brokers it prints ZOOKEEPER=host:port too, for pk-zookeeper-shell and other clients of ZooKeeper.
     """
     brokers = _brokers()
     started = brokers.start(name, _settings(workers, overrides), brokers=count)
@@ -106,7 +106,7 @@ def up(name: str, count: int, workers: int | None, overrides: tuple[str, ...], o
 @click.option("--all", "every", is_flag=True, help="Every broker that pk-dev up started.")
 @text_output_option
 def down(name: str, every: bool, output: str | None) -> None:
-    """End a broker and remove its data."""
+    """Stop a broker and remove its data."""
     brokers = _brokers()
     names = [each.name for each in brokers.all()] if every else [name]
     ended = [broker for each in names if (broker := brokers.stop(each)) is not None]
@@ -172,7 +172,7 @@ def _run_beside(command: tuple[str, ...], bootstrap: str, signals: "_Signals") -
 
 
 class _Signals:
-    """No signal leaves a broker behind: while the command runs they are its business, before and after they end us."""
+    """Makes sure that no signal leaves a broker behind: a running command gets signals, else they end pk-dev."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

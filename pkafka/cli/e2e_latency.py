@@ -1,6 +1,6 @@
 """pk-e2e-latency: how long records take from producer to consumer, as kafka-e2e-latency.sh.
 
-Takes what 3.9 takes, which is words by their place, and the flags of later versions.
+The command takes the arguments of 3.9, which go by their place, and the flags of later versions.
 """
 
 from collections.abc import Mapping
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pkafka.cli.client_options import settle_consumer
-from pkafka.cli.options import (
+from pkafka.cli.kit.client_options import settle_consumer
+from pkafka.cli.kit.options import (
     bootstrap_option,
     client_properties,
     command,
     require_brokers,
     text_output_option,
 )
-from pkafka.cli.output import OutputFormat, View, line, show
+from pkafka.cli.kit.output import OutputFormat, View, line, show
 from pkafka.errors import ApiError
 from pkafka.java.numbers import parse_int
 

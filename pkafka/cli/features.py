@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli.cluster import refuse_controllers
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, failure
-from pkafka.cli.options import (
+from pkafka.cli.kit.controllers import refuse_controllers
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, failure
+from pkafka.cli.kit.options import (
     Common,
     parse_duration_ms,
     profile_option,
@@ -15,8 +15,8 @@ from pkafka.cli.options import (
     timeout_option,
     version_option,
 )
-from pkafka.cli.output import OutputFormat, View
-from pkafka.cli.subcommands import PrefixGroup
+from pkafka.cli.kit.output import OutputFormat, View
+from pkafka.cli.kit.subcommands import PrefixGroup
 from pkafka.errors import ApiError
 from pkafka.java.numbers import parse_integer
 from pkafka.java.text import trim
@@ -42,7 +42,7 @@ _FIRST_WITHOUT_ZOOKEEPER: Final = "3.3-IV0"
 @click.option(
     "--bootstrap-controller",
     metavar="HOST:PORT,...",
-    help="Controllers of KRaft, which a cluster in ZooKeeper mode has not: refused.",
+    help="Controllers of KRaft. Refused: a cluster in ZooKeeper mode has none.",
 )
 @click.option("--command-config", metavar="FILE", help="Properties file for the client.")
 @timeout_option
@@ -132,7 +132,7 @@ def upgrade(common: Common, metadata: str | None, features: tuple[str, ...], dry
 @main.command("downgrade")
 @_metadata_option
 @_feature_option
-@click.option("--unsafe", is_flag=True, help="Even if metadata may be lost.")
+@click.option("--unsafe", is_flag=True, help="Do it even if metadata may be lost.")
 @_dry_run_option
 @click.pass_obj
 def downgrade(
@@ -147,11 +147,11 @@ def downgrade(
 
 @main.command("disable")
 @click.option("--feature", "features", multiple=True, metavar="NAME", help="A feature; repeat for more.")
-@click.option("--unsafe", is_flag=True, help="Even if metadata may be lost.")
+@click.option("--unsafe", is_flag=True, help="Do it even if metadata may be lost.")
 @_dry_run_option
 @click.pass_obj
 def disable(common: Common, features: tuple[str, ...], unsafe: bool, dry_run: bool) -> None:
-    """Lower features to level 0, which is to have them no more."""
+    """Lower features to level 0: the cluster does not have them any more."""
     from pkafka.clients.admin.results import FeatureUpdateKind
 
     if not features:

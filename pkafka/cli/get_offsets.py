@@ -5,11 +5,11 @@ from typing import Final
 
 import click
 
-from pkafka.cli.kafka_command import CommandError, failure
-from pkafka.cli.options import Common, command, connection_options, exclude
-from pkafka.cli.output import View, note
-from pkafka.cli.spelling import did_you_mean
-from pkafka.cli.topic_filter import partition_filter, topic_pattern
+from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.options import Common, command, connection_options, exclude
+from pkafka.cli.kit.output import View, note
+from pkafka.cli.kit.spelling import did_you_mean
+from pkafka.cli.kit.topic_filter import partition_filter, topic_pattern
 from pkafka.errors import ApiError
 from pkafka.java.numbers import parse_int, parse_long
 from pkafka.java.text import split

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.confirmation import agrees, can_ask
-from pkafka.cli.java_text import java_exception
-from pkafka.cli.kafka_command import CommandError, failure
-from pkafka.cli.numbers import INT_MAX
-from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import View, note
-from pkafka.errors import ApiError, ErrorCode
+from pkafka.cli.kit.confirmation import agrees, can_ask
+from pkafka.cli.kit.elections import kafka_text, partition_row, planned_lines
+from pkafka.cli.kit.java_text import java_exception
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.numbers import INT_MAX
+from pkafka.cli.kit.options import Common, command, connection_options
+from pkafka.cli.kit.output import View, note
+from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -21,26 +22,15 @@ _WAYS = ("topic", "all-topic-partitions", "path-to-json-file")
 _ABSENT = (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
 
 
-def kafka_text(error: Exception) -> str | None:
-    """What Kafka's tool prints of a failure to standard output: of most nothing."""
-    from pkafka.clients.errors import ClientTimeoutError, ConnectError
-
-    if isinstance(error, ClientTimeoutError | ConnectError):
-        return "Timeout waiting for election results"
-    if isinstance(error, ApiError) and error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return "Not authorized to perform leader election"
-    return None
-
-
 @command("pk-leader-election", error_text=kafka_text)
 @connection_options
 @click.option("--admin.config", "admin_config", metavar="FILE", help="Other name of --command-config.")
 @click.option(
     "--election-type",
     type=click.Choice(["preferred", "unclean"], case_sensitive=False),
-    help="preferred: the first replica is to lead again; unclean: any replica, where none in sync is there.",
+    help="preferred: let the first replica lead again; unclean: let any replica lead where none in sync is alive.",
 )
-@click.option("--all-topic-partitions", is_flag=True, help="Every partition that needs it.")
+@click.option("--all-topic-partitions", is_flag=True, help="Elect in every partition that needs it.")
 @click.option("--topic", metavar="NAME", help="The topic.")
 @click.option("--partition", type=click.IntRange(0, INT_MAX), metavar="N", help="The partition of --topic.")
 @click.option("--path-to-json-file", metavar="FILE", help="Partitions, as JSON.")
@@ -48,7 +38,8 @@ def kafka_text(error: Exception) -> str | None:
 @click.option(
     "--yes",
     is_flag=True,
-    help="Ask nothing: on a terminal it does before unclean elections in partitions that are not named.",
+    help="Ask nothing. Without it, on a terminal, the command asks before unclean elections in partitions "
+    "that no flag names.",
 )
 def main(
     common: Common,
@@ -107,10 +98,10 @@ def main(
 
 
 def _ask(found: "list[Elected]") -> None:
-    """Make sure that records may be lost in partitions that nobody named.
+    """Ask whether records may be lost in partitions that the command line does not name.
 
     Raises:
-        CommandError: they may not.
+        CommandError: the answer is no.
     """
     from pkafka.tools.elections.leader import Result
 
@@ -138,28 +129,3 @@ def _lines(found: "list[Elected]", kind: str) -> list[str]:
         if each.error is not None
     ]
     return lines
-
-
-def planned_lines(found: "list[Elected]", kind: str) -> list[str]:
-    """What ``--dry-run`` says, line by line."""
-    from pkafka.tools.elections.leader import Result
-
-    says = {
-        Result.ELECTED: f"Would elect a leader ({kind}) of",
-        Result.NOT_NEEDED: "Would leave the leader of",
-        Result.FAILED: f"Would fail to elect a leader ({kind}) of",
-    }
-    return [
-        f"{says[each.result]} {each.partition}" + (f": {each.error.message}" if each.error else "")
-        for each in found
-    ]
-
-
-def partition_row(elected: "Elected") -> dict[str, object]:
-    """A partition's row in JSON."""
-    return {
-        "topic": elected.partition.topic,
-        "partition": elected.partition.partition,
-        "result": elected.result.value,
-        "error": failure(elected.error),
-    }

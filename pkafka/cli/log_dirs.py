@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import click
 
-from pkafka.cli.java_text import java_class
-from pkafka.cli.kafka_command import CommandError, failure
-from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import OutputFormat, Table, View, choose_format, line, live_tables, note, to_json
-from pkafka.cli.watching import WATCHED_DOCUMENT, look_again, watch_seconds
+from pkafka.cli.kit.java_text import java_class
+from pkafka.cli.kit.kafka_command import CommandError, failure
+from pkafka.cli.kit.options import Common, command, connection_options
+from pkafka.cli.kit.output import OutputFormat, Table, View, choose_format, line, live_tables, note, to_json
+from pkafka.cli.kit.watching import WATCHED_DOCUMENT, look_again, watch_seconds
 from pkafka.java.numbers import parse_int
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _REPLICA_KEYS: Final = ("topic", "partition", "size_bytes", "offset_lag", "futur
     is_flag=False,
     flag_value="2",
     metavar="[SECONDS]",
-    help="Again and again (every 2 s), until interrupted.",
+    help="Show it again every so many seconds (2), until Ctrl-C.",
 )
 def main(
     common: Common, describe: bool, broker_list: str | None, topic_list: str | None, watch: str | None
@@ -93,7 +93,7 @@ def _watch(
 ) -> NoReturn:
     """Show the same again and again: in place on a terminal, one after the other in a pipe.
 
-    What is wrong from the beginning ends it; a cluster that goes away meanwhile does not.
+    An error of the first look ends the command; a cluster that goes away later does not.
     """
     found = look()
     if form is not OutputFormat.TABLE:

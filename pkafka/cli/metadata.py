@@ -1,4 +1,4 @@
-"""pk-metadata: what brokers tell of their cluster, beside each other and beside ZooKeeper; Kafka has no such tool."""
+"""pk-metadata: what brokers say of their cluster, compared with each other and ZooKeeper; Kafka has no such tool."""
 
 import re
 from collections import Counter
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from pkafka.cli.columns import columns
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, failure
-from pkafka.cli.options import Common, connection_options, version_option
-from pkafka.cli.output import Table, View
-from pkafka.cli.subcommands import PrefixGroup
-from pkafka.cli.topic_filter import topic_pattern
-from pkafka.cli.zookeeper_option import opened_store, zookeeper_option
+from pkafka.cli.kit.columns import columns
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, failure
+from pkafka.cli.kit.options import Common, connection_options, version_option
+from pkafka.cli.kit.output import Table, View
+from pkafka.cli.kit.subcommands import PrefixGroup
+from pkafka.cli.kit.topic_filter import topic_pattern
+from pkafka.cli.kit.zookeeper_option import opened_store, zookeeper_option
 from pkafka.model import NO_TOPIC_ID, TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     """The values of the flags of a verb.
 
     Args:
-        is_included: whether a topic of this name is.
+        is_included: whether a topic of this name is shown.
         problems: show only rows where something is amiss.
         check: fail where there is one.
     """
@@ -42,10 +42,10 @@ class Asked(NamedTuple):
     def show(
         self, name: str, rows: Iterable[tuple[Row, bool]], extra: Mapping[str, object] | None = None
     ) -> None:
-        """Print rows, each with whether something is amiss there.
+        """Print rows, each marked where something is wrong.
 
         Raises:
-            CommandError: something is, and that was asked for.
+            CommandError: something is wrong, and ``--check`` asks for that.
         """
         found = list(rows)
         amiss = sum(is_amiss for _, is_amiss in found)
@@ -58,9 +58,10 @@ class Asked(NamedTuple):
 @click.group("pk-metadata", cls=PrefixGroup, context_settings={"help_option_names": HELP_FLAGS})
 @version_option
 def main() -> None:
-    """What brokers tell of their cluster, whose metadata is behind, and with --zookeeper what the nodes there say.
+    """What brokers say of their cluster, which of them have old metadata, and with --zookeeper what its nodes say.
 
-    What is told while something changes is looked at twice, a second apart. Verbs may be shortened: pk-metadata i.
+    Where brokers disagree, the command looks again a second later: something may have been changing. Verbs may be
+    shortened: pk-metadata i.
     """
 
 
@@ -117,7 +118,7 @@ def _observe(asked: Asked) -> "Look":
 @_verb(of_topics=False)
 @_zookeeper
 def brokers(asked: Asked) -> None:
-    """Brokers: what each leads and should lead, what is not in sync, and whose metadata is behind."""
+    """Brokers: what each leads and should lead, its replicas out of sync, and whether its metadata is old."""
     look = _observe(asked)
     parts = look.partitions.values()
     counts: dict[str, Counter[Any]] = {
@@ -169,7 +170,7 @@ def _broker_row(
 @_verb(of_topics=False)
 @_zookeeper
 def controller(asked: Asked) -> None:
-    """Who is the controller, as every broker and ZooKeeper say."""
+    """The controller, as each broker and ZooKeeper name it."""
     from pkafka.tools.cluster.metadata_view import Told
 
     look = _observe(asked)
@@ -191,7 +192,7 @@ def controller(asked: Asked) -> None:
 @_verb(of_topics=True)
 @_zookeeper
 def topics(asked: Asked) -> None:
-    """Topics: partitions that nobody leads, that lack replicas, and that others lead than should."""
+    """Topics: partitions without a leader, with replicas out of sync, or led by another than the preferred replica."""
     from pkafka.tools.cluster.metadata_view import NOT_PREFERRED, OFFLINE
 
     look = _observe(asked)
@@ -227,7 +228,7 @@ def topics(asked: Asked) -> None:
 @_verb(of_topics=True)
 @_zookeeper
 def partitions(asked: Asked) -> None:
-    """Partitions: who leads them and who should, which replicas are in sync, and who tells something else."""
+    """Partitions: leaders and preferred leaders, the replicas in sync, and the brokers that say something else."""
     look = _observe(asked)
     asked.show("partitions", (_partition_row(look, each) for each in _all(look)))
 
@@ -236,7 +237,7 @@ def partitions(asked: Asked) -> None:
 @_verb(of_topics=True)
 @_zookeeper
 def isr(asked: Asked) -> None:
-    """The partitions alone that lack a replica in sync, or a leader; none where all is well."""
+    """Only the partitions without a leader, or with a replica out of sync."""
     look = _observe(asked)
     lacking = [each for each, one in look.partitions.items() if one.missing or one.leader is None]
     asked.show("partitions", ((_partition_row(look, each)[0], True) for each in lacking))
@@ -275,7 +276,7 @@ def log_dirs(asked: Asked) -> None:
     """Log directories: what is in them, how much room there is, and which have failed."""
     with asked.common.admin() as admin:
         view = admin.cluster.refresh(None)
-        # Who is dead has replicas too, of which nobody can tell anything.
+        # A dead broker has replicas too, of which no other broker can say anything.
         assigned = {
             broker
             for topic in view.topics.values()

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command, parse_duration_ms, timeout_option
-from pkafka.cli.output import OutputFormat, View, line, raw, show, to_json
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import command, parse_duration_ms, timeout_option
+from pkafka.cli.kit.output import OutputFormat, View, line, raw, show, to_json
 from pkafka.java.text import parse_boolean, trim
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class _Asked(NamedTuple):
 
 
 def _report_options(function: F) -> F:
-    """Add the flags that kafka-jmx.sh has and that say nothing about the way to the broker."""
+    """Add the flags of kafka-jmx.sh, but those that say how to reach the broker."""
     for option in reversed(
         (
             click.option(
@@ -70,7 +70,7 @@ def _report_options(function: F) -> F:
                 type=int,
                 default=2_000,
                 metavar="MS",
-                help="How often to look; 2000. -1: once.",
+                help="Time between two looks in ms (2000); -1: look once.",
             ),
             click.option(
                 "--date-format", metavar="FORMAT", help="Of the time, as in java.text.SimpleDateFormat."
@@ -116,7 +116,7 @@ def _report_options(function: F) -> F:
 def main(urls: tuple[str, ...], jmx_url: str | None, timeout: str, output: str | None, **asked: Any) -> None:  # noqa: ANN401
     """Print the metrics of a broker, named as Kafka's JMX beans are.
 
-    With several brokers numbers are added up, and what cannot be, as percentiles, is left out.
+    With several brokers the command adds numbers up, and leaves out what cannot be added, as percentiles.
     A broker of pkafka has no JVM; it serves the beans over HTTP when pkafka.metrics.port is set.
     """
     from pkafka.tools.cluster.jmx_page import MetricsPage
@@ -228,7 +228,7 @@ def _chosen(beans: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[d
 
 
 def _wait_for(page: "ClusterMetrics", names: Sequence[str], timeout_ms: int) -> None:
-    """Wait until every bean is there, and somebody to ask for it."""
+    """Wait until a broker answers and has every bean."""
     from pkafka.tools.cluster.jmx_page import MetricsUnavailableError
 
     if not names or any("*" in name or "?" in name for name in names):

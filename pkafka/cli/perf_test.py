@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pkafka.cli.client_options import settle_consumer, settle_producer
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
-from pkafka.cli.options import (
+from pkafka.cli.kit.client_options import settle_consumer, settle_producer
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, CommandGroup
+from pkafka.cli.kit.options import (
     Common,
     client_properties,
     connection_options,
@@ -23,12 +23,12 @@ from pkafka.cli.options import (
     require_brokers,
     version_option,
 )
-from pkafka.cli.output import OutputFormat, View, choose_format, live_notes, note, show, to_json
-from pkafka.cli.signals import Signals
-from pkafka.cli.spark import master_option
+from pkafka.cli.kit.output import OutputFormat, View, choose_format, live_notes, note, show, to_json
+from pkafka.cli.kit.signals import Signals
+from pkafka.cli.kit.spark import master_option
 
 if TYPE_CHECKING:
-    from pkafka.cli.client_settings import Settings
+    from pkafka.cli.kit.client_settings import Settings
     from pkafka.pipeline.load import SparkLoad
     from pkafka.tools.load.perf_test.plan import Plan
     from pkafka.tools.load.perf_test.report import Document
@@ -70,7 +70,7 @@ _GENERATOR_COLUMNS: Final = (
 
 
 class _Verbs(CommandGroup):
-    """``run`` is what is meant where no verb is named."""
+    """A group of verbs that runs ``run`` where the command line names no verb."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's, with ``run`` in front of a flag that is not the group's own."""
@@ -85,23 +85,38 @@ class _Verbs(CommandGroup):
 def main() -> None:
     """Load tests: producers and consumers together, with percentiles of what their records go through.
 
-    Without a verb, run is meant. Reports of two runs are compared by compare and drawn by plot.
+    Without a verb, pk-perf-test runs run. compare compares the reports of two runs, and plot draws one.
     """
 
 
 @main.command("run")
 @connection_options
 @click.option(
-    "--topic", metavar="NAME", help="Made where it is missing, and deleted again; a new one if left out."
+    "--topic",
+    metavar="NAME",
+    help="The topic. The test makes it where it is missing, and deletes it at the end; without the flag it "
+    "makes a new one.",
 )
 @click.option(
-    "--partitions", type=click.IntRange(1), metavar="N", help="Of a topic that is made; the broker's default."
+    "--partitions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Partitions of a topic that the test makes; default: the broker's.",
 )
-@click.option("--replication-factor", type=click.IntRange(1), metavar="N", help="Of a topic that is made.")
 @click.option(
-    "--topic-config", "topic_configs", multiple=True, metavar="K=V", help="Of a topic that is made."
+    "--replication-factor",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Replicas of a topic that the test makes.",
 )
-@click.option("--keep-topic", is_flag=True, help="Do not delete the topic that was made.")
+@click.option(
+    "--topic-config",
+    "topic_configs",
+    multiple=True,
+    metavar="K=V",
+    help="Replicas of a topic that the test makes.",
+)
+@click.option("--keep-topic", is_flag=True, help="Do not delete the topic that the test made.")
 @click.option("--producers", type=click.IntRange(0), default=1, metavar="N", help="Processes that send (1).")
 @click.option(
     "--consumers",
@@ -110,14 +125,18 @@ def main() -> None:
     metavar="N",
     help="Processes that read (1). Without producers they read what is there.",
 )
-@click.option("--group", metavar="ID", help="The consumers join it; without one each is given partitions.")
-@click.option("--duration", metavar="TIME", help=f"How long is measured, as 30s or 2m ({_DEFAULT_DURATION}).")
-@click.option("--num-records", type=click.IntRange(1), metavar="N", help="How many to send in all.")
+@click.option(
+    "--group",
+    metavar="ID",
+    help="The group that the consumers join; without one each consumer gets partitions of its own.",
+)
+@click.option("--duration", metavar="TIME", help=f"How long to measure, as 30s or 2m ({_DEFAULT_DURATION}).")
+@click.option("--num-records", type=click.IntRange(1), metavar="N", help="How many records to send in all.")
 @click.option(
     "--rate", type=float, metavar="R", help="Records per second of all producers; no limit if left out."
 )
 @click.option("--throughput", type=float, metavar="MB", help="As --rate, in MB per second.")
-@click.option("--warmup", default="0", metavar="TIME", help="So long at the beginning nothing is measured.")
+@click.option("--warmup", default="0", metavar="TIME", help="How long to run before measuring begins.")
 @click.option(
     "--record-size",
     default="100",
@@ -143,7 +162,9 @@ def main() -> None:
 @click.option(
     "--acks", type=click.Choice(["0", "1", "all", "-1"]), help="How many replicas acknowledge (all)."
 )
-@click.option("--batch-size", type=click.IntRange(0), metavar="BYTES", help="Of the producers' batches.")
+@click.option(
+    "--batch-size", type=click.IntRange(0), metavar="BYTES", help="The size of the producers' batches."
+)
 @click.option(
     "--linger-ms", type=click.IntRange(0), metavar="MS", help="How long a batch waits for more (0)."
 )
@@ -160,7 +181,12 @@ def main() -> None:
     metavar="SHARE",
     help="The share of records that may fail (0).",
 )
-@click.option("--interval", default="1s", metavar="TIME", help="Of the lines and of the time series (1s).")
+@click.option(
+    "--interval",
+    default="1s",
+    metavar="TIME",
+    help="Time between two lines, and between two points of the time series (1s).",
+)
 @click.option("--report", "report_file", metavar="FILE", help="Keep the report, for compare and plot.")
 @click.option("--spark", is_flag=True, help="Producers and consumers are tasks on Spark's executors.")
 @master_option
@@ -189,7 +215,7 @@ def run(common: Common, **flags: object) -> int:
         raise click.UsageError(str(error)) from None
     report_file = None if flags["report_file"] is None else Path(str(flags["report_file"]))
     if report_file is not None:
-        # Rather now than after an hour it is said that nothing can be written there.
+        # Fail now, and not after an hour of measuring, where the file cannot be written.
         is_new = not report_file.exists()
         report_file.touch()
         if is_new:
@@ -235,9 +261,9 @@ def run(common: Common, **flags: object) -> int:
 @click.option("--threshold", default="5%", metavar="SHARE", help="How much worse a figure may be (5%).")
 @output_option
 def compare(before: str, after: str, threshold: str, output: str | None) -> int:
-    """Compare two reports; ends with 1 where a figure became worse.
+    """Compare two reports; end with 1 where a figure became worse.
 
-    Judged are rates, medians, 99th percentiles and failed records.
+    The command judges rates, medians, 99th percentiles and failed records.
     """
     from pkafka.tools.load.perf_test import comparison
 
@@ -282,7 +308,7 @@ def plot(report: str, svg_file: str | None, png_file: str | None) -> None:
 
 
 def _check_spark(flags: Mapping[str, object]) -> None:
-    """See that nothing is asked of Spark where it is not to run."""
+    """Refuse flags of Spark where Spark is not to run."""
     from click.core import ParameterSource
 
     source = click.get_current_context().get_parameter_source("master")
@@ -353,7 +379,7 @@ def _clients(common: Common, flags: Mapping[str, Any]) -> "Clients":
         if flags[name] is not None:
             producer.lay({key: flags[name]}, f"--{name.replace('_', '-')}")
     producer.setdefault("client.id", "pk-perf-test-producer")
-    # What a test waits for is its time-out, where nobody says something else.
+    # What a test waits for is its time-out, where no flag says something else.
     producer.setdefault("max.block.ms", common.timeout_ms)
     consumer = _settings(common, flags["consumer_pairs"], "--consumer-property")
     if flags["group"] is not None:
@@ -373,7 +399,7 @@ def _settings(common: Common, pairs: object, option: str) -> "Settings":
 
 
 def _settle(clients: "Clients", flags: Mapping[str, object]) -> None:
-    """Show the settings where that is all that is asked for, those of the consumers where nobody produces."""
+    """Show the settings where that is all that is asked for, those of the consumers where no producer runs."""
     if flags["producers"]:
         settle_producer(clients.producer)
     settle_consumer(clients.consumer)
@@ -422,7 +448,7 @@ def _show_report(report: "Document", form: OutputFormat | None) -> None:
 
 
 def _remark(remarks: Sequence[str], form: OutputFormat | None) -> None:
-    """What a table has no place for."""
+    """Print the remarks that a table has no place for."""
     if choose_format(form) is OutputFormat.TABLE:
         for each in remarks:
             note(each)

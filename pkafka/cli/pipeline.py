@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import HELP_FLAGS, CommandError, CommandGroup
-from pkafka.cli.options import (
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, CommandGroup
+from pkafka.cli.kit.options import (
     output_option,
     parse_assignments,
     parse_duration_ms,
@@ -23,7 +23,7 @@ from pkafka.cli.options import (
     timeout_option,
     version_option,
 )
-from pkafka.cli.output import (
+from pkafka.cli.kit.output import (
     JsonList,
     OutputFormat,
     View,
@@ -34,9 +34,9 @@ from pkafka.cli.output import (
     show,
     to_json,
 )
-from pkafka.cli.signals import Signals
-from pkafka.cli.spark import master_option, task_bar
-from pkafka.cli.spelling import did_you_mean
+from pkafka.cli.kit.signals import Signals
+from pkafka.cli.kit.spark import master_option, task_bar
+from pkafka.cli.kit.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from pkafka.pipeline.definition import Pipeline
@@ -65,7 +65,7 @@ def main() -> None:
 @_FILE
 @_SET
 @master_option
-@click.option("--offline", is_flag=True, help="Ask no broker whether it is there and has the topics.")
+@click.option("--offline", is_flag=True, help="Ask no broker whether it answers and has the topics.")
 @timeout_option
 @output_option
 @_DEBUG
@@ -107,7 +107,7 @@ def run(
 ) -> int:
     """Run a pipeline: a batch to its end, a stream until Ctrl-C; started again, a stream goes on.
 
-    Every batch is told on standard error: in a table on a terminal, else as a line of JSON.
+    The command reports every batch on standard error: in a table on a terminal, else as a line of JSON.
     """
     form = OutputFormat(output) if output else None
     address = None if metrics is None else _address(metrics)
@@ -209,7 +209,7 @@ def _refusal(file: str, error: "PipelineError", *, status: ExitStatus = ExitStat
 
 
 class _Teller:
-    """Tells of each batch that is done, while a pipeline runs, and what came of all of them.
+    """Reports each batch while a pipeline runs, and at the end what came of all of them.
 
     Args:
         address: where metrics are served.
@@ -247,7 +247,7 @@ class _Teller:
             self._metrics.close()
 
     def tell(self, batch: "Batch") -> None:
-        """A batch is done."""
+        """Report a batch that is done."""
         self._batches.append((batch.rows_read, batch.rows_written))
         if self._metrics is not None:
             self._metrics.add(batch)
@@ -261,7 +261,7 @@ class _Teller:
         self._note(row, text)
 
     def show_end(self, *, is_interrupted: bool) -> None:
-        """The pipeline ended as it should, or because somebody asked for it."""
+        """Report the end of the pipeline, which came by itself or by a signal."""
         summary = {
             "pipeline": self._pipeline.name,
             "status": "interrupted" if is_interrupted else "complete",

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.java_text import java_exception
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.leader_election import kafka_text, partition_row, planned_lines
-from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import OutputFormat, View, choose_format, line
-from pkafka.cli.zookeeper_option import DEPRECATED, opened_store, zookeeper_option
+from pkafka.cli.kit.elections import kafka_text, partition_row, planned_lines
+from pkafka.cli.kit.java_text import java_exception
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import Common, command, connection_options
+from pkafka.cli.kit.output import OutputFormat, View, choose_format, line
+from pkafka.cli.kit.zookeeper_option import DEPRECATED, opened_store, zookeeper_option
 
 if TYPE_CHECKING:
     from pkafka.model import TopicPartition
@@ -30,7 +30,7 @@ _DEPRECATED = "This tool is deprecated. Please use kafka-leader-election tool. T
 @click.option(
     "--path-to-json-file", metavar="FILE", help="Partitions, as JSON; every partition when left out."
 )
-@zookeeper_option("Ask the controller by a node, in place of asking a broker.")
+@zookeeper_option("Ask the controller by a node of ZooKeeper; the command asks no broker then.")
 @click.option("--dry-run", is_flag=True, help="Say where a leader would be elected, and elect none.")
 def main(
     common: Common,

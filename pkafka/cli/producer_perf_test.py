@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import config_option, settle_producer
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.metrics_text import metric_lines
-from pkafka.cli.numbers import LONG
-from pkafka.cli.options import bootstrap_option, client_properties, command, text_output_option
-from pkafka.cli.output import OutputFormat, View, line, show
+from pkafka.cli.kit.client_options import config_option, settle_producer
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.metrics_text import metric_lines
+from pkafka.cli.kit.numbers import LONG
+from pkafka.cli.kit.options import bootstrap_option, client_properties, command, text_output_option
+from pkafka.cli.kit.output import OutputFormat, View, line, show
 
 if TYPE_CHECKING:
     from pkafka.tools.load.producer_perf import RunStats, WindowStats

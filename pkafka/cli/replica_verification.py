@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli.kafka_command import BadValueError, CommandError
-from pkafka.cli.numbers import INT_MAX, LONG
-from pkafka.cli.options import Common, command, streaming_connection_options
-from pkafka.cli.output import JsonList, OutputFormat, line, note, to_json
-from pkafka.cli.topic_filter import topic_pattern
+from pkafka.cli.kit.kafka_command import BadValueError, CommandError
+from pkafka.cli.kit.numbers import INT_MAX, LONG
+from pkafka.cli.kit.options import Common, command, streaming_connection_options
+from pkafka.cli.kit.output import JsonList, OutputFormat, line, note, to_json
+from pkafka.cli.kit.topic_filter import topic_pattern
 from pkafka.model import EARLIEST, LATEST, TopicPartition
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _ROW: Final[Mapping[str, object]] = dict.fromkeys(
     type=click.IntRange(1, INT_MAX),
     default=1_048_576,
     metavar="BYTES",
-    help="Of a partition and replica at a time (1048576).",
+    help="Bytes to read of a replica at a time (1048576).",
 )
 @click.option(
     "--max-wait-ms",
@@ -56,7 +56,7 @@ _ROW: Final[Mapping[str, object]] = dict.fromkeys(
     type=click.IntRange(0),
     default=30_000,
     metavar="MS",
-    help="Between two reports (30000).",
+    help="Time between two reports (30000).",
 )
 @click.option(
     "--once",
@@ -74,10 +74,10 @@ def main(
     report_interval_ms: int,
     once: bool,
 ) -> None:
-    """Compare all replicas of partitions up to the high watermark, and tell how far that is, until somebody stops it.
+    """Compare all replicas of partitions up to the high watermark, and report how far it is, until Ctrl-C.
 
-    --once ends: 0 where all replicas have the same of what was committed when it began; 1 where not, or where no more
-    came for the time of --timeout.
+    With --once the command ends by itself: with 0 where all replicas have the same of what was committed when it
+    began, with 1 where they have not, or where nothing came for the time of --timeout.
     """
     if broker_list is not None:
         if common.bootstrap_server is not None:
@@ -249,7 +249,7 @@ class _Voice:
         self._say({**_place(partition, found.offset), "event": "difference", "difference": detail}, text)
 
     def unreachable(self, brokers: Mapping[int, str]) -> None:
-        """Tell the person when that changes."""
+        """Say so when a broker stops answering, or answers again."""
         for broker in brokers.keys() - self._unreachable.keys():
             note(f"broker {broker} does not answer, its replicas count as behind: {brokers[broker]}")
         for broker in self._unreachable.keys() - brokers.keys():
@@ -257,7 +257,7 @@ class _Voice:
         self._unreachable = brokers
 
     def end(self) -> None:
-        """No more comes."""
+        """End the output."""
         if self._form is OutputFormat.JSON:
             self._document.close({})
 

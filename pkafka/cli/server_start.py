@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pkafka.cli import output
-from pkafka.cli.daemon import LOG_DIRECTORY_VARIABLE, Daemon, log_directory
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command, parse_assignments, parse_duration_ms
+from pkafka.cli.kit import output
+from pkafka.cli.kit.daemon import LOG_DIRECTORY_VARIABLE, Daemon, log_directory
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import command, parse_assignments, parse_duration_ms
 
 if TYPE_CHECKING:
     from pkafka.server.config import BrokerConfig
@@ -116,7 +116,7 @@ def main(
 
 
 def _environment_defaults() -> dict[str, str]:
-    """$JMX_PORT as Kafka's scripts take it: empty is not set, and what is no port ends the start."""
+    """$JMX_PORT as Kafka's scripts take it: empty is not set; a value that is no port ends the start."""
     text = os.environ.get(METRICS_PORT_VARIABLE, "").strip()
     if not text:
         return {}

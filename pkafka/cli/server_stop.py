@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 import click
 
-from pkafka.cli.exit_status import compat_39
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command
-from pkafka.cli.output import line, note
+from pkafka.cli.kit.exit_status import compat_39
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import command
+from pkafka.cli.kit.output import line, note
 from pkafka.java.numbers import parse_int
 from pkafka.java.text import trim
 from pkafka.tools.servers.processes import Server, find_brokers, find_zookeepers, send_signal
 
-_ALL_HELP = "Stop all that are found, where there are several."
+_ALL_HELP = "Stop all servers that are found, where there are several."
 
 
 class _Found(NamedTuple):
-    """A server that would be stopped, and how a person knows it."""
+    """A server that would be stopped, and the text that describes it."""
 
     server: Server
     text: str
@@ -46,14 +46,16 @@ class _BrokerSettings(NamedTuple):
 
 @command("pk-server-stop")
 @click.option(
-    "--process-role", type=click.Choice(["broker", "controller"]), help="Accepted as Kafka's; a broker."
+    "--process-role",
+    type=click.Choice(["broker", "controller"]),
+    help="As in Kafka; no process is a controller alone, so controller finds none.",
 )
 @click.option("--node-id", type=int, metavar="ID", help="Stop only the broker with this id.")
 @click.option("--all", "stop_all", is_flag=True, help=_ALL_HELP)
 def main(process_role: str | None, node_id: int | None, stop_all: bool) -> int:
     """Stop the broker of this machine: it gets SIGTERM (or SIGNAL from the environment) and ends cleanly.
 
-    Where several run, or several have the id, none is stopped without --all. Does not wait for their end.
+    Where several run, or several have the id, the command stops none without --all. It does not wait for their end.
     """
     # Every broker can be the controller in ZooKeeper mode; none is a controller alone.
     is_controller = process_role == "controller" and node_id is None
@@ -75,7 +77,7 @@ def main(process_role: str | None, node_id: int | None, stop_all: bool) -> int:
 def zookeeper_main(stop_all: bool) -> int:
     """Stop the ZooKeeper server of this machine (SIGTERM, or SIGNAL from the environment).
 
-    Where several run, none is stopped without --all.
+    Where several run, the command stops none without --all.
     """
     running = _visible(find_zookeepers)
     found = [
@@ -100,7 +102,7 @@ def _visible(find: Callable[[], list[Server]]) -> list[Server]:
 
 def _settings(server: Server) -> _BrokerSettings:
     """The settings of a broker that runs, read as it reads its command line."""
-    from pkafka.cli.options import parse_assignments
+    from pkafka.cli.kit.options import parse_assignments
     from pkafka.cli.server_start import main as server_start
     from pkafka.java.properties import PropertiesError, decode_properties
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pkafka.cli.columns import columns, told
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import Common, command, connection_options
-from pkafka.cli.output import (
+from pkafka.cli.kit.columns import columns, told
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import Common, command, connection_options
+from pkafka.cli.kit.output import (
     JsonList,
     OutputFormat,
     Table,
@@ -53,12 +53,12 @@ _ROWS_MIN: Final = 3
 
 @command("pk-top")
 @connection_options
-@click.option("--interval", default="2", metavar="SECONDS", help="Between two looks. Default 2.")
+@click.option("--interval", default="2", metavar="SECONDS", help="Seconds between two looks. Default 2.")
 @click.option(
     "--count",
     type=click.IntRange(1),
     metavar="N",
-    help="Looks; default: one in a pipe, on a terminal no end.",
+    help="How many looks; default: one in a pipe, without end on a terminal.",
 )
 @click.option("--sort", type=click.Choice(_ORDERS), default="rate", help="Order of the topics.")
 @click.option("--topic", metavar="NAME", help="Show the partitions of this topic in place of all topics.")
@@ -87,7 +87,7 @@ def main(
     looks; a pipe gets its first answer after one interval.
 
     Bytes in and out of a broker, without what followers copy, are what its metrics count (pkafka.metrics.port). Of one
-    without them, bytes in are what the partitions that it leads grew by (~), and bytes out nobody knows (-).
+    without them, bytes in are what the partitions that it leads grew by (~), and bytes out are not known (-).
     """
     seconds = _seconds(interval)
     groups = _pattern(group)
@@ -132,7 +132,7 @@ def _url(given: str) -> str:
 
 @contextmanager
 def _pages_answer() -> Iterator[None]:
-    """A page of metrics that was named has to answer."""
+    """Fail where a page of metrics that a flag names does not answer."""
     from pkafka.tools.cluster.jmx_page import MetricsUnavailableError
 
     try:
@@ -186,7 +186,7 @@ def _looks(
     seconds: float,
     count: int,
 ) -> "Iterator[Overview]":
-    """Look after look, each after a pause."""
+    """One look after the other, with a pause before each."""
     before = take()
     for _ in range(count):
         time.sleep(seconds)
@@ -234,7 +234,7 @@ def _live(
     sort: str,
     count: int | None,
 ) -> None:
-    """Show look after look in the same place until somebody leaves; a cluster that goes away is waited for."""
+    """Show look after look in the same place until a key or Ctrl-C ends it; wait for a cluster that goes away."""
     from rich.console import Console
 
     from pkafka.clients.errors import ClientError
@@ -274,7 +274,7 @@ def _live(
 
 
 def _fitting(found: "Overview", sort: str, height: int) -> list[Table]:
-    """The tables as far as a screen has room: brokers, groups that lag most, and topics for the rest."""
+    """The rows that fit on the screen: brokers, then the groups that lag most, then topics in what is left."""
     tables = {name: table for name, table in _tables(found, sort).items() if table.rows}
     room = height - _REMARK_LINES - _FRAME_LINES * len(tables)
     counts = {name: len(table.rows) for name, table in tables.items()}
@@ -291,7 +291,7 @@ def _fitting(found: "Overview", sort: str, height: int) -> list[Table]:
 
 
 def _shares(counts: Mapping[str, int], room: int) -> dict[str, int]:
-    """How many rows of each table: all where they fit; otherwise the smaller ones whole, the larger ones share."""
+    """How many rows of each table to show: all where they fit; else the large tables share what small ones leave."""
     shares: dict[str, int] = {}
     for left, (name, count) in zip(
         range(len(counts), 0, -1), sorted(counts.items(), key=lambda each: each[1]), strict=True
@@ -313,7 +313,7 @@ def _seen(key: str, row: Mapping[str, object]) -> object:
 
 
 def _short(value: object, *, unit: str = "") -> str:
-    """A number in four signs or so."""
+    """A number in about four characters."""
     if not isinstance(value, int | float):
         return "-"
     number = float(value)
@@ -327,7 +327,7 @@ def _short(value: object, *, unit: str = "") -> str:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str | None]]:
-    """What waits for a key for so many seconds, without a line end; keys are not shown."""
+    """A function that waits some seconds for a key; keys need no line end, and the terminal does not show them."""
     if not sys.stdin.isatty():
         yield _wait
         return

@@ -1,20 +1,20 @@
-"""pk-verifiable-consumer: read as a member of a group and tell all of it, as kafka-verifiable-consumer.sh."""
+"""pk-verifiable-consumer: read as a member of a group and print each event, as kafka-verifiable-consumer.sh."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import (
+from pkafka.cli.kit.client_options import (
     ConsumerStop,
     broker_list_option,
     config_option,
     one_server_flag,
     settle_consumer,
 )
-from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import bootstrap_option, client_properties, command, require_brokers
+from pkafka.cli.kit.exit_status import ExitStatus, effective
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import bootstrap_option, client_properties, command, require_brokers
 
 if TYPE_CHECKING:
     pass
@@ -26,13 +26,23 @@ if TYPE_CHECKING:
 @bootstrap_option
 @broker_list_option
 @click.option("--group-protocol", default="classic", metavar="PROTOCOL", help="Only classic.")
-@click.option("--group-remote-assignor", metavar="NAME", help="Of the other protocol; not supported.")
+@click.option("--group-remote-assignor", metavar="NAME", help="A flag of the other protocol; not supported.")
 @click.option("--group-instance-id", metavar="ID", help="Be a static member.")
 @click.option(
-    "--max-messages", type=int, default=-1, metavar="N", help="How many; -1 until ended from outside."
+    "--max-messages",
+    type=int,
+    default=-1,
+    metavar="N",
+    help="How many records to send; -1: until a signal ends the command.",
 )
-@click.option("--session-timeout", type=int, default=30_000, metavar="MS", help="Of the member (30000).")
-@click.option("--verbose", is_flag=True, help="Tell of every record.")
+@click.option(
+    "--session-timeout",
+    type=int,
+    default=30_000,
+    metavar="MS",
+    help="The member's session time-out in ms (30000).",
+)
+@click.option("--verbose", is_flag=True, help="Print every record.")
 @click.option("--enable-autocommit", is_flag=True, help="Let the consumer commit by itself.")
 @click.option(
     "--reset-policy",
@@ -44,7 +54,7 @@ if TYPE_CHECKING:
     "--assignment-strategy",
     default="org.apache.kafka.clients.consumer.RangeAssignor",
     metavar="CLASS",
-    help="Who decides which member reads what (RangeAssignor).",
+    help="The class that decides which member reads what (RangeAssignor).",
 )
 @config_option("consumer")
 def main(**flags: object) -> int:
@@ -54,7 +64,7 @@ def main(**flags: object) -> int:
     records = flags["max_messages"]
     assert isinstance(records, int)
     properties = _properties(flags)
-    from pkafka.cli.verifiable_events import emit
+    from pkafka.cli.kit.verifiable_events import emit
     from pkafka.clients.consumer import Consumer
     from pkafka.tools.verifiable import VerifiableConsumer
 

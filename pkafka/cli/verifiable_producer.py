@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pkafka.cli.client_options import broker_list_option, config_option, one_server_flag, settle_producer
-from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.numbers import LONG
-from pkafka.cli.options import bootstrap_option, client_properties, command, require_brokers
+from pkafka.cli.kit.client_options import broker_list_option, config_option, one_server_flag, settle_producer
+from pkafka.cli.kit.exit_status import ExitStatus, effective
+from pkafka.cli.kit.numbers import LONG
+from pkafka.cli.kit.options import bootstrap_option, client_properties, command, require_brokers
 
 if TYPE_CHECKING:
     from pkafka.clients.producer import Producer
@@ -23,9 +23,15 @@ if TYPE_CHECKING:
 @bootstrap_option
 @broker_list_option
 @click.option(
-    "--max-messages", type=int, default=-1, metavar="N", help="How many; -1 until ended from outside."
+    "--max-messages",
+    type=int,
+    default=-1,
+    metavar="N",
+    help="How many records to send; -1: until a signal ends the command.",
 )
-@click.option("--throughput", type=int, default=-1, metavar="N", help="At most so many a second, about.")
+@click.option(
+    "--throughput", type=int, default=-1, metavar="N", help="Send at most about so many records a second."
+)
 @click.option(
     "--acks",
     type=click.Choice(["0", "1", "-1"]),
@@ -41,7 +47,7 @@ if TYPE_CHECKING:
 def main(**flags: object) -> int:
     """Send counting numbers, and print what became of each of them as JSON."""
     properties = _properties(flags)
-    from pkafka.cli.verifiable_events import emit
+    from pkafka.cli.kit.verifiable_events import emit
     from pkafka.clients.producer import Producer
     from pkafka.tools.verifiable import Load, produce
 
@@ -65,7 +71,7 @@ def main(**flags: object) -> int:
 
 
 class _Stop:
-    """Lets SIGINT and SIGTERM close the producer, which may wait for metadata; what was sent is told before the end."""
+    """Lets SIGINT and SIGTERM close the producer, even while it waits for metadata; all that was sent is reported."""
 
     def __init__(self, producer: "Producer") -> None:
         self.status = 0
@@ -77,7 +83,7 @@ class _Stop:
             signal.signal(number, self._stop)
 
     def end(self) -> None:
-        """Close the producer now, and wait until it is."""
+        """Close the producer now, and wait until it is closed."""
         self._asked.put(None)
         self._closer.join()
 

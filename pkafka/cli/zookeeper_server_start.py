@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from pkafka.cli.daemon import LOG_DIRECTORY_VARIABLE, Daemon
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command
+from pkafka.cli.kit.daemon import LOG_DIRECTORY_VARIABLE, Daemon
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import command
 
 
 @command("pk-zookeeper-server-start")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli.exit_status import ExitStatus, effective
-from pkafka.cli.kafka_command import CommandError
-from pkafka.cli.options import command, parse_duration_ms, text_output_option, timeout_option
-from pkafka.cli.output import OutputFormat, View, line, note, show
+from pkafka.cli.kit.exit_status import ExitStatus, effective
+from pkafka.cli.kit.kafka_command import CommandError
+from pkafka.cli.kit.options import command, parse_duration_ms, text_output_option, timeout_option
+from pkafka.cli.kit.output import OutputFormat, View, line, note, show
 from pkafka.errors import PkafkaError
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ _SERVER: Final = "localhost:2181"
     "--data-dir",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Instead of a server: the first log directory of a broker without ZooKeeper. Read-only while it runs.",
+    help="Instead of a server: the first log directory of a broker without ZooKeeper. While the broker runs, "
+    "the shell only reads.",
 )
-@click.option("--read-only", is_flag=True, help="Be content with a server that has lost its ensemble.")
+@click.option("--read-only", is_flag=True, help="Accept a server that has lost its ensemble.")
 @timeout_option
 @text_output_option
 @click.argument("words", nargs=-1, metavar="[HOST:PORT[,...][/CHROOT]] [COMMAND [ARGUMENT]...]")
@@ -47,7 +48,7 @@ def main(
 ) -> int:
     """Look at the nodes of ZooKeeper and change them.
 
-    With a command it is done and the shell ends; without one it reads commands line by line. A directory in place of
+    With a command, the shell runs it and ends; without one it reads commands line by line. A directory in place of
     the server is that of --data-dir. Commands: addWatch addauth close config connect create delete deleteall delquota
     get getAcl getAllChildrenNumber getEphemerals history listquota ls printwatches quit reconfig redo removewatches
     set setAcl setquota stat sync version whoami.
@@ -71,7 +72,7 @@ class _Console:
     """The shell with its input and output.
 
     Args:
-        server: what the user called it.
+        server: the name that the user gave it.
         form: of the answers; events and greetings are text only.
         open_nodes: connects; gets the server and what is to be done with events.
     """
@@ -88,7 +89,11 @@ class _Console:
         self._shell = Shell(self._connect)
 
     def run(self, words: Sequence[str]) -> int:
-        """Do one command, or all that is typed; returns the status to end with."""
+        """Run one command, or all that are typed.
+
+        Returns:
+            The status to end with.
+        """
         try:
             return self._run_once(words) if words else self._converse()
         finally:

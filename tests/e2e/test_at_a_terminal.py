@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.clients.admin import Admin
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.offsets import OffsetAndMetadata

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.metadata import main as metadata
 from pkafka.cli.top import main as top
 from pkafka.clients.admin.results import PartitionDescription

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.cli import completions, live_names
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli import completions
+from pkafka.cli.completions import live_names
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.testing import Broker
 from tests.sockets import free_port
 from tests.talk import talking, wait_for

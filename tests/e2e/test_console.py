@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from pkafka.cli import console_consumer, console_producer, consumer_perf_test, topics
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.clients.producer import Producer
 from pkafka.records.builder import build_batch
 from pkafka.testing import Broker
@@ -231,7 +231,7 @@ def test_a_topic_that_grows_has_an_end(
 def test_partitions_that_come_later_are_read_from_their_beginning(talk: Talk) -> None:
     topic = f"console-{uuid.uuid4().hex[:8]}"
     talk.create(topic)
-    program = "from pkafka.cli import console_consumer as it; it._NEW_PARTITIONS_S = 0.1; it.main()"
+    program = "from pkafka.cli.console_consumer import main, reading; reading._NEW_PARTITIONS_S = 0.1; main()"
     command = [sys.executable, "-c", program, "--topic", topic, "--max-messages", "2", "--from-beginning"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reading:
         try:

@@ -11,7 +11,7 @@ from typing import BinaryIO, ClassVar
 import pytest
 
 from pkafka.cli import console_consumer, console_producer
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.clients.consumer import ConsumerRecord
 from pkafka.clients.producer import ProducerRecord
 from pkafka.testing import Broker

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.log_dirs import main as log_dirs
 from pkafka.cli.reassign_partitions import main as reassign_partitions
 from pkafka.model import TopicPartition, TopicPartitionReplica

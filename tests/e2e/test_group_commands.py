@@ -19,7 +19,7 @@ from pkafka.cli import (
     verifiable_consumer,
     verifiable_producer,
 )
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.model import TopicPartition

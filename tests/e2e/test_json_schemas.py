@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.offsets import OffsetAndMetadata
 from pkafka.coordination.embedded import STORE_FILE, EmbeddedStore

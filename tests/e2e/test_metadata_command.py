@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.metadata import main
 from pkafka.coordination.znodes import ControllerEpoch, PartitionState
 from pkafka.model import TopicPartition

@@ -27,8 +27,8 @@ from pkafka.cli import (
     log_dirs,
     topics,
 )
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import KafkaCommand
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import KafkaCommand
 from pkafka.clients.producer import Producer
 from pkafka.errors import ErrorCode
 from pkafka.testing import Broker

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from pkafka.cli import perf_test
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.clients.admin.results import GroupState
 from pkafka.errors import ApiError
 from pkafka.testing import Broker, running_broker

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import KafkaCommand
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import KafkaCommand
 from pkafka.cli.leader_election import main as leader_election
 from pkafka.cli.reassign_partitions import main as reassign_partitions
 from pkafka.clients.admin.results import ConfigResource, ResourceType

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from pkafka.cli import top
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.testing import Broker
 from tests.talk import Talk, talking
 

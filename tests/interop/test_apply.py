@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pkafka.cli import apply
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from tests.interop.conftest import System
 from tests.talk import Talk, wait_for
 

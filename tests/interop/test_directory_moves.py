@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.cli.kafka_command import KafkaCommand
+from pkafka.cli.kit.kafka_command import KafkaCommand
 from pkafka.cli.log_dirs import main as pk_log_dirs
 from pkafka.cli.reassign_partitions import main as pk_reassign_partitions
 from pkafka.clients.admin.results import ConfigEntry, ConfigResource, ResourceType

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pkafka.cli.profiles import find_profile
+from pkafka.cli.kit.profiles import find_profile
 from pkafka.server.config import BrokerConfig
 from pkafka.server.config_keys import broker_keys
 from pkafka.tools.cluster.declaration import parse

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pkafka.cli import perf_test
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.clients.admin import Admin
 from pkafka.pipeline.load import SparkLoad
 from pkafka.pipeline.session import SparkJobError

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.pipeline import main
 from pkafka.testing import Broker
 from tests.json_schemas import check

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pkafka.cli import dump_log, verify_log
-from pkafka.cli.kafka_command import KafkaCommand
+from pkafka.cli.kit.kafka_command import KafkaCommand
 from pkafka.storage import checkpoints
 from pkafka.storage.broker_metadata import META_PROPERTIES_FILE
 from tests.any_input import LONG_S, objections

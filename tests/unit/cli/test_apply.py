@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.cli import apply
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pkafka.cli import cluster, features
-from pkafka.cli.kafka_command import CommandGroup
+from pkafka.cli.kit.kafka_command import CommandGroup
 from pkafka.clients.errors import ConnectError
 from pkafka.errors import ErrorCode
 from pkafka.protocol.api import ApiKey

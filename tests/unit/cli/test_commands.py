@@ -23,8 +23,8 @@ from pkafka.cli import (
     topics,
     verify_log,
 )
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import CommandGroup, KafkaCommand
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import CommandGroup, KafkaCommand
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.create_topics import (
     CreatableTopicResult,

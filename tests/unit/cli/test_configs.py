@@ -6,9 +6,9 @@ import click
 import pytest
 
 from pkafka.cli.configs import main
-from pkafka.cli.configs_entities import Entities, entities_of, entity_options
-from pkafka.cli.configs_quotas import parse_credential
-from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.configs.entities import Entities, entities_of, entity_options
+from pkafka.cli.configs.quotas import parse_credential
+from pkafka.cli.kit.kafka_command import CommandError
 from pkafka.net.scram import ScramMechanism
 
 SHA_256 = ScramMechanism.SCRAM_SHA_256

@@ -29,7 +29,7 @@ HEAVY = (
 )
 # What listing topics has no use for, of what an admin client can do else.
 NOT_TOPICS = (
-    *("dataclasses", "pkafka.net", "pkafka.tools", "pkafka.cli.confirmation", "pkafka.cli.spelling"),
+    *("dataclasses", "pkafka.net", "pkafka.tools", "pkafka.cli.kit.confirmation", "pkafka.cli.kit.spelling"),
     *("pkafka.clients.config.consumer", "pkafka.clients.config.producer"),
     *("pkafka.clients.admin.client", "pkafka.clients.admin.groups", "pkafka.clients.admin.scram"),
     "pkafka.clients.admin.results",

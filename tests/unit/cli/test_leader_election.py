@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pkafka.cli import leader_election, preferred_replica_election
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import KafkaCommand
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import KafkaCommand
 from tests.fakes.broker import FakeBroker
 
 

@@ -21,11 +21,11 @@ from pkafka.cli import (
     verifiable_consumer,
     verifiable_producer,
 )
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.live_names import names
-from pkafka.cli.options import parse_duration_ms
-from pkafka.cli.output import line, to_json
-from pkafka.cli.profiles import find_profile
+from pkafka.cli.completions.live_names import names
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.options import parse_duration_ms
+from pkafka.cli.kit.output import line, to_json
+from pkafka.cli.kit.profiles import find_profile
 from pkafka.clients.errors import IllegalArgumentError
 from pkafka.clients.producer import ProducerRecord
 from pkafka.errors import ConfigError

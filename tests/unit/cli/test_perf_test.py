@@ -7,8 +7,8 @@ import click
 import pytest
 
 from pkafka.cli import perf_test
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.signals import Signals
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.signals import Signals
 from pkafka.tools.load.perf_test.plan import Plan
 
 PLAN = Plan("t", duration_s=1, max_error_rate=0.1)

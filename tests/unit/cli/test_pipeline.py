@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.cli import pipeline
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from tests.fakes.broker import FakeBroker
 from tests.sockets import free_port
 

@@ -23,8 +23,8 @@ from pkafka.cli import (
     producer_perf_test,
     topics,
 )
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import KafkaCommand
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import KafkaCommand
 from pkafka.protocol.messages.metadata import MetadataRequest
 from pkafka.protocol.schema import Message
 from tests.fakes.broker import FakeBroker

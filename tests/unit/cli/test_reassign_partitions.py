@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.reassign_partitions import main
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.alter_partition_reassignments import (

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from pkafka.cli import replica_verification
-from pkafka.cli.exit_status import ExitStatus
-from pkafka.cli.kafka_command import CommandError
+from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.kafka_command import CommandError
 from tests.fakes.broker import FakeBroker
 
 

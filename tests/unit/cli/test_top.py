@@ -3,7 +3,7 @@
 import pytest
 
 from pkafka.cli import top
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.top import _shares, _short
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pkafka.cli import reassign_partitions_bytes
-from pkafka.cli.reassign_partitions_bytes import Forecast, duration_text, size_text
+from pkafka.cli.reassign_partitions import progress
+from pkafka.cli.reassign_partitions.forecast import Forecast, duration_text, size_text
 from pkafka.clients.admin.results import LogDir, PartitionDescription, Reassignment, ReplicaOnDisk
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition, TopicPartitionReplica
@@ -251,8 +251,8 @@ def test_what_has_arrived_counts_on_while_the_rest_is_waited_for(
 
     verify, wanted = run.verify, Wanted(((A0, (0, 1)), (A1, (0, 1))), {})
     monkeypatch.setattr(run, "verify", look)
-    monkeypatch.setattr(reassign_partitions_bytes, "_TOLD_EVERY_S", 0)
-    found = reassign_partitions_bytes.wait_for_all(admin, wanted, 30, timeout_ms=1)
+    monkeypatch.setattr(progress, "_TOLD_EVERY_S", 0)
+    found = progress.wait_for_all(admin, wanted, 30, timeout_ms=1)
     assert found.left == 0
     assert capsys.readouterr().err.splitlines() == [
         "2 of 2 are not where they are to be yet; 150 of 400 bytes copied (37 %)",

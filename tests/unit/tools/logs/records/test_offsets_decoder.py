@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.cli import dump_log
-from pkafka.cli.exit_status import ExitStatus
+from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.protocol.codec import encode
 from pkafka.protocol.messages.records.consumer_protocol import ConsumerProtocolSubscription
 from pkafka.protocol.messages.records.group_metadata import GroupMetadataValue, MemberMetadata

@@ -1,0 +1,3 @@
+from pkafka.cli.completions import main
+
+main()

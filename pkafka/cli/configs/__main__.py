@@ -1,0 +1,3 @@
+from pkafka.cli.configs import main
+
+main()

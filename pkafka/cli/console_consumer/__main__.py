@@ -1,0 +1,3 @@
+from pkafka.cli.console_consumer import main
+
+main()

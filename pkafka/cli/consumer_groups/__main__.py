@@ -1,0 +1,3 @@
+from pkafka.cli.consumer_groups import main
+
+main()

@@ -1,0 +1,3 @@
+from pkafka.cli.dump_log import main
+
+main()

@@ -1,0 +1,3 @@
+from pkafka.cli.reassign_partitions import main
+
+main()

@@ -1,0 +1,3 @@
+from pkafka.cli.topics import main
+
+main()
