@@ -29,7 +29,7 @@ from pkafka.cli.kit.spark import master_option
 
 if TYPE_CHECKING:
     from pkafka.cli.kit.client_settings import Settings
-    from pkafka.pipeline.load import SparkLoad
+    from pkafka.pipeline.load.spark_load import SparkLoad
     from pkafka.tools.load.perf_test.plan import Plan
     from pkafka.tools.load.perf_test.report import Document
     from pkafka.tools.load.perf_test.run import Clients, Progress
@@ -324,7 +324,7 @@ def _spark(flags: Mapping[str, object], plan: "Plan") -> "Iterator[SparkLoad | N
     if not flags["spark"]:
         yield None
         return
-    from pkafka.pipeline.load import spark_load
+    from pkafka.pipeline.load.spark_load import spark_load
     from pkafka.tools.load.perf_test.plan import PlanError
 
     try:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pkafka.cli import perf_test
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.clients.admin import Admin
-from pkafka.pipeline.load import SparkLoad
+from pkafka.pipeline.load.spark_load import SparkLoad
 from pkafka.pipeline.session import SparkJobError
 from pkafka.testing import Broker
 from pkafka.tools.load.perf_test import run as load_test

@@ -11,7 +11,9 @@ from typing import TextIO
 
 import pytest
 
-from pkafka.pipeline.load import Executors, Order, compare_clocks, tables
+from pkafka.pipeline.load.executors import Executors
+from pkafka.pipeline.load.tables import tables
+from pkafka.pipeline.load.task import Order, compare_clocks
 from pkafka.tools.load.perf_test.fleet import GeneratorError, Said
 from pkafka.tools.load.perf_test.measuring import Difference
 from pkafka.tools.load.perf_test.plan import Plan, Task
