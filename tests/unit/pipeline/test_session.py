@@ -36,7 +36,7 @@ def test_without_the_extra_one_line_says_so(missing: str, monkeypatch: pytest.Mo
         ),
         (
             "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
-            '  File "x.py", line 1\npkafka.pipeline.segments_plan.SourceError: there is no segment in x\n\n'
+            '  File "x.py", line 1\npkafka.pipeline.segments.plan.SourceError: there is no segment in x\n\n'
             "\tat org.apache.spark.api.Foo",
             "there is no segment in x",
         ),
