@@ -67,6 +67,16 @@ def test_help_imports_little(command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_command_of_several_modules_runs_as_one_module_does() -> None:
+    package = Path(__file__).parents[3] / "pkafka" / "cli"
+    commands = {target.partition(":")[0].rpartition(".")[2] for target in COMMANDS.values()}
+    packages = {each.parent.name for each in package.glob("*/__init__.py")} & commands
+    assert packages == {each.parent.name for each in package.glob("*/__main__.py")}
+    run = [sys.executable, "-m", "pkafka.cli.topics", "--version"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, "3.9.1\n"), done.stderr
+
+
 @pytest.mark.parametrize("package", ["pkafka.clients.admin", "pkafka.clients.config"])
 def test_packages_that_load_by_and_by_have_what_they_say_and_no_more(package: str) -> None:
     module = importlib.import_module(package)
