@@ -446,7 +446,11 @@ class Cluster:
             self._adopt(outcome)
 
     def _adopt(self, response: "MetadataResponse", *, of_all: bool = False) -> ClusterView:
-        """Merge an answer into ``view``, where one of all topics leaves no other; returns what it alone says."""
+        """Merge an answer into ``view``, where one of all topics leaves no other.
+
+        Returns:
+            What it alone says.
+        """
         answered = {
             view.name: _with_newer_leaders(view, self.view.topics.get(view.name))
             for view in map(topic_view, response.topics)

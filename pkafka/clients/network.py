@@ -46,9 +46,12 @@ class Network:
         self._closed = False
         self._metrics: NetworkMetrics | None = None
         self.before_poll: Callable[[], int] | None = None
-        """Called before every wait, by the thread that waits; returns how long the wait may be, in milliseconds.
+        """Called before every wait, by the thread that waits.
 
         For what must happen in time whatever a caller waits for. What it raises comes out of :meth:`poll`.
+
+        Returns:
+            How long the wait may be, in milliseconds.
         """
 
     def measure(self, metrics: "NetworkMetrics") -> None:
@@ -125,7 +128,11 @@ class Network:
             self._metrics.polled(begun_ns, waited_ns)
 
     def wait(self, pendings: Iterable[Pending], *, deadline_ms: int) -> bool:
-        """Poll until all of ``pendings`` are done or the deadline passes; returns whether they are."""
+        """Poll until all of ``pendings`` are done or the deadline passes.
+
+        Returns:
+            Whether they are.
+        """
         left = [pending for pending in pendings if not pending.done]
         while left:
             wait_ms = deadline_ms - self._clock.monotonic_ms()

@@ -171,7 +171,11 @@ class Nodes(Protocol):
         mode: CreateMode = CreateMode.PERSISTENT,
         ttl_ms: int = -1,
     ) -> str:
-        """Create a node; returns its path, which has a number more for a sequential one."""
+        """Create a node.
+
+        Returns:
+            Its path, which has a number more for a sequential one.
+        """
         ...
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None:
@@ -179,7 +183,11 @@ class Nodes(Protocol):
         ...
 
     def delete_all(self, paths: Sequence[str], batch: int) -> bool:
-        """Delete nodes in this order, each ``batch`` of them in one step; returns whether all of them are gone."""
+        """Delete nodes in this order, each ``batch`` of them in one step.
+
+        Returns:
+            Whether all of them are gone.
+        """
         ...
 
     def exists(self, path: str, *, watch: bool = False) -> Stat | None:
@@ -241,7 +249,11 @@ class Nodes(Protocol):
     def reconfigure(
         self, joining: str | None, leaving: str | None, members: str | None, version: int
     ) -> tuple[bytes | None, Stat]:
-        """Change the members of the ensemble; returns the new configuration."""
+        """Change the members of the ensemble.
+
+        Returns:
+            The new configuration.
+        """
         ...
 
     def close(self) -> None:

@@ -384,7 +384,7 @@ class _Deliveries:
         self._queue.put(call)
 
     def close(self) -> None:
-        """End the thread after the deliveries under way; returns at once when called by a callback."""
+        """End the thread after the deliveries under way. A callback that calls this does not wait for them."""
         self._queue.put(None)
         with self._lock:
             thread = self._thread
@@ -400,7 +400,11 @@ class _Deliveries:
 
 
 def _lock_file(path: Path) -> int:
-    """Create the file when missing and lock it; returns the descriptor that holds the lock."""
+    """Create the file when missing and lock it.
+
+    Returns:
+        The descriptor that holds the lock.
+    """
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

@@ -118,7 +118,11 @@ def size_of(raw: int) -> int:
 
 
 def put(target: bytearray, position: int, raw: int) -> int:
-    """Write the varint of an unsigned number; returns the position behind it."""
+    """Write the varint of an unsigned number.
+
+    Returns:
+        The position behind it.
+    """
     while raw > 0x7F:
         target[position] = (raw & 0x7F) | 0x80
         position += 1

@@ -305,7 +305,11 @@ class Log(LogReader):
     # -- roll ----------------------------------------------------------------------------------------------------
 
     def maybe_roll(self, now_ms: Millis) -> bool:
-        """Begin a new segment when the active one is full or too old; says whether it did."""
+        """Begin a new segment when the active one is full or too old.
+
+        Returns:
+            Whether it did.
+        """
         segment = self._active
         if segment.has_room_for(0, self.log_end_offset) and not self._is_too_old(segment, now_ms, now_ms):
             return False
@@ -427,7 +431,10 @@ class Log(LogReader):
     # -- truncate and delete -------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: Offset) -> bool:
-        """Cut everything at and behind ``offset``; says whether there was anything.
+        """Cut everything at and behind ``offset``.
+
+        Returns:
+            Whether there was anything.
 
         Raises:
             StorageError: the disk refused; the log is fenced.
@@ -664,7 +671,11 @@ class Log(LogReader):
             segment.update_config(config)
 
     def expire_producers(self, now_ms: Millis) -> int:
-        """Forget producers that were silent for ``producer.id.expiration.ms``; says how many."""
+        """Forget producers that were silent for ``producer.id.expiration.ms``.
+
+        Returns:
+            How many.
+        """
         return self.producers.expire(now_ms, self.producer_expiration_ms)
 
     @property

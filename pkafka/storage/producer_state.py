@@ -129,7 +129,10 @@ class ProducerEntry:
             )
 
     def add(self, batch: ProducerBatch) -> bool:
-        """Remember a data batch; returns whether it began a transaction.
+        """Remember a data batch.
+
+        Returns:
+            Whether it began a transaction.
 
         Raises:
             ApiError: INVALID_TXN_STATE for a batch outside the producer's own open transaction.
@@ -165,7 +168,10 @@ class ProducerEntry:
         timestamp: int,
         check: bool,
     ) -> CompletedTransaction | None:
-        """Take a marker; returns the transaction that it ended, None for an empty one.
+        """Take a marker.
+
+        Returns:
+            The transaction that it ended, None for an empty one.
 
         Raises:
             ApiError: with ``check``, INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
@@ -267,7 +273,11 @@ class Producers:
         }
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers without a write for ``expiration_ms`` (KIP-854); says how many."""
+        """Forget producers without a write for ``expiration_ms`` (KIP-854).
+
+        Returns:
+            How many.
+        """
         gone = [
             entry.producer_id
             for entry in self.entries.values()

@@ -31,7 +31,11 @@ class ProducerTrial:
     def take(
         self, batch: ValidatedBatch, data: bytearray | memoryview, base: Offset, last: Offset
     ) -> BatchMetadata | None:
-        """Try one batch at [base, last]; returns the original when it is a duplicate."""
+        """Try one batch at [base, last].
+
+        Returns:
+            The original when it is a duplicate.
+        """
         producer_id = batch.producer_id
         entry = self.entries.get(producer_id) or self._producers.get(producer_id)
         if batch.is_control:

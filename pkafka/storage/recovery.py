@@ -192,7 +192,11 @@ class _Loader:
         )
 
     def _settle(self) -> tuple[Offset, Offset]:
-        """Steps 5 and 6; returns the log start and end offsets."""
+        """Steps 5 and 6.
+
+        Returns:
+            The log start and end offsets.
+        """
         end = self._end_offset()
         if not self._segments:
             self._segments.add(self._new_segment(self._log_start_offset))

@@ -550,9 +550,12 @@ class Segment:
         return [self.path, self.offset_index.path, self.time_index.path, self.transaction_index.path]
 
     def rename_suffix(self, old: str, new: str) -> list[Path]:
-        """Replace the last suffix of all files, indexes last; returns the new names.
+        """Replace the last suffix of all files, indexes last.
 
         A file that is not there is passed over: transaction indexes often are not, and a crash may have taken one.
+
+        Returns:
+            The new names.
         """
         renamed = []
         for path in self.paths:

@@ -81,7 +81,10 @@ class Commits:
     # -- storing ------------------------------------------------------------------------------------------
 
     def commit_sync(self, offsets: Offsets, deadline_ms: int) -> bool:
-        """Store offsets and wait; returns False when the time ran out.
+        """Store offsets and wait.
+
+        Returns:
+            False when the time ran out.
 
         Raises:
             CommitFailedError: the partitions belong to another member by now.

@@ -313,7 +313,11 @@ class ConsumerCoordinator:
     # -- steps of a rebalance -----------------------------------------------------------------------------
 
     def _perform(self, step: Prepare | Join | Lead | Complete, now_ms: int) -> bool:
-        """Do a step; returns False where something must be waited for first."""
+        """Do a step.
+
+        Returns:
+            False where something must be waited for first.
+        """
         if isinstance(step, Prepare):
             return self._prepare(step, now_ms)
         if isinstance(step, Join):
@@ -354,7 +358,11 @@ class ConsumerCoordinator:
         return True
 
     def _is_committed(self, now_ms: int) -> bool:
-        """Store the positions before partitions go to another member; returns whether there is nothing to wait for."""
+        """Store the positions before partitions go to another member.
+
+        Returns:
+            Whether there is nothing to wait for.
+        """
         if not self._config.enable_auto_commit:
             return True
         if self._prepare_began_ms is None:
@@ -392,7 +400,11 @@ class ConsumerCoordinator:
         self._send(self._membership.join(protocols, now_ms), now_ms)
 
     def _assign(self, step: Lead) -> bool:
-        """Decide who reads what; returns False while metadata of the group's topics is awaited."""
+        """Decide who reads what.
+
+        Returns:
+            False while metadata of the group's topics is awaited.
+        """
         subscription, cluster = self._subscription, self._cluster
         try:
             told = {
@@ -490,7 +502,11 @@ class ConsumerCoordinator:
         self._subscription.assign_from_group(wanted)
 
     def _tell(self, what: str, partitions: list[TopicPartition]) -> Exception | None:
-        """Call the user's listener; returns what it raised, for later."""
+        """Call the user's listener.
+
+        Returns:
+            What it raised, for later.
+        """
         log.info("%s partitions: %s", what, ", ".join(map(str, partitions)) or "none")
         listener = self._subscription.listener
         if listener is None:

@@ -65,7 +65,10 @@ class GroupChannel:
             self.net.cluster.network.disconnect(Address(used.host, used.port, LANE))
 
     def await_coordinator(self, deadline_ms: int) -> bool:
-        """Wait until the coordinator is known; returns False when the time ran out.
+        """Wait until the coordinator is known.
+
+        Returns:
+            False when the time ran out.
 
         Raises:
             ApiError: this client may not use the group.

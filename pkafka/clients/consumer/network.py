@@ -138,9 +138,12 @@ class ConsumerNetwork:
         self.raise_if_woken()
 
     def poll_until(self, future: RequestFuture[Any], deadline_ms: int) -> bool:
-        """Wait until a future is done or the deadline passes; returns whether it is done.
+        """Wait until a future is done or the deadline passes.
 
         Looks at what has arrived already even where the deadline has passed.
+
+        Returns:
+            Whether it is done.
 
         Raises:
             WakeupError: another thread called :meth:`wakeup`.

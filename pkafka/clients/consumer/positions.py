@@ -107,7 +107,11 @@ class Positions:
             self._reset(resetting)
 
     def out_of_range(self, partition: TopicPartition) -> bool:
-        """The leader does not have the position: reset it; returns False where no policy says to what."""
+        """The leader does not have the position: reset it.
+
+        Returns:
+            False where no policy says to what.
+        """
         to = self._policy()
         if to is None:
             return False

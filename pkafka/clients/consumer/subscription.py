@@ -126,7 +126,11 @@ class Subscription:
         self.topic_changes += 1
 
     def set_matching(self, topics: Iterable[str]) -> bool:
-        """Take note of the topics that match the pattern now; returns whether they changed."""
+        """Take note of the topics that match the pattern now.
+
+        Returns:
+            Whether they changed.
+        """
         found = frozenset(topics)
         if found == self.wanted_topics:
             return False
@@ -135,7 +139,11 @@ class Subscription:
         return True
 
     def add_group_topics(self, topics: Iterable[str]) -> bool:
-        """Watch what others of the group subscribe too, as its leader must; returns whether that is more."""
+        """Watch what others of the group subscribe too, as its leader must.
+
+        Returns:
+            Whether that is more.
+        """
         before = self._group_topics
         self._group_topics = before | frozenset(topics)
         self.topic_changes += self._group_topics != before
@@ -239,7 +247,11 @@ class Subscription:
         state.position, state.position_epoch = offset, epoch
 
     def leader_is(self, partition: TopicPartition, leader: Leader) -> bool:
-        """Take note of who leads a partition; returns whether its position must be validated with the leader."""
+        """Take note of who leads a partition.
+
+        Returns:
+            Whether its position must be validated with the leader.
+        """
         state = self._states.get(partition)
         if state is None or state.position is None or leader == NO_KNOWN_LEADER:
             return False

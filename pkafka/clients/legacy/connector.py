@@ -244,7 +244,11 @@ class ZookeeperConsumerConnector:
         self._watch_topics()
 
     def _watch_topics(self) -> bool:
-        """Watch the partition count of every topic that is read; returns whether there are other topics now."""
+        """Watch the partition count of every topic that is read.
+
+        Returns:
+            Whether there are other topics now.
+        """
         assert self._registration is not None
         wanted = set(self._registration.subscription)
         if self._filter is not None:
@@ -261,7 +265,11 @@ class ZookeeperConsumerConnector:
     # -- rebalancing --------------------------------------------------------------------------------------
 
     def _synced_rebalance(self) -> bool:
-        """Try to take over what is this member's now; returns whether that succeeded, or is needless."""
+        """Try to take over what is this member's now.
+
+        Returns:
+            Whether that succeeded, or is needless.
+        """
         for attempt in range(self.config.rebalance_max_retries):
             if self._shutting_down or self._expired:
                 return True
@@ -438,16 +446,23 @@ class ZookeeperConsumerConnector:
             self.commit_offsets(retry=False)
 
     def _pause(self, wait_ms: int) -> bool:
-        """Let time pass; returns whether the connector is being shut down."""
+        """Let time pass.
+
+        Returns:
+            Whether the connector is being shut down.
+        """
         with self._news:
             return self._news.wait_for(lambda: self._shutting_down, wait_ms / 1000)
 
     # -- the session --------------------------------------------------------------------------------------
 
     def _renew_session(self) -> bool:
-        """Begin again after the session expired; returns whether a rebalance is due.
+        """Begin again after the session expired.
 
         Nothing is committed: what was owned may be others' by now, who are farther.
+
+        Returns:
+            Whether a rebalance is due.
         """
         with self._lock:
             logger.warning("the session of %s expired", self.consumer_id)

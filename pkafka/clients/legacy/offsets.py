@@ -27,7 +27,10 @@ class OffsetStorage(Protocol):
         ...
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Store offsets; returns whether all are stored.
+        """Store offsets.
+
+        Returns:
+            Whether all are stored.
 
         Raises:
             StoreError: ZooKeeper did not take them.

@@ -178,7 +178,11 @@ class ProducerBatch:
             yield from self.halves[1].parts(start - middle, first + count - start)
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Wait until the batch is finished or split; returns whether it is."""
+        """Wait until the batch is finished or split.
+
+        Returns:
+            Whether it is.
+        """
         if self.finished or self.halves is not None:
             return True
         with _SETTLING:

@@ -20,7 +20,11 @@ class ProducerInterceptor(Protocol):
     """What ``interceptor.classes`` names; ``configure`` and ``close`` are called where it has them."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Called before the serializers, on the thread that sends; returns the record to send."""
+        """Called before the serializers, on the thread that sends.
+
+        Returns:
+            The record to send.
+        """
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
         """Called with every outcome, before the callback; on the sender thread, so it must be short."""

@@ -102,7 +102,11 @@ class Outcomes:
         self._accumulator.release(done)
 
     def expire(self, now_ms: int) -> int:
-        """Fail the batches whose delivery.timeout.ms is over; returns in how many milliseconds to look again."""
+        """Fail the batches whose delivery.timeout.ms is over.
+
+        Returns:
+            In how many milliseconds to look again.
+        """
         if now_ms < self._next_expiry_ms:
             return self._next_expiry_ms - now_ms
         late: list[ProducerBatch] = []

@@ -204,7 +204,11 @@ class Sender:
     # -- draining -----------------------------------------------------------------------------------------
 
     def _drain(self, now_ms: int) -> int:
-        """Send what is due to who can take it; returns in how many milliseconds more will be due."""
+        """Send what is due to the brokers that can take it.
+
+        Returns:
+            In how many milliseconds more will be due.
+        """
         for _ in range(_ROUNDS_MAX):
             due, wait_ms = self._due(now_ms)
             if not due:
@@ -369,7 +373,11 @@ class Sender:
     # -- transactions -------------------------------------------------------------------------------------
 
     def _transact(self, transactions: "TransactionChannel", now_ms: int) -> int:
-        """Do what the transaction needs beside sending batches; returns in how many milliseconds to look again."""
+        """Do what the transaction needs beside sending batches.
+
+        Returns:
+            In how many milliseconds to look again.
+        """
         assert self._idempotence is not None
         wait_ms = _POLL_MS_MAX
         # In this order: a thread that fails to hand a record over may bring the end in between.

@@ -124,10 +124,13 @@ class TransactionChannel:
             return self._machine.admits(partition)
 
     def advance(self, now_ms: int, has_unsettled: Callable[[], bool]) -> int:
-        """Send what is due to a coordinator; returns in how many milliseconds to look again.
+        """Send what is due to a coordinator.
 
         Args:
             has_unsettled: whether batches have no outcome yet; asked where no commit can come in between.
+
+        Returns:
+            In how many milliseconds to look again.
         """
         machine = self._machine
         while True:
@@ -168,7 +171,11 @@ class TransactionChannel:
     # -- inside -------------------------------------------------------------------------------------------
 
     def _send(self, ask: Ask, now_ms: int) -> bool:
-        """Send a request; returns whether it has come to its end already, which only a failure does."""
+        """Send a request.
+
+        Returns:
+            Whether it has come to its end already, which only a failure does.
+        """
         address = self._cluster.any_address() if ask.to is None else Address(ask.to.host, ask.to.port)
         pending = self._cluster.network.send(
             address, ask.request, max_version=ask.max_version, on_done=partial(self._on_done, ask.request)

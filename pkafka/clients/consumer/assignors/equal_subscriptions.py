@@ -82,7 +82,11 @@ class EqualSubscriptions:
         self._revoked.update(dict.fromkeys(mine[len(kept) :], member))
 
     def _deal_by_rack(self, left: list[TopicPartition]) -> list[TopicPartition]:
-        """Give partitions in turn to members near them that have room; returns those that are left."""
+        """Give partitions in turn to members near them that have room.
+
+        Returns:
+            Those that are left.
+        """
         far: list[TopicPartition] = []
         turn = 0
         for partition in left:
