@@ -5,7 +5,6 @@ removal of files) is handed to the owner through the hooks. recovery.py opens a 
 watermark is.
 """
 
-import os
 import random
 import uuid
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from pkafka.storage.batch_scan import StoredBatch
 from pkafka.storage.config import LogConfig
 from pkafka.storage.fetched_batches import batches_in_order, split_for_segments
 from pkafka.storage.files import Files, disk_failure
+from pkafka.storage.log_files import LogFiles
 from pkafka.storage.log_reader import LogReader
 from pkafka.storage.log_values import (
     AppendResult,
@@ -33,19 +33,14 @@ from pkafka.storage.log_values import (
     UnexpectedOffsetError,
 )
 from pkafka.storage.open_files import OpenFiles
-from pkafka.storage.producer_rebuild import rebuild, replay
-from pkafka.storage.producer_state import BatchMetadata, CompletedTransaction, ProducerEntry, advance_sequence
+from pkafka.storage.producer_history import ProducerHistory
+from pkafka.storage.producer_state import BatchMetadata
 from pkafka.storage.producer_trial import ProducerTrial
-from pkafka.storage.resends import remember_resends
-from pkafka.storage.retention import RetentionLimits, SegmentFacts, expired_segments
+from pkafka.storage.retention import RetentionLimits, expired_segments
 from pkafka.storage.segment import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
-    SWAP_SUFFIX,
     AppendedBatch,
     Segment,
 )
-from pkafka.storage.transaction_index import AbortedTransaction
 
 __all__ = [
     "AppendResult",
@@ -80,7 +75,6 @@ class Log(LogReader):
         self, parts: LogParts, *, files: Files, clock: Clock, open_files: OpenFiles, hooks: LogHooks
     ) -> None:
         super().__init__(parts)
-        self.directory = parts.directory
         self.topic_id = parts.topic_id
         self.config = parts.config
         self.high_watermark = parts.log_start_offset
@@ -91,16 +85,13 @@ class Log(LogReader):
         self.producers = parts.producers
         self.last_flush_ms = clock.now_ms()
         self.failure: StorageError | None = None
-        self._snapshots = parts.snapshots
         self.producer_expiration_ms = parts.producer_expiration_ms
-        self._files = files
+        self._files = LogFiles(parts, files, open_files, hooks)
+        self._history = ProducerHistory(parts)
         self._clock = clock
-        self._open_files = open_files
         self._hooks = hooks
         self._closed = False
         self._truncations = 0
-        self._forgotten_below = parts.log_end_offset
-        """Of what producers wrote before, only the last batch of each is known; the log start when all is."""
         self._jitter_ms = self._draw_jitter()
         self._active.update_config(self.config)
         self._active.activate()
@@ -168,35 +159,19 @@ class Log(LogReader):
                 self.leader_epochs.assign(leader_epoch, base)
             self._write(data, appended, base, offset, newest, now_ms)
             if trial is not None:
-                self._commit(trial.entries, trial.begun, trial.completed)
+                self._history.commit(trial, self._active.transaction_index)
             if not flush_later and self.flush_is_due:
                 self.flush()
         except OSError as error:
-            raise self._fenced("append to", error) from error
+            raise self.fence(error, "append to") from error
         return AppendResult(base, offset - 1, records.log_append_time_ms, self.log_start_offset, False)
 
     def _recalled(self, batch: ValidatedBatch, refusal: ApiError) -> BatchMetadata:
-        """The original of a batch that is neither new nor known, when the log has it nevertheless.
-
-        Looked for once after a start or a cut, when a producer sends such a batch: most logs never have to look.
-
-        Raises:
-            ApiError: ``refusal``, when there is no such batch.
-        """
-        if (
-            refusal.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            and self._forgotten_below > self.log_start_offset
-        ):
-            below, self._forgotten_below = self._forgotten_below, self.log_start_offset
-            self._guarded("read", lambda: remember_resends(self.producers, self._segments, below))
-            original = self.producers.get(batch.producer_id).find_duplicate(
-                batch.producer_epoch,
-                batch.base_sequence,
-                advance_sequence(batch.base_sequence, batch.last_offset_delta),
-            )
-            if original is not None:
-                return original
-        raise refusal
+        """As :meth:`ProducerHistory.recall`."""
+        try:
+            return self._history.recall(batch, refusal, self.log_start_offset)
+        except OSError as error:
+            raise self.fence(error, "read") from error
 
     @property
     def flush_is_due(self) -> bool:
@@ -231,7 +206,7 @@ class Log(LogReader):
             if self.flush_is_due:
                 self.flush()
         except OSError as error:
-            raise self._fenced("append to", error) from error
+            raise self.fence(error, "append to") from error
         return AppendResult(
             batches[0].base_offset, batches[-1].last_offset, NO_TIMESTAMP, self.log_start_offset, False
         )
@@ -274,33 +249,7 @@ class Log(LogReader):
         data = view[start : run[-1].position + run[-1].size]
         self._write(data, entries, run[0].base_offset, run[-1].last_offset + 1, newest, now_ms)
         for batch in run:
-            completed = replay(self.producers, batch)
-            if completed is not None:
-                self._index_transaction(completed)
-
-    def _commit(
-        self,
-        entries: dict[int, ProducerEntry],
-        begun: list[tuple[int, Offset]],
-        completed: list[CompletedTransaction],
-    ) -> None:
-        self.producers.entries.update(entries)
-        for producer_id, first_offset in begun:
-            self.producers.begin(producer_id, first_offset)
-        for transaction in completed:
-            self._index_transaction(transaction)
-
-    def _index_transaction(self, transaction: CompletedTransaction) -> None:
-        if transaction.is_aborted:
-            self._active.transaction_index.append(
-                AbortedTransaction(
-                    transaction.producer_id,
-                    transaction.first_offset,
-                    transaction.last_offset,
-                    self.producers.stable_offset_after(transaction),
-                )
-            )
-        self.producers.complete(transaction)
+            self._history.replay(batch, self._active.transaction_index)
 
     # -- roll ----------------------------------------------------------------------------------------------------
 
@@ -325,7 +274,7 @@ class Log(LogReader):
         try:
             self._roll(self.log_end_offset, now_ms)
         except OSError as error:
-            raise self._fenced("roll", error) from error
+            raise self.fence(error, "roll") from error
 
     def _is_too_old(self, segment: Segment, newest: Millis, now_ms: Millis) -> bool:
         limit = self.config.roll_ms - self._jitter_ms
@@ -340,21 +289,11 @@ class Log(LogReader):
             self._segments.remove(old)
         else:
             old.deactivate()
-            self._snapshots.take(self.producers, base, durable=False)
-        segment = self._new_segment(base, now_ms)
+            self._history.take_snapshot(base, durable=False)
+        segment = self._files.new_segment(base, self.config, now_ms)
         self._activate(segment)
         self._hooks.on_rolled(self)
         return segment
-
-    def _new_segment(self, base: Offset, now_ms: Millis) -> Segment:
-        return Segment.create(
-            self.directory,
-            base,
-            config=self.config,
-            files=self._files,
-            open_files=self._open_files,
-            now_ms=now_ms,
-        )
 
     def _activate(self, segment: Segment) -> None:
         self._segments.add(segment)
@@ -461,7 +400,7 @@ class Log(LogReader):
         # The newest first: a crash or failure on the way leaves a shorter log, never one with a hole.
         for segment in reversed(list(self._segments)):
             if segment.base_offset > offset:
-                self._drop(segment, "truncated")
+                self._files.drop(segment, "truncated", self.config)
         last = self._segments.last
         # Inside a batch the whole batch goes, and the end is where it began: a follower fetches it anew. (Kafka would
         # keep the asked offset as the end and with it a hole; it never asks for one inside a batch.)
@@ -471,8 +410,8 @@ class Log(LogReader):
         self.leader_epochs.truncate_from_end(offset)
         # The producers first: no reader may see the new end with the old state.
         self.log_start_offset = min(self.log_start_offset, offset)
-        self._rebuild_producers(offset)
-        self._forgotten_below = self.log_end_offset = offset
+        self._history.rebuild(self.log_start_offset, offset, self._clock.now_ms, self.producer_expiration_ms)
+        self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.set_high_watermark(self.high_watermark)
 
@@ -492,25 +431,13 @@ class Log(LogReader):
     def _truncate_fully(self, offset: Offset) -> None:
         self._note_truncation(offset)
         for segment in reversed(list(self._segments)):
-            self._drop(segment, "truncated")
+            self._files.drop(segment, "truncated", self.config)
         self.leader_epochs.clear()
-        self.producers.clear()
-        self._snapshots.remove(self._snapshots.offsets)
-        self._activate(self._new_segment(offset, self._clock.now_ms()))
-        self.log_start_offset = self.log_end_offset = self.recovery_point = self._forgotten_below = offset
-        self._snapshots.latest_taken = offset
+        self._history.clear()
+        self._activate(self._files.new_segment(offset, self.config, self._clock.now_ms()))
+        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self._history.begin_at(offset)
         self.set_high_watermark(offset)
-
-    def _rebuild_producers(self, end_offset: Offset) -> None:
-        rebuild(
-            self.producers,
-            self._snapshots,
-            self._segments,
-            log_start_offset=self.log_start_offset,
-            end_offset=end_offset,
-            now_ms=self._clock.now_ms,
-            expiration_ms=self.producer_expiration_ms,
-        )
 
     def delete_old_segments(self, now_ms: Millis) -> list[DeletedFiles]:
         """Let go of segments below the log start offset, beyond the size and beyond the time.
@@ -521,13 +448,9 @@ class Log(LogReader):
             StorageError: the disk refused; the log is fenced.
         """
         segments = list(self._segments)
-        ends = [segment.base_offset for segment in segments[1:]] + [self.log_end_offset]
         deleted: list[DeletedFiles] = []
         try:
-            facts = [
-                SegmentFacts(segment.base_offset, end, segment.size, segment.retention_timestamp)
-                for segment, end in zip(segments, ends, strict=True)
-            ]
+            facts = self._segments.facts(self.log_end_offset)
             decisions = expired_segments(
                 facts,
                 RetentionLimits(self.config.retention_ms, self.config.retention_bytes, self.config.deletes),
@@ -540,10 +463,10 @@ class Log(LogReader):
                 self._roll(self.log_end_offset, now_ms)
             for decision in decisions:
                 for segment in segments[: decision.segments]:
-                    deleted.append(self._drop(segment, decision.reason))
+                    deleted.append(self._files.drop(segment, decision.reason, self.config))
                 del segments[: decision.segments]
         except OSError as error:
-            raise self._fenced("delete segments of", error) from error
+            raise self.fence(error, "delete segments of") from error
         if deleted and self._segments.first.base_offset > self.log_start_offset:
             self._move_log_start(self._segments.first.base_offset)
         return deleted
@@ -562,54 +485,8 @@ class Log(LogReader):
             OSError: the new files are not there, or cannot be looked at; nothing was changed.
             StorageError: the disk refused; the log is fenced.
         """
-        pieces = [
-            Segment.open(
-                self.directory,
-                base,
-                config=self.config,
-                files=self._files,
-                open_files=self._open_files,
-                suffix=CLEANED_SUFFIX,
-            )
-            for base in new
-        ]
-        self._drop_strays(pieces)
-        self._guarded("replace segments of", lambda: self._replace(old, pieces))
-
-    def _replace(self, old: Sequence[Segment], pieces: Sequence[Segment]) -> None:
-        for piece in reversed(pieces):
-            renamed = piece.rename_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
-            if piece.path not in renamed:
-                raise FileNotFoundError(f"no file to become {piece.path}")
-        bases = {piece.base_offset for piece in pieces}
-        for segment in old:
-            self._drop(segment, "compacted", keep_snapshot=segment.base_offset in bases)
-        for piece in pieces:
-            piece.rename_suffix(SWAP_SUFFIX, "")
-            self._segments.add(piece)
-
-    def _drop_strays(self, pieces: Sequence[Segment]) -> None:
-        """A start takes a ``.swap`` for unfinished when there is a ``.cleaned`` below it."""
-        known = {path.name for piece in pieces for path in piece.paths}
-        for name in os.listdir(self.directory):
-            if name.endswith(CLEANED_SUFFIX) and name not in known:
-                self._files.unlink(self.directory / name)
-
-    def _drop(self, segment: Segment, reason: str, *, keep_snapshot: bool = False) -> DeletedFiles:
-        """Take a segment out of the log and rename its files, its snapshot's too."""
-        self._segments.remove(segment)
-        if segment.is_active:
-            segment.finish()
-            segment.is_active = False
-        paths = segment.rename_suffix("", DELETED_SUFFIX)
-        snapshot = None if keep_snapshot else self._snapshots.forget(segment.base_offset)
-        if snapshot is not None:
-            target = snapshot.with_name(snapshot.name + DELETED_SUFFIX)
-            self._files.rename(snapshot, target)
-            paths.append(target)
-        deleted = DeletedFiles(segment.base_offset, segment.size, reason, paths, segment)
-        self._hooks.on_deleted(deleted, self.config.file_delete_delay_ms)
-        return deleted
+        pieces = self._files.open_cleaned(new, self.config)
+        self._guarded("replace segments of", lambda: self._files.replace(old, pieces, self.config))
 
     # -- flush ---------------------------------------------------------------------------------------------------
 
@@ -624,33 +501,13 @@ class Log(LogReader):
             self._guarded("flush", lambda: self._flush(end))
 
     def _flush(self, end: Offset) -> None:
-        is_new = False
-        for segment in self._segments.within(self.recovery_point, end):
-            is_new = is_new or segment.base_offset >= self.recovery_point
-            segment.flush()
-        for descriptor in self._snapshots.open_within(self.recovery_point, end):
-            try:
-                self._files.fsync(descriptor)
-            finally:
-                self._files.close(descriptor)
-        if is_new:
-            self._files.fsync_directory(self.directory)
+        self._files.flush(self.recovery_point, end)
         self._mark_flushed(end)
 
     def prepare_flush(self, up_to: Offset | None = None) -> PendingFlush:
         """The same, for a thread: its descriptors are its own. Default: all but the active segment, as after a roll."""
         end = self._active.base_offset if up_to is None else min(up_to, self.log_end_offset)
-        descriptors: list[int] = []
-        is_new = False
-        if end > self.recovery_point:
-            for segment in self._segments.within(self.recovery_point, end):
-                is_new = is_new or segment.base_offset >= self.recovery_point
-                descriptors += segment.duplicate_descriptors()
-            # A roll does not wait for the disk with its snapshot; like Kafka, its flush does.
-            descriptors += self._snapshots.open_within(self.recovery_point, end)
-        return PendingFlush(
-            end, descriptors, self.directory if is_new else None, self._files, self._truncations
-        )
+        return self._files.prepare_flush(self.recovery_point, end, self._truncations)
 
     def finish_flush(self, pending: PendingFlush) -> None:
         """The flush has run: what it covered needs no recovery, unless a truncation has replaced it meanwhile."""
@@ -679,6 +536,11 @@ class Log(LogReader):
         return self.producers.expire(now_ms, self.producer_expiration_ms)
 
     @property
+    def directory(self) -> Path:
+        """Where its files are."""
+        return self._files.directory
+
+    @property
     def is_closed(self) -> bool:
         """Whether it was closed or deleted; what was under way then may fail, which says nothing about the disk."""
         return self._closed
@@ -702,7 +564,7 @@ class Log(LogReader):
                 segment.release_files()
 
     def _close(self) -> None:
-        self._snapshots.take(self.producers, self.log_end_offset, durable=True)
+        self._history.take_snapshot(self.log_end_offset, durable=True)
         self._active.finish()
         if self.log_end_offset > self.recovery_point:
             self._flush(self.log_end_offset)
@@ -737,9 +599,9 @@ class Log(LogReader):
             StorageError: the disk refused; the log is fenced.
         """
         target = self.directory.with_name(str(self.topic_partition))
-        self._guarded("rename", lambda: self._files.rename(self.directory, target))
+        self._guarded("rename", lambda: self._files.rename(target))
         self._follow_rename(target)
-        self._guarded("rename", lambda: self._files.fsync_directory(target.parent))
+        self._guarded("rename", lambda: self._files.flush_name(target))
 
     def _rename_directory(self, suffix: str) -> Path:
         end = f".{uuid.uuid4().hex}{suffix}"
@@ -749,17 +611,14 @@ class Log(LogReader):
         self._closed = True
         for segment in self._segments:
             segment.retire()
-        self._guarded("rename", lambda: self._files.rename(self.directory, target))
-        self._guarded("rename", lambda: self._files.fsync_directory(target.parent))
+        self._guarded("rename", lambda: self._files.rename(target))
+        self._guarded("rename", lambda: self._files.flush_name(target))
         self._follow_rename(target)
         return target
 
     def _follow_rename(self, target: Path) -> None:
-        for segment in self._segments:
-            segment.move_paths(target)
-        self._snapshots.move(target)
+        self._files.follow(target)
         self.leader_epochs.move(target)
-        self.directory = target
 
     def fence(self, error: OSError, action: str = "flush") -> StorageError:
         """An I/O error happened: nothing more is written; the next start recovers. Returns what to raise."""
@@ -767,14 +626,11 @@ class Log(LogReader):
             self.failure = disk_failure(self.directory, action, error)
         return self.failure
 
-    def _fenced(self, action: str, error: OSError) -> StorageError:
-        return self.fence(error, action)
-
     def _guarded(self, action: str, call: Callable[[], object]) -> None:
         try:
             call()
         except OSError as error:
-            raise self._fenced(action, error) from error
+            raise self.fence(error, action) from error
 
     def _refusal(self) -> ApiError:
         return ApiError(

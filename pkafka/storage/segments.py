@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
 from pkafka.model import Offset
+from pkafka.storage.retention import SegmentFacts
 from pkafka.storage.segment import Segment
 
 
@@ -61,6 +62,19 @@ class Segments:
         """The first segment that begins above ``offset``."""
         place = bisect_right(self._bases, offset)
         return self._by_base[self._bases[place]] if place < len(self._bases) else None
+
+    def facts(self, end_offset: Offset) -> list[SegmentFacts]:
+        """What retention looks at; ``end_offset`` is the log's.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        segments = list(self)
+        ends = [segment.base_offset for segment in segments[1:]] + [end_offset]
+        return [
+            SegmentFacts(segment.base_offset, end, segment.size, segment.retention_timestamp)
+            for segment, end in zip(segments, ends, strict=True)
+        ]
 
     def within(self, start: Offset, end: Offset) -> list[Segment]:
         """The segments that may hold offsets of [start, end): from the one that covers ``start`` on."""

@@ -122,7 +122,7 @@ def test_files_of_one_answer_do_not_close_each_other(tmp_path: Path, monkeypatch
         for index in mine:
             append(family, "t", index, b"of %d." % index)
             log = owner.partitions.led["t", index].log
-            log._open_files._limit = 4
+            log._files._open_files._limit = 4
             log.roll(1)
             log.segments[0].release_files()
         for order in (mine, mine[::-1]):
