@@ -1,6 +1,6 @@
 """What one event makes the controller tell the brokers, collected and then sent at most once per kind and broker.
 
-The order is Kafka's and is relied on (CTRL-21): LeaderAndIsr first, so that a leader serves before clients hear of it,
+The order is Kafka's and is relied on: LeaderAndIsr first, so that a leader serves before clients hear of it,
 then UpdateMetadata, then StopReplica. Owned by the controller thread.
 """
 

@@ -1,4 +1,4 @@
-"""The controller: one thread, one queue of events, everything else follows from them (CTRL-1..18).
+"""The controller: one thread, one queue of events, everything else follows from them.
 
 Every broker has one. It stands for election, and the winner reads the whole state from the store, brings partitions and
 replicas into their states and tells the brokers; from then on watches say what to look at again. A broker that runs
@@ -116,7 +116,7 @@ class Controller:
         context: what the active controller knows; for the controller thread alone.
         stats: what it has counted and how long that took.
         is_active: whether this broker is the controller, as far as it knows.
-        active_controller_id: the broker that is, -1 when there is none (CTRL-3).
+        active_controller_id: the broker that is, -1 when there is none.
     """
 
     def __init__(
@@ -458,7 +458,7 @@ class Controller:
             self._balance_due_ms = self._clock.monotonic_ms() + FIRST_BALANCE_MS
 
     def _on_balance(self) -> None:
-        """Leaders drift as brokers come and go: bring them back to where they were meant to be (CTRL-20)."""
+        """Leaders drift as brokers come and go: bring them back to where they were meant to be."""
         try:
             self._office.balance()
         finally:

@@ -1,4 +1,4 @@
-"""Topic deletion (TOPIC-10): from a node under /admin/delete_topics to nothing left of the topic.
+"""Topic deletion: from a node under /admin/delete_topics to nothing left of the topic.
 
 Clients hear first (leader -2), then the replicas stop and delete, each broker confirms, and with the last
 confirmation the topic's nodes go, the wish to delete it last. A topic with a replica that is away or failed waits

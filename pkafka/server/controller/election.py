@@ -1,4 +1,4 @@
-"""Who leads next: pure functions, one per cause (CTRL-17). They read nothing and write nothing.
+"""Who leads next: pure functions, one per cause. They read nothing and write nothing.
 
 Each gets the assignment in order (the preferred leader first) and the facts it needs, and returns the new leader with
 the new ISR, or None when nobody is eligible.
@@ -86,7 +86,7 @@ def elect_for_controlled_shutdown(
 
 
 def first_leader(assignment: tuple[BrokerId, ...], online: Set[BrokerId]) -> Elected | None:
-    """Leader and ISR of a new partition: the online replicas, led by the first of the assignment (CTRL-12)."""
+    """Leader and ISR of a new partition: the online replicas, led by the first of the assignment."""
     live = tuple(one for one in assignment if one in online)
     return Elected(live[0], live) if live else None
 

@@ -1,4 +1,4 @@
-"""What can happen to a controller. Events wait in one first-in, first-out queue that one thread empties (CTRL-8).
+"""What can happen to a controller. Events wait in one first-in, first-out queue that one thread empties.
 
 An event from a watch says only that something may have changed; the controller reads the store for what.
 """
@@ -23,7 +23,7 @@ class Startup:
 
 @dataclass(frozen=True, slots=True)
 class ControllerChange:
-    """/controller was made, changed or deleted (CTRL-5)."""
+    """/controller was made, changed or deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class SessionExpired:
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """A broker registered, went away, or changed its registration (CTRL-9)."""
+    """A broker registered, went away, or changed its registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """A topic was made or removed (CTRL-10)."""
+    """A topic was made or removed."""
 
 
 @dataclass(frozen=True, slots=True)

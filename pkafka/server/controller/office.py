@@ -235,7 +235,7 @@ class Office:
         return answers
 
     def elect_written(self) -> None:
-        """Elect the preferred leaders that /admin/preferred_replica_election asks for, and remove it (ZK-11).
+        """Elect the preferred leaders that /admin/preferred_replica_election asks for, and remove it.
 
         Raises:
             StoreError: the store failed.

@@ -1,4 +1,4 @@
-"""The partition state machine (CTRL-13): which ways are legal, and what each makes the store and the brokers know.
+"""The partition state machine: which ways are legal, and what each makes the store and the brokers know.
 
 New: replicas known, no leader. Online: led. Offline: had a leader. Only going Online writes to the store.
 """

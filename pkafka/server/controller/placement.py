@@ -1,4 +1,4 @@
-"""Where replicas go: Kafka's default placement, with and without racks (TOPIC-5..7).
+"""Where replicas go: Kafka's default placement, with and without racks.
 
 Leaders go round robin over the brokers from a random start; the followers of a partition follow its leader at a shift
 that grows each time the leaders come round, so that the load of a dead broker spreads over all others.

@@ -114,7 +114,7 @@ class Reassignments:
         return None
 
     def begin_written(self) -> set[TopicPartition]:
-        """Begin the moves that /admin/reassign_partitions asks for and that are not on their way (ZK-10).
+        """Begin the moves that /admin/reassign_partitions asks for and that are not on their way.
 
         A broker that is not there is waited for: so it was when there was only this way to ask.
 

@@ -1,4 +1,4 @@
-"""The replica state machine (CTRL-14, CTRL-15): which ways are legal, and what each makes the brokers know.
+"""The replica state machine: which ways are legal, and what each makes the brokers know.
 
 A replica is deleted on the one way Offline, DeletionStarted, DeletionSuccessful, NonExistent. Only going Offline
 writes to the store: the replica leaves the ISR.

@@ -342,7 +342,7 @@ def remove_dead_controller(store: Store, broker_id: BrokerId, czxid: int) -> Non
 def stand_for_election(
     store: Store, broker_id: BrokerId, now_ms: int, *, previous_session_id: int | None = None
 ) -> Won | None:
-    """Try to become the controller: take /controller and raise /controller_epoch in one step (CTRL-2, CTRL-6).
+    """Try to become the controller: take /controller and raise /controller_epoch in one step.
 
     Args:
         previous_session_id: of this broker, whose processes are dead: what it left of the role may be replaced.

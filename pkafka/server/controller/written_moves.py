@@ -1,4 +1,4 @@
-"""/admin/reassign_partitions: moves that tools from before Kafka 2.4 ask for by writing them down (ZK-10).
+"""/admin/reassign_partitions: moves that tools from before Kafka 2.4 ask for by writing them down.
 
 Each stands there until its partition has arrived, was refused or was asked to go elsewhere by the API; the node goes
 with the last of them, which is how those tools learn that all is done.
