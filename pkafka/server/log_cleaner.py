@@ -1,4 +1,4 @@
-"""The log cleaner: takes the dirtiest logs of all workers in turn and compacts them (CLEAN-1, CLEAN-2).
+"""The log cleaner: takes the dirtiest logs of all workers in turn and compacts them.
 
 It runs in the cleaner process. Each of its ``log.cleaner.threads`` is a task here with a thread for the file work: so
 many logs are compacted at the same time, yet on one processor, as all that Python runs in one process. Workers choose

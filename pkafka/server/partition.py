@@ -309,7 +309,7 @@ class Partition:
         )
 
     def check_enough_in_sync(self) -> None:
-        """A producer that waits for all replicas is about to append (REPL-9).
+        """A producer that waits for all replicas is about to append.
 
         Raises:
             ApiError: NOT_ENOUGH_REPLICAS.

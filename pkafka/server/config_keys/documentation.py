@@ -1,4 +1,4 @@
-"""What the configuration keys do, one line each; loaded only when somebody asks."""
+"""What the configuration keys do, one line each; loaded only when it is asked for."""
 
 from typing import Final
 

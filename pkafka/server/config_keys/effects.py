@@ -1,7 +1,7 @@
 """Which accepted configuration keys do something, and the test that shows it; and which cannot, and why.
 
 Every key stands in exactly one of the three tables of its kind; a test holds that, and that the named test exists.
-Whoever makes a key work moves it.
+A change that makes a key work moves the key.
 """
 
 from collections.abc import Mapping
