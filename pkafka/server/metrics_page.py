@@ -82,7 +82,7 @@ _CONTROLLER_TIMES: Final = {
     "PartitionReassignment": "to begin moves of partitions",
     "ListPartitionReassignment": "to say which partitions move",
     "AutoLeaderBalance": "to bring leaders back by itself",
-    "ManualLeaderBalance": "for elections that somebody asked for",
+    "ManualLeaderBalance": "for elections that an administrator asked for",
     "ControlledShutdown": "for brokers that stop",
     "IsrChange": "for ISRs that leaders change",
     "LeaderAndIsrResponseReceived": "for answers of brokers that lead and follow as they were told",

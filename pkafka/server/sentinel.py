@@ -94,7 +94,7 @@ async def _addresses(
     loop: asyncio.AbstractEventLoop, endpoint: Endpoint
 ) -> list[tuple[int, tuple[object, ...]]]:
     try:
-        found = socket.getaddrinfo(  # at once, without a thread: an address needs nobody to look it up
+        found = socket.getaddrinfo(  # at once, without a thread: an address needs no look-up
             endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )
         return [(family, address) for family, _, _, _, address in found]

@@ -95,5 +95,5 @@ def is_same(one: Log, other: Log) -> bool:
 
 
 def is_further(one: Log, other: Log) -> bool:
-    """Whether ``one`` was written later than ``other``."""
+    """Whether ``one`` is further than ``other``: by its latest leader epoch, then by its end."""
     return (one.leader_epochs.latest, one.log_end_offset) > (other.leader_epochs.latest, other.log_end_offset)
