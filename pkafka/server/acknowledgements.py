@@ -1,4 +1,4 @@
-"""Producers that wait for all replicas in sync, and are answered when these have their records (PURG-3, acks=all)."""
+"""Producers with acks=all, which get their answer when all replicas in sync have their records."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,11 +18,11 @@ Done: TypeAlias = Callable[[Mapping[PartitionKey, ErrorCode]], None]
 
 
 class DelayedProduce(DelayedOperation):
-    """Records that were appended just now, and whoever waits until all in sync have them.
+    """Waits until all replicas in sync have the records that were appended just now.
 
-    To be made before anything else is waited for: once this broker has followed another one, its records may have been
-    cut off, and others committed in their place. An epoch that rises while it leads on changes nothing for them: the
-    controller raises it whenever a replica leaves the ISR with its broker.
+    It must be made before anything else is waited for: once this broker has followed another one, its records may have
+    been cut off, and others committed in their place. When the leader epoch rises while this broker leads on, the
+    records keep waiting: the controller raises the epoch whenever a broker dies and its replica leaves the ISR.
 
     Args:
         appended: what.

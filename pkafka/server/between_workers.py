@@ -26,7 +26,8 @@ LENT_MAX: Final = 512
 """Descriptors that one worker keeps of one other; the least recently used goes first. More than one answer uses."""
 
 Seen: TypeAlias = tuple[str, int, int, bool]
-"""topic, partition, up to where the reader has seen it, whether that is a follower, who sees all that is in the log"""
+"""Topic, partition, the end of what the reader has seen, whether the reader is a follower, which sees all of the
+log."""
 
 
 class LentFiles:
@@ -77,7 +78,7 @@ class LentFiles:
         return [rows, new, dropped], b"", fds
 
     def take_back(self, generations: Iterable[int]) -> None:
-        """These files are deleted: whoever still had them open would keep their space on the disk."""
+        """Take the descriptors of deleted files back: a worker with the file open would keep its space on the disk."""
         for peer_index, lent in self._lent.items():
             gone = [generation for generation in generations if lent.pop(generation, True) is None]
             if gone:

@@ -77,7 +77,7 @@ def run_broker(
         Policies.check(config)
     except ConfigError as error:
         raise StartRefused(str(error)) from None
-    # First of all: this waits for the children of a broker that was killed, who still hold its ports.
+    # First of all: this waits for the children of a broker that was killed, which still hold its ports.
     directories, unusable = _open_directories(config)
     _check_open_file_limit(config, directories)
     listeners = _bind(config)
@@ -94,7 +94,7 @@ def run_broker(
 
 
 def raise_open_file_limit() -> None:
-    """Every segment is several open files: take what the hard limit allows (LOG-27)."""
+    """Every segment is several open files: take what the hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):
@@ -111,7 +111,7 @@ def _check_open_file_limit(config: BrokerConfig, directories: list[LogDirectory]
 
 
 def open_file_limit_problem(limit: int, partitions: int, workers: int) -> str | None:
-    """What to tell of a limit of open files that the partitions will reach (LOG-27); None when there is room.
+    """What to tell of a limit of open files that the partitions will reach; None when there is room.
 
     Args:
         limit: of one process.

@@ -181,12 +181,12 @@ class LocalChannels:
         self.isrs_proposed(proposals)
 
     async def bring_up_to_date(self, peer: Peer) -> None:
-        """Tell a worker that has just come all that it missed: metadata, and who leads what it owns."""
+        """Tell a worker that has just come all that it missed: the metadata, and the leaders of its partitions."""
         version = CONTROL_REQUEST_VERSIONS["update_metadata"]
         if self._control.metadata.controller_epoch > 0:
             await peer.call("update_metadata", None, encode(self._control.metadata.snapshot(), version))
         if self._metadata_on_their_way is not None:
-            # Its predecessor may have had them, and then nobody else would tell it.
+            # They may have gone to its predecessor; then no other request would bring them.
             await peer.call("update_metadata", None, encode(self._metadata_on_their_way, version))
         if self._last is not None:
             mine = [
@@ -205,8 +205,11 @@ class LocalChannels:
     def _open_proposals(
         self, share: "Sequence[tuple[str, bytes, LeaderAndIsrPartitionState]]"
     ) -> list[list[Any]]:
-        """What leaders among these partitions proposed and may not have lived to hear the answer of, rows as in
-        :meth:`isrs_proposed`. It may be carried out yet, or never be: who comes after them has to ask again."""
+        """The proposals of these partitions' leaders without a known answer, rows as in :meth:`isrs_proposed`.
+
+        The leader's worker may have died before the answer. The controller may carry the proposal out later, or never,
+        so the next worker has to send it again.
+        """
         rows = []
         for topic, topic_id, state in share:
             proposal = self._proposals.get((topic, state.partition_index))
@@ -234,7 +237,7 @@ class LocalChannels:
         shares: defaultdict[int, list[tuple[str, bytes, LeaderAndIsrPartitionState]]] = defaultdict(list)
         for topic in request.topic_states:
             for state in topic.partition_states:
-                # Whoever hears of it later finds it on disk, or finds that its directory is gone.
+                # A worker that hears of it later finds the log on disk, or finds that its directory is gone.
                 self._keep(topic.topic_name, topic.topic_id, state)
                 owner = owner_of(topic.topic_name, state.partition_index, self._workers)
                 shares[owner].append((topic.topic_name, topic.topic_id, state))
@@ -328,7 +331,7 @@ class LocalChannels:
             await asyncio.gather(
                 *(self._ask(worker, "update_metadata", body) for worker in range(self._workers))
             )
-            # Last: whoever waits for a change of this cache may then rely on the workers.
+            # Last: a task that waits for a change of this cache may then rely on the workers.
             change = self._control.metadata.apply(request)
             broker_log(self._control.broker_id).info(
                 "Add %d partitions and deleted %d partitions from metadata cache in response to UpdateMetadata request"

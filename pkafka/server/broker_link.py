@@ -1,4 +1,4 @@
-"""Requests from this broker to another, over the listener that brokers use among themselves (NET-12, NET-13)."""
+"""Requests from this broker to another, over the listener that brokers use among themselves."""
 
 import asyncio
 import itertools
@@ -20,9 +20,9 @@ class BrokerLink:
     """The way to one broker; it connects when it is first needed, and again after a failure.
 
     Args:
-        endpoint: where the broker listens at the moment; None when nobody knows.
+        endpoint: where the broker listens at the moment; None when that is unknown.
         client_id: what the requests say they come from.
-        config: of this broker: how long a connection may take that nobody accepts, and the largest answer.
+        config: of this broker: how long a connection may take, and the largest answer.
         connect_timeout_ms: the longest wait for a connection, whatever ``config`` allows.
         receive_buffer_bytes: of the socket; None leaves it to the kernel, which adapts it.
     """
@@ -43,7 +43,7 @@ class BrokerLink:
         self._receive_buffer_bytes = receive_buffer_bytes
         self._numbers = itertools.count()
         self._connecting = asyncio.Lock()
-        """Those who ask at once share one connection; a second one would be nobody's, and never closed."""
+        """Requests at the same time share one connection; a second one would have no owner and never be closed."""
         self._channel: Channel | None = None
         self._reached: Endpoint | None = None
         self._failures = 0
@@ -94,7 +94,7 @@ class BrokerLink:
         endpoint = self._endpoint()
         if endpoint is None:
             self.close()
-            raise ChannelError("Nobody knows where that broker listens")
+            raise ChannelError("The address of that broker is unknown")
         if self._channel is not None and (self._channel.is_closed or endpoint != self._reached):
             self.close()
         if self._channel is None:

@@ -1,4 +1,4 @@
-"""The cleaner process: file work that nobody waits for.
+"""The cleaner process: file work for which no request waits.
 
 It writes the checkpoint files of the log directories, which all workers share, unlinks files that their owners have
 renamed away, and compacts logs (log_cleaner.py). It owns nothing that cannot be had again: when it dies, the workers

@@ -1,7 +1,7 @@
 """How the controller's requests reach all brokers: this one's workers by frames, the others by their listeners.
 
 Implements :class:`~pkafka.server.controller.channels.BrokerChannels`. Each broker has a queue and a connection of its
-own, so that one that does not answer keeps nobody else waiting.
+own, so that a broker that does not answer does not delay the others.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class ClusterChannels:
             endpoint = info.endpoints.get(listener)
             if endpoint is None and (broker not in self._queues or self._queues[broker].endpoint is not None):
                 log.error(
-                    "End point with listener name %s not found for broker %d: it is told nothing, so it serves nobody",
+                    "End point with listener name %s not found for broker %d: it gets no requests, serves no clients",
                     listener,
                     broker,
                 )
@@ -131,7 +131,7 @@ class _RemoteQueue:
         self._waiting.put_nowait((request, on_response))
 
     def close(self) -> None:
-        """The broker is gone: nobody waits for its answers any more."""
+        """The broker is gone: stop waiting for its answers."""
         self._task.cancel()
         self._link.close()
 

@@ -1,7 +1,7 @@
-"""The worker's side of compaction: which of its logs is due, and the swap of what the cleaner process made (CLEAN-3).
+"""The worker's side of compaction: which of its logs is due, and the swap of what the cleaner process made.
 
-The cleaner asks; the worker decides about its logs, here as everywhere. It also lets old segments of compacted logs go
-when it is asked, which Kafka leaves to the cleaner as well: so without the cleaner nobody does.
+The cleaner asks, and the worker decides about its logs. When it is asked, it also deletes old segments of compacted
+logs. In Kafka that is the cleaner's work, too, so without the cleaner they stay.
 """
 
 import logging
@@ -32,10 +32,10 @@ class _Round(NamedTuple):
 
 
 class Compaction:
-    """See the module.
+    """Answers the cleaner's questions about this worker's logs, and swaps what the cleaner has written.
 
     Args:
-        worker: whose logs.
+        worker: the owner of the logs.
         cleaned: called when the cleaner's checkpoint of some log moved.
     """
 
@@ -44,7 +44,7 @@ class Compaction:
         self._cleaned = cleaned
         self._rounds: dict[PartitionKey, _Round] = {}
         self._uncleanable: set[Log] = set()
-        """Logs that could not be cleaned, for another reason than that of the disk; nobody tries again."""
+        """Logs that could not be cleaned for another reason than the disk; the cleaner does not try them again."""
         self._numbers = count(1)
         self._is_closing = False
         self.operations: dict[str, Handler] = {
@@ -99,7 +99,7 @@ class Compaction:
             self._cleaned()
 
     def _idle(self) -> Iterator[tuple[PartitionKey, Log]]:
-        """The logs to compact at which nobody is."""
+        """The logs to compact that the cleaner does not work on."""
         for partition in list(self._worker.partitions):
             if self._is_idle(partition):
                 yield partition.key, partition.log
@@ -217,7 +217,7 @@ class Compaction:
     # -- what happens to logs meanwhile --
 
     def leave(self, one: Log) -> None:
-        """Nobody shall clean this log any more: it is about to be deleted or closed, or its policy has changed."""
+        """Stop the cleaning of a log that is about to be deleted or closed, or whose policy has changed."""
         self._uncleanable.discard(one)
         for key, begun in list(self._rounds.items()):
             if begun.cleaning.log is one:
@@ -244,5 +244,5 @@ class Compaction:
             try:
                 row[1] += cleanable_part_of(one, now_ms).dirty_bytes
             except (ApiError, StorageError, OSError):
-                continue  # what cannot be read has no size that anybody knows
+                continue  # a log that cannot be read has no known size
         return [[path, *row] for path, row in rows.items()]

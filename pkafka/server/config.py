@@ -1,6 +1,6 @@
 """The broker's configuration: one immutable value made of a server.properties file, overrides and defaults.
 
-Every key is typed and checked when the value is made; what nobody knows is reported once, as a warning.
+Every key is typed and checked when the value is made; an unknown key is reported once, as a warning.
 Dynamic changes (dynamic_config.py) make a new value. This module neither logs nor touches ZooKeeper.
 """
 
@@ -41,7 +41,7 @@ EMBEDDED_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
 
 DATA_DIRECTORY_DEFAULT: Final = "data"
 
-# Prefixes under which plug-ins find keys of their own; nobody can know those names.
+# Prefixes under which plug-ins find keys of their own, whose names the broker cannot know.
 _FREE_PREFIXES: Final = ("listener.name.", "rsm.config.", "rlmm.config.", "ssl.", "sasl.", "java.", "log4j.")
 
 _TIMESTAMP_LIMITS: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
@@ -181,7 +181,7 @@ class BrokerConfig:
         return BrokerConfig(originals, defaulted=self.defaulted - changes.keys())
 
     def get(self, name: str) -> Value:
-        """The typed value of a broker key; its default when nobody set it.
+        """The typed value of a broker key; its default when it is not set.
 
         Raises:
             KeyError: there is no such key.
@@ -193,7 +193,7 @@ class BrokerConfig:
             return value
 
     def is_set(self, name: str) -> bool:
-        """Whether somebody set the key, pkafka's added defaults included."""
+        """Whether the key is set, pkafka's added defaults included."""
         return name in self.originals
 
     # -- identity and coordination ---------------------------------------------------------------------
@@ -427,7 +427,7 @@ class BrokerConfig:
 def socket_buffer_bytes(config: BrokerConfig, name: str) -> int | None:
     """The size of a client connection's buffer; None: the kernel adapts it.
 
-    Kafka's default of 100 KB would throttle every connection with a delay, so it counts only when somebody wrote it.
+    Kafka's default of 100 KB would throttle every connection with a delay, so it counts only when the file has it.
     """
     value = config.get(name)
     return value if isinstance(value, int) and value != -1 and config.is_set(name) else None

@@ -97,7 +97,7 @@ def describe_topic(
         code, source = TYPE_CODES[key.type], _source(synonyms)
         entries.append(Entry(name, value, False, False, synonyms, code, text, source))
     for name in _wanted(configs.keys() - topic_keys().keys(), only):
-        # Written by another version or by hand; nobody knows whether it is a secret.
+        # Written by another version or by hand; it may be a secret.
         own = (Synonym(name, None, Source.TOPIC),)
         entries.append(Entry(name, None, False, True, own, 0, None, Source.TOPIC))
     return entries
@@ -107,7 +107,7 @@ def _topic_value(key: ConfigKey, text: str) -> str | None:
     try:
         return render(parse(key, text))
     except ConfigError:
-        return text  # stored by hand; shown as it is, so that somebody sees and mends it
+        return text  # stored by hand; shown as it is, so that an operator sees and mends it
 
 
 def describe_broker(
@@ -152,7 +152,7 @@ def _broker_entry(
     layers: BrokerLayers, name: str, value: str | None, *, per_broker: bool, documented: bool
 ) -> Entry:
     key: ConfigKey | None = broker_key(name) or DYNAMIC_ONLY_KEYS.get(name)
-    # Nobody knows what a plug-in keeps in a key of its own: it may be a secret.
+    # The broker cannot know what a plug-in keeps in a key of its own: it may be a secret.
     sensitive = key is None or key.sensitive
     synonyms = _synonyms(layers, name, sensitive=sensitive)
     if not per_broker:

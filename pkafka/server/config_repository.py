@@ -2,7 +2,7 @@
 
 A change is two nodes written in one step: the settings of the entity (/config/topics/T, /config/brokers/N,
 /config/brokers/<default>) and a note of it (/config/changes/config_change_NNNNNNNNNN), which every broker watches.
-Notes are removed by whoever reads them after 15 minutes. The same as the reference's, so that both kinds of broker
+Any broker that reads a note after 15 minutes removes it. All as in Kafka, so that both kinds of broker
 can share a cluster.
 
 Everything here runs on the thread that may use the store; only :attr:`ConfigRepository.layers` and
@@ -116,7 +116,7 @@ class ConfigRepository:
         self._store = store
         _ensure(store, CONFIG_CHANGES)
         self._watch = store.watch_children(CONFIG_CHANGES, self._notes_changed)
-        # Whoever writes after this leaves a newer note; what was written before is read below.
+        # A later change leaves a newer note; earlier changes are read below.
         self._last_note = max(_notes(store), default="")
         self._reload(BROKERS, ALL_BROKERS)
         self._reload(BROKERS, self._broker_name)
@@ -166,7 +166,7 @@ class ConfigRepository:
     def update(
         self, entity_type: str, entity_name: str, change: Callable[[dict[str, str]], Configs]
     ) -> Configs:
-        """Change the stored settings of an entity and leave a note; nobody else's change is lost.
+        """Change the stored settings of an entity and leave a note; no other change is lost.
 
         Args:
             entity_type: 'topics' or 'brokers'.

@@ -149,7 +149,7 @@ def _check_zookeeper(config: "BrokerConfig") -> None:
         problem = f"'{wrong[0]}' is no server" if wrong else "names no server"
         problem += "; wanted is host:port, several separated by commas, then perhaps /chroot"
         raise ConfigError("zookeeper.connect", problem, config.zookeeper_connect)
-    # Whoever asks for these relies on them: going on without would be open where it was to be closed.
+    # An operator that sets these relies on them. Without them the broker would let in what it was told to keep out.
     for name, problem in (
         (
             "zookeeper.set.acl",

@@ -4,7 +4,7 @@ from pkafka.model import BrokerId
 
 
 class ConnectionState:
-    """See the module.
+    """Holds what a worker remembers of a client's connection.
 
     Attributes:
         moves: how often the connection has moved to another worker.

@@ -64,25 +64,26 @@ T = TypeVar("T")
 
 NO_CONTROLLER: Final = -1
 _ORPHAN_MAX_S: Final = 0.5
-"""What the end of the session may take when the supervisor is dead."""
+"""How long ending the session may take when the supervisor is dead."""
 _RECONNECT_PAUSE_S: Final = 1.0
 _REREGISTER_PAUSE_S: Final = 0.1
 _EXPIRY_SLACK_S: Final = 2.0
-"""ZooKeeper ends sessions once a tick, so a little later than the time-out says."""
+"""ZooKeeper ends sessions once a tick, so a session may end this much later than its time-out."""
 _ABSENCE_S: Final = 2.0
-"""So long is the node of a broker that had to wait for its session's end away: a controller that has just been elected
-reads which brokers there are within this time."""
+"""How long a broker that waited for the end of its former session stays unregistered after it. In this time a
+controller that has just been elected reads the registrations, and finds this broker gone."""
 _UNHEARD_S: Final = 10.0
 _UNHEARD_MAX_S: Final = 600.0
-"""How long a broker that no controller has spoken to waits until it says so, at first and later."""
+"""How long a broker that has heard from no controller waits before it logs that: at first, and at most later."""
 _SCRAPE_MAX_S: Final = 5.0
 _METRICS_OF_A_WORKER_MAX_S: Final = 2.0
-"""A worker that does not answer within this time is left out: most of all then is the page wanted."""
+"""The page leaves a worker out that does not answer within this time: operators need the page most when a worker
+hangs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlSetup:
-    """What the control process is told before it is forked."""
+    """Holds what the supervisor gives the control process before the fork."""
 
     config: BrokerConfig
     directories: Sequence[LogDirectory]
@@ -225,11 +226,12 @@ class Control:
         )
         goes_on = await asyncio.to_thread(self._is_registered)
         if self._birth.first:
-            # Later lives go on with what the first one was let in with, whoever came in between.
+            # Only the first start checks: its successors keep the addresses, even if another broker has come with them
+            # since.
             await asyncio.to_thread(self._registration.check_endpoints, self.store)
         self.broker_epoch = await self._register(self._registration)
         if config.zookeeper_connect is not None:
-            # Not before: should this life end while it waits, the next one waits as well.
+            # Written only now: if this process dies while it waits, the next one has to wait as well.
             write_session(self.setup.session_file, self.store.session_id)
         self.store.watch_data(BrokerRegistration.path(self.broker_id), lambda _: self._look_for_own_node())
         # A log may know producers that another broker, or an older state of the store, gave their ids.
@@ -238,14 +240,15 @@ class Control:
         self.controller.start(self.store)
         await asyncio.wrap_future(self.controller.submit(lambda: None))
         if goes_on and not self.controller.is_active and len(self._informed) < config.workers:
-            # Who knew what some worker has is dead, and the controller sees no reason to say it again.
+            # A worker died with the control process, so no process knows its partitions, and the controller does not
+            # repeat its requests within a session.
             await self._begin_session("A worker died with the control process")
             return
         if self.controller.is_active:
-            # What there is already is to be seen by the first client.
+            # The first client must see all topics that exist.
             await self.local_channels.settled()
         else:
-            # Another broker's says what there is, and says it to the listeners of this one.
+            # The controller is another broker, which sends the metadata to this broker's listeners.
             self._let_clients_in()
         await self._hear_of_itself(self._registration)
         self._booted.set()
@@ -323,7 +326,7 @@ class Control:
         return [answer[0] for answer in answers if not isinstance(answer, BaseException)], facts
 
     async def _count_deletions(self) -> DeletionCounts | None:
-        """None: the controller has not come to the question in time."""
+        """Return the counts; None when the controller has not answered in time."""
         if not self.controller.is_active:
             return DeletionCounts()
         counted = self.controller.run(self.controller.context.deletion_counts)
@@ -341,13 +344,15 @@ class Control:
             return {}
 
     async def _register(self, registration: Registration) -> int:
-        """Make the broker's node; the one that a killed run of this broker left goes with its session, in a moment."""
+        """Make the broker's node, when the node that a killed run of this broker left has gone with its session."""
         deadline_s = (
             self._loop.time() + self.setup.config.zookeeper_session_timeout_ms / 1000 + _EXPIRY_SLACK_S
         )
         waits = False
         if self._may_lack_records:
-            log.info("The machine was started anew, or this is a copy: waiting until everybody knows")
+            log.info(
+                "The machine was restarted, or the data copied: waiting for the end of the former session"
+            )
             await self._be_away(deadline_s)
         while True:
             try:
@@ -361,11 +366,11 @@ class Control:
                 await self._be_away(deadline_s)
 
     async def _be_away(self, deadline_s: float) -> None:
-        """Wait for the end of the session that this broker had before, and until that has been noticed.
+        """Wait for the end of this broker's former session, and until a controller has noticed it.
 
-        With the session went the role, where this was the controller. Whoever has it now must read that this broker is
-        gone, and not find it there again as if it had never been away: it may have lost records. So it is too when the
-        session has ended already: perhaps just now.
+        If this broker was the controller, the role ended with the session. The new controller must read that this
+        broker is gone, and not find it there as if it had never been away: it may have lost records. That also holds
+        when the session has ended already, as it may have ended just now.
         """
         path = BrokerRegistration.path(self.broker_id)
         while (  # noqa: ASYNC110 - the store has no event for it
@@ -375,9 +380,9 @@ class Control:
         await asyncio.sleep(_ABSENCE_S)
 
     def _is_registered(self) -> bool:
-        """Whether this broker goes on as the one that it was: in the session of the process before, with its node."""
+        """Whether this process goes on in its predecessor's session, with the node that is there."""
         if self._birth.session is None or self.setup.config.zookeeper_connect is None:
-            return False  # the session is new, or nobody else is the controller
+            return False  # the session is new, or no other broker can be the controller
         stat = self.store.exists(BrokerRegistration.path(self.broker_id))
         return stat is not None and stat.ephemeral_owner == self.store.session_id
 
@@ -416,7 +421,7 @@ class Control:
             return EmbeddedStore(self.setup.store_file, resume=session)
         from pkafka.coordination.zookeeper import PIPELINE_REQUESTS_MAX, ZooKeeperStore
 
-        # Kafka's default of 10 would make a start with many partitions slow, so it counts only when somebody wrote it.
+        # Kafka's default of 10 would make a start with many partitions slow, so it counts only when it is set.
         in_flight_max = PIPELINE_REQUESTS_MAX
         if config.is_set("zookeeper.max.in.flight.requests"):
             in_flight_max = config.zookeeper_max_in_flight_requests
@@ -443,8 +448,11 @@ class Control:
         }
 
     def _take_session_file(self) -> int | None:
-        """The session of this broker's life before, which is over: its process held the lock of the directory that
-        this one holds now. What it left in the store need not wait for the end of that session."""
+        """The session of this broker's former run, which is dead: it held the directory lock that this process holds
+        now.
+
+        Its nodes in the store may be replaced before that session ends.
+        """
         if self.setup.config.zookeeper_connect is None:
             return None  # the embedded store has nothing that outlives its process
         self._may_lack_records = may_lack_records(self.setup.session_file)
@@ -456,7 +464,7 @@ class Control:
 
     def _broker_died(self, broker: BrokerId) -> None:
         log.warning("Broker %d is dead: it refuses connections at all its listeners", broker)
-        # Of the life that ended: until the controller comes to it the broker may have another.
+        # The epoch is that of the run that ended: before the controller acts, the broker may be registered anew.
         epoch = self.controller.broker_epoch(broker)
         if epoch is not None:
             self._spawn(self._tell_store(lambda: self.controller.office().bury_broker(broker, epoch)))
@@ -500,7 +508,7 @@ class Control:
         try:
             await self.run_on_store(call)
         except (StoreError, ApiError, ZnodeFormatError) as error:
-            # Its session ends all the same.
+            # The session of the dead broker ends anyway.
             log.info("The death of a broker could not be written down: %s", error)
 
     def _look_for_own_node(self) -> None:
@@ -513,7 +521,7 @@ class Control:
         try:
             found = await self.run_on_store(self.store.exists, BrokerRegistration.path(self.broker_id))
         except StoreError:
-            return  # without the store nothing is known; the session's end is told elsewhere
+            return  # the store does not answer; the end of the session is noticed elsewhere
         if found is None and not self._ended.done():
             await self._begin_session("The registration of this broker is gone")
 
@@ -577,7 +585,7 @@ class Control:
         self._line.note(lifeline.RELEASED)
 
     async def _say_that_the_stop_goes_on(self) -> None:
-        """So that the supervisor waits for as many attempts, and pauses between them, as the settings allow."""
+        """Have the supervisor wait for as many attempts, and pauses between them, as the settings allow."""
         while True:
             self._line.note(lifeline.CLOSING)
             await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
@@ -684,7 +692,8 @@ class Control:
             key: text for key, text in current.items() if static.get(key) != text
         }
         changed.update({key: None for key in static if key not in current})
-        # These count only here, so they are told even where the file says the same, and not where only the file does.
+        # Per-broker settings count only here: they are sent even if the file has the same value, and the file's are
+        # not.
         layers = self.configs.layers
         for key in DYNAMIC_ONLY_KEYS:
             changed[key] = layers.broker.get(key, layers.cluster.get(key))
@@ -714,7 +723,7 @@ class Control:
         except EndpointTakenError as error:
             log.error("Per-broker configs of %d could not be applied: %s", self.broker_id, error)
         except StoreError as error:
-            # Without a session there is no node; the next one is made of the configuration of then.
+            # Without a session there is no node; the next node is made with the configuration of that time.
             log.warning("The registration of this broker could not be renewed: %s", error)
 
     # -- requests --
@@ -761,7 +770,7 @@ class Control:
     async def _alter_partition(
         self, _peer: Peer, rows: Payload, _blob: memoryview, _fds: list[int]
     ) -> list[list[Any]]:
-        """Leaders of this broker propose other ISRs: what the controller answers, row by row."""
+        """Send the ISRs that leaders of this broker propose; returns the controller's answers, row by row."""
         await self._identified.wait()
         return await self.to_controller.alter_partition(rows)
 
@@ -781,7 +790,7 @@ class Control:
                 )
                 told = True
             except StoreFullError:
-                # The store may lie on the disk that is full; there will be room again.
+                # The store may lie on the full disk; this tries again until there is room.
                 await asyncio.sleep(_RECONNECT_PAUSE_S)
             except (StoreError, StorageError) as error:
                 log.error("Cannot tell the controller that %s failed: %s", path, error)
@@ -795,8 +804,8 @@ def main(setup: ControlSetup) -> Callable[[Birth], int]:
         async def live() -> int:
             return await Control(setup, birth).run()
 
-        # Not asyncio.run, which waits for every thread: one may be waiting for a store that does not answer. What must
-        # be given back has been; this process ends right after.
+        # Not asyncio.run, which waits for every thread: one may be waiting for a store that does not answer. All that
+        # must be given back has been given back, and this process ends right after.
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(live())

@@ -268,7 +268,7 @@ class Purgatory:
     def check(self, key: Hashable) -> None:
         """Something happened to ``key``: complete the operations whose condition holds now.
 
-        A bug in one of them is its own affair, not that of the others nor of whoever let something happen.
+        A bug in one of them fails that one alone, neither the others nor the caller.
         """
         watchers = self._watchers.get(key)
         if watchers:
@@ -293,7 +293,7 @@ class Purgatory:
             self.check(key)
 
     def expire(self, operation: DelayedOperation) -> None:
-        """Its time is over: by the timer, or because nobody wants it to wait any longer."""
+        """Complete it with what there is: its time is over, or its connection wants its answer now."""
         try:
             if not operation.completed:
                 operation.on_expiration()

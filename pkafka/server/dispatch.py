@@ -120,7 +120,7 @@ class Dispatcher:
                 if isinstance(state, ConnectionState) and state.follows:
                     counted_as = FOLLOWERS_FETCH
             if answer is None:
-                # Whoever finishes it later finds here what it was.
+                # The code that finishes the request later finds the facts here.
                 connection.pending = (counted_as, header.api_version, began_ns, perf_counter_ns(), logged)
             elif isinstance(answer, LaterAnswer):
                 answer.note = (counted_as, header.api_version, began_ns, perf_counter_ns(), logged)

@@ -1,4 +1,4 @@
-"""Dynamic configuration: the layers a broker's settings are made of, and which changes to them are legal (BRK-7).
+"""Dynamic configuration: the layers a broker's settings are made of, and which changes to them are legal.
 
 Pure: values in, values or ApiError out. What is stored where is config_repository.py's, the wire is the handlers',
 and what a change makes the broker do is up to the parts that use the setting.
@@ -78,7 +78,7 @@ _CLUSTER_WIDE_LISTENER_KEYS: Final = (
     "num.network.threads",
 )
 _CONNECTION_LIMITS: Final = ("max.connections", "max.connection.creation.rate")
-"""Without any, nobody could connect to change it back."""
+"""Without any listener no client could connect to change it back."""
 _UNLIMITED: Final = -1
 _AS_THE_WHOLE: Final = -2
 _THREAD_KEYS: Final = (
@@ -199,7 +199,7 @@ def usable_broker_configs(stored: Configs, *, per_broker: bool) -> tuple[dict[st
 
 
 def usable_topic_configs(stored: Configs) -> tuple[dict[str, str], list[str]]:
-    """As :func:`usable_broker_configs`, for a topic. Keys that nobody knows stay: they harm nobody."""
+    """As :func:`usable_broker_configs`, for a topic. Unknown keys stay: they do no harm."""
     usable: dict[str, str] = {}
     problems: list[str] = []
     for name, text in stored.items():

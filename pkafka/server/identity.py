@@ -28,7 +28,7 @@ class Identity(NamedTuple):
 def establish_identity(
     store: Store, config: BrokerConfig, directories: Sequence[LogDirectory], *, adopt: bool
 ) -> Identity:
-    """Find or make the cluster id and the broker id, and write them to every log directory (LOG-26, ZK-7, ZK-17).
+    """Find or make the cluster id and the broker id, and write them to every log directory.
 
     Args:
         adopt: the embedded store is new and takes over directories of an Apache Kafka, with their cluster id.
@@ -93,7 +93,7 @@ def _broker_id(store: Store, config: BrokerConfig, stored: "set[int | None]") ->
     written = next(iter(stored), None)
     configured = config.broker_id
     if written is not None and "broker.id" in config.defaulted:
-        # Nobody chose the id of a broker that runs without a file.
+        # A broker that runs without a file has an id that the operator did not choose.
         return written
     if configured >= 0:
         if written is not None and written != configured:

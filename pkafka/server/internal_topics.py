@@ -1,4 +1,4 @@
-"""The shape of the topics that the coordinators keep for themselves, as Kafka makes them (GROUP-2, GROUP-11)."""
+"""The shape of the topics that the coordinators keep for themselves, as Kafka makes them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

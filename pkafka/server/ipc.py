@@ -53,7 +53,7 @@ _NO_ROOM: Final = frozenset(
         errno.ETOOMANYREFS,  # descriptors on their way
     }
 )
-"""What passes by itself; any other error means that nobody is at the other end."""
+"""Errors that pass by themselves; any other error means that the other process is gone."""
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(FDS_PER_FRAME_MAX * array.array("i").itemsize)
 _TRUNCATED: Final = int(socket.MSG_CTRUNC)
 """An integer: the operators of flags cost more than the read that they are for."""
@@ -112,7 +112,7 @@ class Peer:
     """One end of the channel to another process of this broker. Belongs to one event loop.
 
     Args:
-        name: who is at the other end, for logs.
+        name: of the other process, for logs.
         sock: a connected stream socket of family AF_UNIX; the peer owns it from now on.
         handlers: operation -> handler, shared by all peers of a process.
         on_gone: called once when the other end is gone.
@@ -463,8 +463,8 @@ class Peer:
     # -- the end --
 
     def set_late(self, late: bool) -> None:
-        """The other process seems to hang, or moves again. Nobody waits for one that hangs: calls fail, also those
-        that it has been sent."""
+        """Note that the other process seems to hang, or works again. While it hangs all calls of it fail, also those
+        that were sent already."""
         self.late = late
         if not late:
             return
@@ -476,7 +476,7 @@ class Peer:
     def _fail(self, waiting: "asyncio.Future[Reply] | ReplyCallback", error: PeerGone) -> None:
         self._resolve(waiting, None, error)
         if isinstance(waiting, asyncio.Future) and not waiting.cancelled():
-            waiting.exception()  # nobody may be waiting any more; that is no error
+            waiting.exception()  # marks it as seen: when the caller does not wait any more, that is no error
 
     def _lose(self) -> None:
         if self.gone:

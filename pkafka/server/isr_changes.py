@@ -1,7 +1,7 @@
-"""What leaders of this worker propose to the controller (AlterPartition), and what comes of its answers.
+"""The ISRs that leaders of this worker propose to the controller (AlterPartition), and its answers.
 
-All proposals that wait go in one request, the next one when it was answered, as Kafka's leaders do it: a broker that
-falls behind leaves a thousand ISRs at once.
+As in Kafka all proposals that wait go in one request, and the next request follows the answer: a broker that falls
+behind leaves a thousand ISRs at once.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ _RETRY_PAUSE_S: Final = 0.05
 
 
 class IsrChanges:
-    """See the module.
+    """Sends the proposals of a worker's leaders, and takes the answers.
 
     Args:
-        worker: whose partitions.
+        worker: the owner of the partitions.
     """
 
     def __init__(self, worker: "Worker") -> None:
@@ -104,7 +104,7 @@ class IsrChanges:
             if verdict is not Verdict.AGAIN:
                 self.failed += 1
                 log.info("The controller did not change the ISR of %s-%d: %s", *partition.key, code.name)
-                self._worker.let_read(partition)  # nobody waits for a follower that may not join
+                self._worker.let_read(partition)  # records do not wait for a follower that may not join
             return verdict
         _, leader_epoch, isr, partition_epoch = answer
         before = len(partition.isr)

@@ -1,4 +1,4 @@
-"""The metrics of the whole broker as JMX beans: Kafka's object names, with Kafka's attributes (OBS-1).
+"""The metrics of the whole broker as JMX beans: Kafka's object names, with Kafka's attributes.
 
 Made of the same counters as the page for Prometheus. What Kafka has and this broker does not measure is not shown at
 all rather than as zero; tests/interop/test_metrics.py has the list. Histograms are of all values since the start, where
@@ -76,7 +76,7 @@ _FETCHER_MANAGERS: Final = {
 }
 """Where a worker tells of their fetchers, and the client id that Kafka gives their gauges."""
 _RUNNING: Final = 3
-"""BrokerState.RUNNING; nobody can ask before or after."""
+"""BrokerState.RUNNING; in other states the page does not exist."""
 
 
 def meter_counts(workers: Sequence[Snapshot], facts: BrokerFacts) -> dict[str, int]:
@@ -147,7 +147,7 @@ def _counters(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple
 
 
 def _request_times(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Histogram]]:
-    # What nobody asked for yet has a bean too, so that whoever looks once and for all finds it.
+    # A request that has not come yet has a bean, too, so that a tool that lists the beans only once finds it.
     served = (request for key in _SERVED for request in request_names(key))
     times = {request: RequestTimeSums() for request in served} | request_times(workers)
     for request, sums in times.items():
@@ -246,7 +246,7 @@ def _partition_gauges(workers: Sequence[Snapshot], led: Sequence[LedPartition]) 
         }
         for name, value in gauges.items():
             yield _bean("kafka.cluster", "Partition", name, topic=one.topic, partition=one.partition), value
-    # Kafka's followers have them, too, and know nothing: whoever adds up the brokers counts each partition once.
+    # Kafka's followers have them, too, with 0, so that a sum over the brokers counts each partition once.
     for topic, partition, unstable in (row for worker in workers for row in worker["followed"]):
         for name in _OF_LEADERS:
             yield _bean("kafka.cluster", "Partition", name, topic=topic, partition=partition), 0
@@ -294,7 +294,7 @@ def _directory_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
 
 
 def _identity(workers: Sequence[Snapshot], facts: BrokerFacts) -> Beans:
-    """Who this is, and how many are connected: a worker is what a network processor is to Kafka."""
+    """The broker's identity and its connections: a worker counts as one of Kafka's network processors."""
     made: Beans = {
         f"kafka.server:type=app-info,id={facts.broker_id}": {
             "CommitId": f"pkafka-{pkafka.__version__}",

@@ -40,7 +40,7 @@ RELEASED: Final = "released"  # (control) controlled shutdown is done, the worke
 PEER: Final = "peer"  # payload: name of another child; descriptor: your end of the channel to it
 LATE: Final = "late"  # (workers) payload: name of another worker, whether it seems to hang
 STOP: Final = "stop"  # end cleanly
-CLOSE: Final = "close"  # (control) everybody else has gone: give the session back and end
+CLOSE: Final = "close"  # (control) all other processes have ended: give the session back and end
 
 BEAT_INTERVAL_S: Final = 1.0
 
@@ -115,7 +115,7 @@ def end_orphan(_line: object) -> None:
 def vital(task: "asyncio.Task[Any]") -> "asyncio.Task[Any]":
     """Have this process end with a task that fails, so that the supervisor starts another.
 
-    For tasks that go on for as long as the process: nobody waits for them, so nobody would notice.
+    For tasks that go on for as long as the process: no other task waits for them and would notice their end.
 
     Returns:
         The task.

@@ -1,8 +1,8 @@
-"""The log cleaner: takes the dirtiest logs of all workers in turn and compacts them (CLEAN-1, CLEAN-2).
+"""The log cleaner: takes the dirtiest logs of all workers in turn and compacts them.
 
-It runs in the cleaner process. Each of its ``log.cleaner.threads`` is a task here with a thread for the file work: so
-many logs are compacted at the same time, yet on one processor, as all that Python runs in one process. Workers choose
-among their logs, and swap what was written (server/compaction.py).
+It runs in the cleaner process. Each of its ``log.cleaner.threads`` is a task with a thread for the file work. So many
+logs are compacted at the same time, but all on one processor, as Python runs them in one process. The workers choose
+among their logs, and swap in what was written (server/compaction.py).
 """
 
 import asyncio
@@ -39,17 +39,17 @@ log = logging.getLogger(LOG_CLEANER_LOGGER)
 _InThread: TypeAlias = Callable[..., "asyncio.Future[Any]"]
 
 _BUFFER_BYTES_MAX: Final = 2**31 - 1
-"""What one thread's map of keys may have of log.cleaner.dedupe.buffer.size."""
+"""The most bytes of log.cleaner.dedupe.buffer.size that the map of one thread gets."""
 _PACE_INTERVAL_S: Final = 0.3
 _STOP_MAX_S: Final = 10.0
 _ASKING_SHARE: Final = 4
-"""So many times as long as an answer took nobody is asked again."""
+"""After the workers' answers the cleaner pauses for this many times the time that the answers took."""
 _TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """``log.cleaner.*``: how the cleaner works, not what it works on."""
+    """Holds the settings ``log.cleaner.*`` of the cleaner itself."""
 
     threads: int
     backoff_ms: int
@@ -60,7 +60,7 @@ class CleanerSettings:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "CleanerSettings":
-        """What a configuration says; no threads where the cleaner is off."""
+        """Take the settings from a configuration; there are no threads when the cleaner is off."""
         return cls(
             threads=config.log_cleaner_threads if config.log_cleaner_enable else 0,
             backoff_ms=config.log_cleaner_backoff_ms,
@@ -100,7 +100,7 @@ class Throttle:
 
 @dataclass(slots=True)
 class LastRun:
-    """What a thread tells of the last log that it cleaned."""
+    """Holds the figures of the last log that a thread cleaned."""
 
     stats: CleaningStats = field(default_factory=CleaningStats)
     elapsed_s: float = 0.0
@@ -112,7 +112,7 @@ class _OwnerLostError(PkafkaError):
 
 
 class _Job:
-    """A log that is being cleaned.
+    """Tracks the cleaning of one log.
 
     Args:
         peer: the worker that owns it.
@@ -128,14 +128,14 @@ class _Job:
         self.is_released = False
         """The owner has said that it will not touch the files."""
         self.may_be_swapping = False
-        """The owner was asked to take files over and has not answered: they are its own now, or its successor's."""
+        """The owner was asked to take files over and has not answered: they may be its own now, or its successor's."""
         self._throttle = throttle
 
     async def ask(self, operation: str, arguments: list[Any]) -> Any:  # noqa: ANN401
         """Call the owner about this round.
 
         Raises:
-            _OwnerLostError: what it did is not known.
+            _OwnerLostError: the outcome is unknown.
         """
         try:
             return (await self.peer.call(operation, [*self.key, self.number, *arguments]))[0]
@@ -154,7 +154,7 @@ class _Job:
         return accepted
 
     def pace(self, count: int) -> None:
-        """Called on the thread for all that it reads and writes.
+        """Note bytes that the thread reads or writes, and make it pause. Called on the thread.
 
         Raises:
             CleaningAbortedError: the log is not to be cleaned any more, or its owner has died.
@@ -165,10 +165,10 @@ class _Job:
 
 
 class LogCleaner:
-    """See the module.
+    """Takes the dirtiest logs of all workers in turn and compacts them.
 
     Args:
-        workers: gives the channels to the workers that are there.
+        workers: gives the channels to the live workers.
         settings: at the start.
         clock: the wall clock.
         files: the file port.
@@ -194,7 +194,7 @@ class LogCleaner:
     # -- life --
 
     def start(self) -> None:
-        """Begin, with as many threads as are set."""
+        """Start the threads."""
         for number in range(self._settings.threads):
             thread = self._threads.get(number)
             if thread is None or thread.done():
@@ -203,7 +203,7 @@ class LogCleaner:
                 task.add_done_callback(_tell_death)
 
     def configure(self, settings: CleanerSettings) -> None:
-        """New settings hold from the next log on; superfluous threads end then."""
+        """Take new settings. They hold from the next log of each thread on; threads that are too many end then."""
         if settings == self._settings:
             return
         self._settings = settings
@@ -215,13 +215,13 @@ class LogCleaner:
     def abort(self, peer: Peer, topic: str, index: int, number: int) -> None:
         """A worker does not want its log cleaned any more."""
         job = self._jobs.get((topic, index))
-        # The first word on a round may overtake its number, which a task takes in when it has its turn.
+        # This may come before the task has noted the number of its round, for which it needs a turn of the loop.
         if job is not None and job.peer is peer and job.number in (0, number):
             job.is_released = True
             job.stop.set()
 
     async def stop(self) -> None:
-        """Leave every log as it is now."""
+        """Stop cleaning, and leave every log as it is."""
         self._is_stopping = True
         for job in self._jobs.values():
             job.stop.set()
@@ -268,7 +268,7 @@ class LogCleaner:
             log.debug("%d logs are due, %d late, the latest by %d ms", due, late, delay_ms)
             await self._clean(number, executor, job, CleaningPlan(*begun[1]))
         except (PeerGone, ApiError, _OwnerLostError) as error:
-            # Where it was asked for a swap, the files are left to the successor of that worker.
+            # If the worker was asked for a swap, the files are left to its successor.
             log.info("The cleaning of %s-%d ended early: %s", *key, error)
             return False
         finally:
@@ -286,7 +286,7 @@ class LogCleaner:
         answers = await asyncio.gather(
             *(peer.call("cleanable", busy) for peer in peers), return_exceptions=True
         )
-        # A worker looks at all of its logs for an answer: that must not become most of what it does.
+        # For its answer a worker looks at all of its logs: that must not take most of its time.
         now_s = time.monotonic()
         self._ask_again_s = now_s + _ASKING_SHARE * (now_s - began_s)
         found: list[tuple[Peer, Any]] = []
@@ -323,17 +323,17 @@ class LogCleaner:
             if error.errno not in _TOO_MANY_FILES:
                 outcome[1:] = str(error), True
         except _OwnerLostError:
-            # What it answers comes before what it tells later: so a swap that it did not answer has not taken place.
+            # The worker's words arrive in their order: a swap that it has not answered by now has not taken place.
             if not job.is_released:
                 raise
         except Exception as error:
-            # Damage, or a bug, that one log brings to light must not keep the others from being cleaned.
+            # A damaged log, or a bug that it brings to light, must not stop the cleaning of the others.
             if not isinstance(error, ApiError):
                 log.exception("The cleaning of %s-%d failed", *job.key)
             outcome[1] = str(error) or repr(error)
         finally:
-            # A worker that died before it was asked for a swap has a successor, which may have looked already for files
-            # that are left: nobody else would remove these.
+            # The worker died before it was asked for a swap. Its successor may have looked for left-over files already,
+            # so the cleaner removes these.
             if outcome[0] is None and (job.is_released or not job.may_be_swapping):
                 with contextlib.suppress(OSError):
                     await in_thread(cleaning.discard)

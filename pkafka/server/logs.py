@@ -66,10 +66,10 @@ class OpenedLogs(NamedTuple):
 
 
 class WorkerLogs:
-    """See the module.
+    """Opens, creates, flushes and deletes the logs of one worker.
 
     Args:
-        worker: whose logs.
+        worker: the owner of the logs.
         directories: the log directories of the broker, shared with the other workers.
         unusable: those that could not be taken at start.
     """
@@ -108,7 +108,7 @@ class WorkerLogs:
         try:
             return LogConfig.from_topic_configs(overrides, self._defaults)
         except ConfigError as error:
-            # Somebody wrote it to the store past every check; the topic goes on with what is known to be good.
+            # A tool wrote it to the store past every check; the topic keeps the settings that are valid.
             log.error("Ignoring the configuration of topic %s: %s", topic, error)
             return self._defaults
 
@@ -261,7 +261,7 @@ class WorkerLogs:
         return self._worker.partitions.owner(key.topic, key.partition) == self._worker.index
 
     def create(self, key: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Log:
-        """Create the log of a partition, in the directory that holds the fewest (LOG-24), or where it is wanted.
+        """Create the log of a partition, in the directory that holds the fewest, or where it is wanted.
 
         Args:
             key: the partition.
@@ -317,7 +317,8 @@ class WorkerLogs:
         partition_log.topic_id = topic_id
 
     def set_aside_stray(self, partition_log: Log) -> None:
-        """Close a log that belongs to no topic of this cluster, and rename its directory so that nobody opens it.
+        """Close a log that belongs to no topic of this cluster, and rename its directory so that it is not opened
+        again.
 
         Raises:
             StorageError: the disk refused.
@@ -427,8 +428,11 @@ class WorkerLogs:
     async def _every(
         self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]], *, first_ms: int
     ) -> None:
-        """Without an interval (0 or less) once, as Kafka's scheduler. As there, a bug in one turn costs this turn only:
-        else retention, or checkpoints, would end with it, and nobody notice for months."""
+        """Do some work every ``interval_ms``, or once when that is 0 or less, as Kafka's scheduler does.
+
+        As in Kafka a bug in one turn costs only that turn. Otherwise retention, or checkpoints, would end without a
+        sign.
+        """
         await asyncio.sleep(first_ms / 1000)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The metadata cache: what one process of a broker knows about topics, leaders and live brokers (PROTO-10, ZK-20).
+"""The metadata cache: what one process of a broker knows about topics, leaders and live brokers.
 
 Fed by UpdateMetadata requests only, first a full one (:meth:`MetadataCache.snapshot` of another process, type 2), then
 changes. Every process of a broker has its own; it belongs to one event loop and is never touched from another thread.
@@ -99,7 +99,7 @@ class MetadataChange(NamedTuple):
 
 
 class MetadataCache:
-    """See the module.
+    """Holds what this process knows of topics, leaders and live brokers.
 
     Args:
         cluster_id: travels in no update, hence given at start; None until known.
@@ -110,8 +110,8 @@ class MetadataCache:
         controller_epoch: of the newest controller that was heard of.
         topics: by name; read-only for others.
         brokers: the live ones by id, ascending; read-only for others.
-        departed: those that were live a moment ago, until somebody forgets them; read-only for others.
-        derived: whatever readers like to keep that holds for the present version only; emptied by every update.
+        departed: those that were live a moment ago, until the worker forgets them; read-only for others.
+        derived: results that readers keep and that hold for the present version only; every update empties it.
     """
 
     __slots__ = (

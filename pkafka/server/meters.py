@@ -73,6 +73,6 @@ class Meters:
             del self._meters[name]
 
     def rates(self, name: str, count: int, now_s: float) -> dict[str, float]:
-        """The rates of one counter; of one that nobody looked at yet only its mean."""
+        """The rates of one counter; at the first look only its mean."""
         meter = self._meters.get(name) or Meter(0, self._began_s)
         return meter.rates(count, now_s)

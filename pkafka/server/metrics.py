@@ -1,6 +1,6 @@
 """What a worker counts, under the names of Kafka's metrics; adding them up and showing them is the metrics page's work.
 
-Plain integers, changed by one event loop. Rates are left to whoever scrapes.
+Plain integers, changed by one event loop. The programs that read the metrics make the rates.
 """
 
 import os

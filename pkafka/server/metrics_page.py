@@ -82,7 +82,7 @@ _CONTROLLER_TIMES: Final = {
     "PartitionReassignment": "to begin moves of partitions",
     "ListPartitionReassignment": "to say which partitions move",
     "AutoLeaderBalance": "to bring leaders back by itself",
-    "ManualLeaderBalance": "for elections that somebody asked for",
+    "ManualLeaderBalance": "for elections that an administrator asked for",
     "ControlledShutdown": "for brokers that stop",
     "IsrChange": "for ISRs that leaders change",
     "LeaderAndIsrResponseReceived": "for answers of brokers that lead and follow as they were told",
@@ -118,7 +118,7 @@ class LedPartition(NamedTuple):
     unstable: int
     """Records between the last stable offset and the high watermark."""
     adding: int
-    """Replicas that a reassignment is still adding: nobody misses them yet."""
+    """Replicas that a reassignment is still adding; they do not count as missing yet."""
 
     @property
     def replication_factor(self) -> int:
@@ -161,7 +161,7 @@ class BrokerFacts:
         preferred_imbalance: how many of them another than their preferred replica leads.
         offline_replicas: how many replicas of this broker are in directories that failed.
         live_brokers: how many brokers the cluster has now.
-        cluster_id, broker_id: who this is.
+        cluster_id, broker_id: of this broker.
         started_ms: when, in milliseconds since the epoch.
         deletion: the controller's gauges of what is left to delete, by Kafka's names; empty when it is too busy to say.
         controller_queue: how many events the controller has before it.
@@ -461,7 +461,7 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
 
 
 def max_lag(workers: Sequence[Snapshot]) -> int:
-    """Of the replicas that follow other brokers here, the largest number of missing records; 0 when nobody follows."""
+    """The largest number of records that a follower on this broker lacks; 0 without followers."""
     return max((row[-1] for worker in workers for row in worker["lags"]), default=0)
 
 
@@ -505,7 +505,8 @@ def sum_of(counts: "Iterable[Mapping[Any, int]]") -> dict[Any, int]:
 
 
 def request_names(key: int) -> tuple[str, ...]:
-    """Under which names Kafka counts a request: a fetch under its own, and under that of those who fetch so."""
+    """The names under which Kafka counts a request: a fetch counts under its own, and as one of followers or
+    consumers."""
     if key == FOLLOWERS_FETCH:
         return "Fetch", "FetchFollower"
     name = "".join(word.capitalize() for word in ApiKey(key).name.split("_"))

@@ -2,7 +2,7 @@
 
 ``/jmx?qry=PATTERN`` has the beans whose names match, as ``{"beans": [{"name": ..., ATTRIBUTE: ...}]}``, the form that
 JMX has over HTTP elsewhere too. Python has no JVM and so no JMX of its own; pk-metrics reads this as kafka-jmx
-reads that. Without the key nobody listens and nothing is metered.
+reads that. Without the key the broker opens no port and meters nothing.
 """
 
 import concurrent.futures
@@ -132,7 +132,7 @@ def _plain(value: object) -> object:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """Each client has a thread, so that one that hangs stops nobody."""
+    """Serves each client in a thread, so that one that hangs does not stop the others."""
 
     daemon_threads = True
 

@@ -1,4 +1,4 @@
-"""One replica of a partition on this broker: its log, who leads it, and what it asks of those who write to it."""
+"""One replica of a partition on this broker: its log, its leader, and the rules for writing to it."""
 
 import copy
 import errno
@@ -38,12 +38,12 @@ def _level(config: LogConfig, codec: Codec | None) -> int | None:
 
 
 def end_key(topic: str, index: int) -> Hashable:
-    """What followers' fetches wait under, which want all records: those that are not committed, too."""
+    """The key under which fetches of followers wait, which read records that are not committed yet, too."""
     return "end of log", topic, index
 
 
 class Home(Protocol):
-    """What a partition needs to know of the broker that it is on."""
+    """Names what a partition needs of its broker."""
 
     broker_id: BrokerId
 
@@ -61,10 +61,10 @@ class Home(Protocol):
 
 
 class Partition:
-    """See the module.
+    """Keeps one replica: takes the controller's decisions, and as leader decides what is committed.
 
     Args:
-        topic, index: which.
+        topic, index: of the partition.
         partition_log: its log.
         home: the broker.
     """
@@ -92,11 +92,11 @@ class Partition:
         self.topic = topic
         self.index = index
         self.key: PartitionKey = (topic, index)
-        """What waits for records that are committed waits under this."""
+        """The key under which operations wait for committed records."""
         self.end_key = end_key(topic, index)
         self.log = partition_log
         self.decided: LeaderAndIsrPartitionState | None = None
-        """What the controller said of it last; None when nothing, or that it is to stop."""
+        """The controller's last decision; None when there is none, or when the replica was told to stop."""
         self.leader: BrokerId = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
@@ -105,11 +105,11 @@ class Partition:
         self.is_reassigning = False
         """Whether the controller is adding replicas to it or taking some away."""
         self.leadership: Leadership | None = None
-        """While this broker leads the partition: the same one until it follows or stops, over all epochs between."""
+        """Set while this broker leads: the same object over all leader epochs, until the replica follows or stops."""
         self._rules: dict[int, ProduceRules] = {}
 
     def rules(self, produce_version: int) -> ProduceRules:
-        """What this topic asks of a record set that comes with a Produce request of that version."""
+        """The topic's rules for a record set in a Produce request of that version."""
         rules = self._rules.get(produce_version)
         if rules is None:
             config = self.log.config
@@ -134,7 +134,7 @@ class Partition:
         self._rules.clear()
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Compare the epoch that a client believes in with ours (KIP-320).
+        """Compare the leader epoch that a client names with the present one (KIP-320).
 
         Raises:
             ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
@@ -147,10 +147,11 @@ class Partition:
     # -- leading --
 
     def lead(self, state: LeaderAndIsrPartitionState, proposed: IsrProposal | None = None) -> None:
-        """The controller says that this broker leads.
+        """Lead the partition, as the controller has decided.
 
         Args:
-            proposed: what the process before this one has proposed, and nobody answered yet.
+            state: the decision.
+            proposed: the proposal of this process's predecessor that has no answer yet.
         """
         is_new_leader = self.leadership is None
         if self.leadership is None:
@@ -172,22 +173,22 @@ class Partition:
         self.advance_high_watermark()
 
     def follow(self, state: LeaderAndIsrPartitionState) -> None:
-        """The controller says that another broker leads, or none."""
+        """Follow another broker, or wait for a leader, as the controller has decided."""
         self.leadership = None
         self._take_over(state)
 
     def is_adding(self, broker_id: BrokerId) -> bool:
-        """Whether a broker has a replica only for a reassignment that is not over yet."""
+        """Whether an unfinished reassignment adds the replica of a broker."""
         return self.is_reassigning and self.decided is not None and broker_id in self.decided.adding_replicas
 
     def stop(self) -> None:
-        """The controller says that nobody follows anybody here any more; the log stays."""
+        """Neither lead nor follow any more, as the controller has decided; the log stays."""
         self.leadership = None
         self.decided = None
         self.leader = NO_LEADER
 
     def fail(self) -> None:
-        """The log directory has failed: nothing is appended any more, also where the log itself met no error."""
+        """Refuse all appends, as the log directory has failed, even if this log has met no error."""
         self.log.fence(OSError(errno.EIO, os.strerror(errno.EIO)), "use")
         self.stop()
 
@@ -201,8 +202,10 @@ class Partition:
         self.is_reassigning = bool(state.adding_replicas or state.removing_replicas)
 
     def as_decided(self) -> LeaderAndIsrPartitionState | None:
-        """What the controller has decided of it: its last request, with its answers to what the leader proposed since;
-        None when it said nothing, or that the replica is to stop."""
+        """The controller's last decision, with the ISRs that it has granted since.
+
+        None when there is none, or when the replica was told to stop.
+        """
         if self.decided is None:
             return None
         state = copy.copy(self.decided)
@@ -210,14 +213,14 @@ class Partition:
         return state
 
     def advance_high_watermark(self) -> bool:
-        """After an append, a follower's fetch or a change of the ISR: what all in sync have is committed.
+        """Move the high watermark after an append, a follower's fetch or a change of the ISR.
 
         Returns:
             Whether it moved.
         """
         log, leadership = self.log, self.leadership
         if leadership is None:
-            return False  # what a follower has beyond its leader's high watermark may be cut off
+            return False  # a follower's records beyond its leader's high watermark may be cut off
         end: Offset | None = log.log_end_offset
         if leadership.has_followers:
             end = leadership.high_watermark(
@@ -234,10 +237,10 @@ class Partition:
     def follower_fetched(
         self, broker_id: BrokerId, offset: Offset, log_start_offset: Offset
     ) -> IsrProposal | None:
-        """A follower asked for what comes after ``offset``, so it has all before.
+        """Note that a follower asked for records from ``offset`` on, so it has all records before.
 
         Returns:
-            The ISR with it, when it is to join; for the controller to decide.
+            The ISR with the follower to propose to the controller, when it may join.
 
         Raises:
             ApiError: NOT_LEADER_OR_FOLLOWER; it is no replica of this partition.
@@ -256,12 +259,12 @@ class Partition:
         )
 
     def broker_changed(self, broker_id: BrokerId) -> None:
-        """A broker is gone, or has come."""
+        """Note that a broker is gone or has come."""
         if self.leadership is not None:
             self.leadership.broker_changed(broker_id)
 
     def isr_without_laggards(self) -> IsrProposal | None:
-        """The ISR without those that have fallen behind, when somebody has."""
+        """The ISR without the followers that have fallen behind; None when none has."""
         if self.leadership is None:
             return None
         return self.leadership.shrinkage(log_end=self.log.log_end_offset, now_ms=self._home.now_ms())
@@ -272,7 +275,7 @@ class Partition:
         return [*self.key, self.log.topic_id, leader_epoch, list(isr), partition_epoch]
 
     def isr_decided(self, isr: list[BrokerId], leader_epoch: int, partition_epoch: int) -> Verdict:
-        """The controller's answer to a proposal: the partition as it is now."""
+        """Take the controller's answer to a proposal: the present state of the partition."""
         if self.leadership is None:
             return Verdict.WAIT
         verdict = self.leadership.decided(isr, leader_epoch=leader_epoch, partition_epoch=partition_epoch)
@@ -282,21 +285,23 @@ class Partition:
         return verdict
 
     def low_watermark(self) -> Offset:
-        """From where on all live replicas have the log."""
+        """The highest start of all live replicas' logs."""
         own = self.log.log_start_offset
         return own if self.leadership is None else self.leadership.low_watermark(own, self._home.is_alive)
 
     @property
     def has_followers(self) -> bool:
-        """Whether what is appended here has to reach other brokers."""
+        """Whether appended records have to reach other brokers."""
         return self.leadership is not None and self.leadership.has_followers
 
     def acknowledges(self, required: Offset, appended_under: Leadership | None) -> ErrorCode | None:
-        """What a producer with acks=all is told whose records end at ``required``; None while it has to wait.
+        """The outcome for a producer with acks=all whose records end at ``required``; None while it has to wait.
 
         Args:
-            appended_under: the leadership when they were appended. A later one comes after another leader, who may have
-                cut them off; while it lasts nobody cuts this log, however often its epoch rises.
+            required: the end of its records.
+            appended_under: the leadership when they were appended. While it lasts this log is not cut, however often
+                the leader epoch rises. A later leadership comes after another leader, which may have cut the records
+                off.
         """
         if self.log.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -309,7 +314,7 @@ class Partition:
         )
 
     def check_enough_in_sync(self) -> None:
-        """A producer that waits for all replicas is about to append (REPL-9).
+        """A producer that waits for all replicas is about to append.
 
         Raises:
             ApiError: NOT_ENOUGH_REPLICAS.

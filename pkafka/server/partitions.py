@@ -1,6 +1,6 @@
 """The partitions whose logs this worker owns, and their leadership as the controller decides it.
 
-Nobody else writes these logs. What clients may see of them and who leads them changes only here.
+No other process writes these logs. Their leaders, and what clients may see of them, change only here.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _NO_PROPOSALS: Final[Mapping[PartitionKey, IsrProposal]] = MappingProxyType({})
 
 
 def owner_of(topic: str, partition: int, workers: int) -> int:
-    """The index of the worker that owns a partition: the same in every process, without asking anybody.
+    """The index of the worker that owns a partition, which every process computes alike.
 
     Neighbouring partitions of a topic go to different workers, and topics start at different ones.
     """
@@ -72,7 +72,7 @@ def _listed(brokers: list[int]) -> str:
 
 
 class Logs(Protocol):
-    """What the partitions need of whoever keeps the logs (:class:`pkafka.server.logs.WorkerLogs`)."""
+    """Names what the partitions need of the logs (:class:`pkafka.server.logs.WorkerLogs`)."""
 
     def create(self, key: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Log:
         """Create the log of a partition."""
@@ -168,8 +168,8 @@ class Partitions:
         return found
 
     def logs(self) -> Iterator[Log]:
-        """The open log of every replica, also of those that nobody has claimed; not its copy on the way to another log
-        directory."""
+        """The open logs of all replicas, also of those that the controller has not named yet; without future
+        replicas."""
         yield from (partition.log for partition in self.hosted.values())
         yield from self._unclaimed.values()
 
@@ -194,7 +194,7 @@ class Partitions:
 
         Args:
             request: what the controller says.
-            proposed: what leaders of the process before this one have proposed, and nobody answered yet.
+            proposed: the proposals of this process's predecessor that have no answer yet.
         """
         async with self._deciding:
             return await self._leader_and_isr(request, proposed)
@@ -260,8 +260,8 @@ class Partitions:
                 state.leader_epoch == partition.leader_epoch
                 and state.partition_epoch < partition.partition_epoch
             ):
-                # The answer to an AlterPartition has overtaken it. To go back would leave out of the ISR whom the
-                # controller counts in, and have every other proposal refused.
+                # The answer to an AlterPartition has overtaken this request. Going back would leave a replica out of
+                # the ISR that the controller counts in, and the controller would refuse every further proposal.
                 broker_log(self.broker_id).info(
                     "Skipped the LeaderAndIsr state change for %s-%d to partition epoch %d since partition epoch %d is"
                     " known already",
@@ -301,7 +301,7 @@ class Partitions:
     def _log_start(
         self, partition: Partition, before: tuple[int, int], state: LeaderAndIsrPartitionState
     ) -> None:
-        """A partition begins an epoch here: where from, and after whom."""
+        """Log that a partition begins a leader epoch here: from which offset, and after which leader."""
         changes = broker_log(self.broker_id)
         leader, epoch = before
         previous = (f"Some({leader})" if leader >= 0 else None, epoch)
@@ -363,11 +363,11 @@ class Partitions:
         return found
 
     def as_decided(self) -> tuple[LeaderAndIsrRequest, list[list[Any]]]:
-        """What there is here, for a control process whose predecessor knew.
+        """Tell a new control process what its predecessor knew of these replicas.
 
         Returns:
-            What controllers have decided of these replicas, as one request that says it again. And what leaders among
-            them have proposed and nobody has answered yet, as :meth:`.Partition.as_row` gives it.
+            The controllers' decisions about these replicas, as one request that repeats them; and the proposals of
+            their leaders that have no answer yet, as :meth:`.Partition.as_row` gives them.
         """
         request = LeaderAndIsrRequest(
             controller_id=self._controller_id, controller_epoch=self._controller_epoch
@@ -464,7 +464,7 @@ class Partitions:
         return ErrorCode.NONE
 
     def moved_away(self, topics: Iterable[TopicInfo]) -> list[tuple[TopicPartition, LeaderEpoch]]:
-        """Of these topics, the replicas that a reassignment took from this broker while nobody could tell it.
+        """The replicas of these topics that a reassignment took from this broker while it could not hear of that.
 
         A controller says that once, to a broker that is registered then; in Kafka such a replica stays for ever. One
         counts as moved only when another broker leads it at a later epoch than this replica has ever heard of, and the

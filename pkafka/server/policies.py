@@ -1,4 +1,4 @@
-"""Policies of whoever runs the broker: they may refuse new topics (KIP-108) and changes of settings (KIP-133).
+"""Policies of the operator: they may refuse new topics (KIP-108) and changes of settings (KIP-133).
 
 A policy is a Python class that create.topic.policy.class.name or alter.config.policy.class.name names as
 ``package.module.Class``; its package has to be importable where the broker runs. It lives in the control process. A

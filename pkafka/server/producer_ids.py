@@ -83,7 +83,7 @@ class ProducerIds:
         self._claiming = asyncio.Lock()
 
     async def next(self, ctx: ControlContext) -> ProducerId:
-        """An id that nobody had before.
+        """Return an unused id.
 
         Raises:
             ProducerIdsExhaustedError: there is none left.

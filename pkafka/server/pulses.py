@@ -1,10 +1,10 @@
-"""Whether the brokers that clients are about to be sent to still live, asked at the moment when it counts.
+"""Signs of life of the leaders, asked for just before a worker names these leaders to a client.
 
-A client whose leader died asks another broker at once, long before the controller can have said anything: within a
-millisecond. Told the dead leader's name, clients of librdkafka ask again a second later; told that there is no leader,
-a tenth of a second later. So a worker that is to say who leads asks that broker for a sign of life first. Only a
-refusal at all its listeners counts against it, as it does for a :mod:`sentinel <pkafka.server.sentinel>`. Nobody waits
-long for one that is silent: it may be alive on the other side of a cut, and what the controller said of it stands.
+A client whose leader died asks another broker within a millisecond, long before the controller has elected. If the
+answer names the dead leader, a client of librdkafka asks again a second later; if the answer says that there is no
+leader, a tenth of a second later. So before a worker names a leader, it asks that broker for a sign of life. Only a
+refusal at all its listeners counts against the broker, as for the :mod:`sentinel <pkafka.server.sentinel>`. The worker
+does not wait long for a silent broker: it may live on the other side of a cut, so the controller's word counts.
 """
 
 import asyncio
@@ -31,17 +31,18 @@ _PATIENCE_S: Final = 0.1
 _ANSWER_MAX_S: Final = 1.0
 _CONNECT_MAX_MS: Final = 1000
 _PAUSE_S: Final = 0.002
-"""Until the next try with a broker that neither answers nor refuses: its processes are about to end, or to start."""
+"""The pause before the next try with a broker that neither answers nor refuses: its processes are ending or
+starting."""
 _REST_S: Final = 0.1
-"""The same with one for whom nobody waits any more."""
+"""The same pause when no request waits for the broker any more."""
 _REFUSES_MAX_S: Final = 3.0
-"""So long a refusal counts for more than the controller's word. It says something new long before, unless it takes
-the broker for alive: by a session, or because only this broker is refused."""
+"""For so long a refusal counts more than the controller's word. A controller that sees the death elects much earlier;
+if it does not, the broker has a session still, or refuses this broker alone."""
 
 _ANOTHER_DEATH_S: Final = 10.0
-"""A refusal that comes so long after the one before is another one."""
+"""A refusal that comes so long after the last one counts as a new death."""
 _SILENCE_S: Final = 0.5
-"""So long nobody waits for a broker that was silent."""
+"""For so long requests do not wait for a broker that was silent."""
 _NEVER_S: Final = -math.inf
 
 _NONE: Final[frozenset[BrokerId]] = frozenset()
@@ -87,7 +88,7 @@ class Pulses:
                     self._pulses.pop(broker_id).close()
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop asking all brokers."""
         for pulse in self._pulses.values():
             pulse.close()
         self._pulses.clear()
@@ -153,7 +154,8 @@ class _Pulse:
         if now_s > before_s + _ANOTHER_DEATH_S:
             self._refuses_until_s = now_s + _REFUSES_MAX_S
             log.info(
-                "Broker %d refuses connections: clients hear that nobody leads what it led", self.broker.id
+                "Broker %d refuses connections: clients hear that its partitions have no leader",
+                self.broker.id,
             )
 
     async def _answers(self) -> bool:

@@ -1,8 +1,8 @@
 """How often something happens, measured and limited as Kafka's metrics do it (Rate and SimpleRate over WindowedSum).
 
-Events are counted in samples of a window each. The rate is what the last samples hold over the time since the oldest of
-them began, at least ``samples - 1`` windows: so a burst of that many windows' worth passes before anybody is slowed
-down. The counts lie in memory that processes may share; whoever shares it keeps the others out while it calls.
+Events are counted in samples of a window each. The rate is the sum of the last samples divided by the time since the
+oldest of them began, at least ``samples - 1`` windows: so a burst of that many windows passes before a rate limit acts.
+The counts lie in memory that processes may share; a process that shares it has to hold a lock during each call.
 """
 
 import mmap
@@ -65,14 +65,14 @@ class SampledRate:
     def per_second(self, now_ms: int) -> float:
         """The amount a second since the oldest sample began, one window at least (SimpleRate)."""
         if not self._memory[1]:
-            self._begin(0, now_ms)  # who looks at a rate first begins to measure it
+            self._begin(0, now_ms)  # the first look at a rate begins to measure it
         begun = self._forget_old(now_ms)
         elapsed_ms = now_ms - min(self._memory[cell] for cell in begun)
         return sum(self._memory[cell + 2] for cell in begun) * 1000 / max(elapsed_ms, self._window_ms)
 
     @property
     def has_begun(self) -> bool:
-        """Whether anybody has recorded, or looked at the rate."""
+        """Whether the rate has been recorded or looked at."""
         return self._memory[1] > 0
 
     def _forget_old(self, now_ms: int) -> list[int]:
@@ -120,5 +120,5 @@ class SharedRate:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anybody has recorded, or looked at the rate."""
+        """Whether the rate has been recorded or looked at."""
         return self._rate.has_begun

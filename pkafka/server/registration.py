@@ -1,4 +1,4 @@
-"""The broker's registration: the ephemeral node that says it is alive, and its epoch (BRK-3, ZK-4, KIP-380)."""
+"""The broker's registration: the ephemeral node that says it is alive, and its epoch (KIP-380)."""
 
 import contextlib
 import logging
@@ -77,7 +77,7 @@ class Registration:
             endpoints=tuple(
                 Endpoint(
                     one.name,
-                    one.host or canonical_host_name(),  # nobody can connect to "every interface"
+                    one.host or canonical_host_name(),  # a client cannot connect to "every interface"
                     one.port or self._ports.get(one.name, 0),
                     one.security_protocol,
                 )

@@ -1,8 +1,8 @@
-"""The request log: each answered request as one line of JSON, as Kafka's ``kafka.request.logger`` writes it (OBS-8).
+"""The request log: each answered request as one line of JSON, as Kafka's ``kafka.request.logger`` writes it.
 
-It is off (WARN) until somebody sets it to DEBUG, while the broker runs too, or to INFO for requests of versions that
-are gone in Kafka 4. Off, it costs a request one look at the level. On, requests and answers are decoded once more,
-which is not cheap.
+It is off (WARN). DEBUG, which an operator may set while the broker runs, logs every request, INFO only those of
+versions that are gone in Kafka 4. While it is off, a request costs one look at the level; while it is on, requests and
+answers are decoded once more, which is not cheap.
 
 Nothing here waits in a queue between reading and serving or between serving and sending, so those times are 0;
 ``localTimeMs`` is what the handler took before it answered or began to wait, ``remoteTimeMs`` the rest.
@@ -59,7 +59,7 @@ _LAST_DEPRECATED: Final[Mapping[int, int]] = {
     ApiKey.EXPIRE_DELEGATION_TOKEN: 0,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: 0,
 }
-"""The last versions that are gone in Kafka 4: who still asks in them is found by the log."""
+"""The last versions that are gone in Kafka 4; the log shows which clients still use them."""
 _NOTHING: Final = ""
 """What stands for a request that cannot be read again, and for an answer that is not sent."""
 
@@ -124,7 +124,7 @@ class LoggedRequest:
 
 
 def is_logged(header: RequestHeader) -> bool:
-    """Whether somebody wants a line about a request; to be asked only when the logger is at INFO or below."""
+    """Whether a request is to be logged; call it only when the logger is at INFO or below."""
     return logger.isEnabledFor(_level(header))
 
 
@@ -171,13 +171,13 @@ def _request_form(header: RequestHeader, data: memoryview, position: int) -> dic
     try:
         request = decode_request(request_class(header.api_key), version, bytes(data[position:]))
     except (ProtocolError, KeyError, ValueError):
-        return _NOTHING  # who serves it will say what is wrong
+        return _NOTHING  # the handler will say what is wrong
     _hide_secrets(header.api_key, request)
     return json_form(request, version)
 
 
 def _hide_secrets(api_key: int, request: Message) -> None:
-    """Settings that are secret, or of which nobody knows whether they are, do not stand in a log; nor what logs in."""
+    """Hide settings that are secret or may be, and credentials, before a request is logged."""
     for field in _SECRET_BYTES.get(api_key, ()):
         setattr(request, field, _HIDDEN.encode())
     if api_key not in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS):

@@ -66,7 +66,7 @@ class Sentinel:
 
 
 async def refuses_everywhere(endpoints: Sequence[Endpoint]) -> bool:
-    """Whether every listener refuses: somebody's kernel answers, and nobody listens there."""
+    """Whether every listener refuses: the kernel of the machine answers, and no process listens."""
     loop = asyncio.get_running_loop()
     knocks = 0
     for endpoint in endpoints:
@@ -94,7 +94,7 @@ async def _addresses(
     loop: asyncio.AbstractEventLoop, endpoint: Endpoint
 ) -> list[tuple[int, tuple[object, ...]]]:
     try:
-        found = socket.getaddrinfo(  # at once, without a thread: an address needs nobody to look it up
+        found = socket.getaddrinfo(  # at once, without a thread: an address needs no look-up
             endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )
         return [(family, address) for family, _, _, _, address in found]
@@ -103,5 +103,5 @@ async def _addresses(
     try:
         found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        return []  # no name, or none that anybody could have: no proof
+        return []  # not a name, or an impossible one: no proof
     return [(family, address) for family, _, _, _, address in found]

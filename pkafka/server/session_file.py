@@ -1,13 +1,13 @@
 """The id of this broker's session with ZooKeeper, kept for its next life.
 
-A broker that is killed leaves a session behind that lives on for a while, and with it nodes that say that the broker is
-alive. Whoever starts in the same data directory holds its lock, so that nobody can be alive in it: those nodes may be
-replaced at once. A copy of the directory is another place, in which the original may well be alive; it is told by its
-inode.
+A broker that is killed leaves a session that lives on for a while, and with it nodes that say that the broker is alive.
+A broker that starts in the same data directory holds the directory's lock, so the former broker is dead, and its nodes
+may be replaced at once. A copy of the directory proves nothing, as the original broker may be alive; the file names the
+inode, by which a copy is recognised.
 
-Not so when the machine was started anew in between: what was acknowledged and not yet on the disk may be lost then, and
-nobody who leads or counts as in sync may go on as if nothing had happened. Such a broker waits until its session has
-ended, as Kafka's always do, and is seen to be away for a moment longer: then the controller has taken its leaders and
+After a restart of the machine the nodes may not be replaced: records that were acknowledged but not on the disk may be
+lost, and a replica that led or was in sync must not go on as if it had them. Such a broker waits until its session has
+ended, as Kafka's brokers always do, and stays away for a moment longer, in which the controller takes its leaders and
 its places in ISRs away.
 """
 
@@ -79,7 +79,7 @@ def _place(path: Path) -> str:
 
 
 def _boot_id() -> str | None:
-    """Of this run of the machine; None where nobody tells: then every start may be that of the machine."""
+    """The id of this run of the machine; None where the kernel has none: then any start may follow a restart of it."""
     try:
         return BOOT_ID_FILE.read_text(encoding="ascii").strip() or None
     except OSError:

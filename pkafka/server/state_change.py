@@ -1,7 +1,7 @@
-"""The state-change log: who leads what, and why, in Kafka's words (``state.change.logger``; OBS-8).
+"""The state-change log: the leaders of partitions, and why they lead, in Kafka's words (``state.change.logger``).
 
-The controller writes what it decides and tells the brokers; each broker what it is told and makes of it. Lines about
-one partition each are TRACE where a summary at INFO says enough, as in Kafka.
+The controller logs its decisions and its requests to brokers; each broker logs the requests and what it does. Where a
+summary at INFO says enough, the lines about single partitions are at TRACE, as in Kafka.
 """
 
 import logging
@@ -19,7 +19,7 @@ _logger: Final = logging.getLogger(STATE_CHANGE_LOGGER)
 
 
 class StateChangeLog:
-    """The log of one who changes states: each line begins with who that is.
+    """Writes the log of a controller or a broker, whose name begins each line.
 
     Args:
         prefix: ``[Controller id=0 epoch=1] `` or ``[Broker id=0] ``.

@@ -330,8 +330,8 @@ class Supervisor:
 
     @property
     def _gives_leaders_away(self) -> bool:
-        """Whether the stop is at its first step. A controller that is hard to reach may make it long, and until its end
-        clients are served: everybody has to be there."""
+        """Whether the stop is at its first step. It may take long when the controller is hard to reach; clients are
+        served until its end, so all processes have to be there."""
         return bool(self._stop_queue) and CONTROL in self._waiting_for
 
     def _next_stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What this broker asks of the cluster's controller, be it here or at another broker (NET-12)."""
+"""What this broker asks of the cluster's controller, be it here or at another broker."""
 
 import asyncio
 import logging
@@ -41,10 +41,10 @@ _CONTROLLED_SHUTDOWN_VERSION: Final = 3
 
 
 class ToController:
-    """See the module.
+    """Sends this broker's requests to the controller, here or on another broker.
 
     Args:
-        control: the process that asks.
+        control: the control process.
     """
 
     def __init__(self, control: "Control") -> None:
@@ -77,9 +77,9 @@ class ToController:
         return answers
 
     async def _as_it_is(self, rows: Sequence[Sequence[Any]], answers: Sequence[list[Any]]) -> list[list[Any]]:
-        """The answers; to leaders that know an older state of their partition than the store, how it is now.
+        """Return the answers, with the present state for leaders that know an older state than the store has.
 
-        Nobody else would tell them: a worker that died may have proposed what was carried out only then.
+        Only this tells them: the proposal of a worker that died may have been carried out after its death.
         """
         behind = [row for row, answer in zip(rows, answers, strict=True) if answer[0] == _BEHIND]
         if not behind:
@@ -127,7 +127,7 @@ class ToController:
     async def shut_down(self) -> None:
         """Have the controller move what this broker leads to others, as often as the settings say.
 
-        ``controlled.shutdown.max.retries`` counts the first attempt too, as in Kafka: with 0 nobody is asked.
+        ``controlled.shutdown.max.retries`` counts the first attempt, too, as in Kafka: with 0 there is none.
         """
         control = self._control
         request = ControlledShutdownRequest(broker_id=control.broker_id, broker_epoch=control.broker_epoch)
@@ -138,7 +138,7 @@ class ToController:
             left -= 1
             if left > 0:
                 await asyncio.sleep(control.config.controlled_shutdown_retry_backoff_ms / 1000)
-        log.warning("Stopping although nobody has taken over all that this broker leads")
+        log.warning("Stopping although other brokers have not taken over all that this broker leads")
 
     async def _is_released(self, request: ControlledShutdownRequest) -> bool:
         config = self._control.config
@@ -201,7 +201,7 @@ def _now(broker_id: BrokerId, row: Sequence[Any], node: tuple[bytes, Stat] | Non
     try:
         now = nodes.decode_leadership(node[0], node[1].version)
     except ZnodeFormatError:
-        return [int(_BEHIND)]  # nobody can say what it is
+        return [int(_BEHIND)]  # the present state is unknown
     if (now.leader, now.leader_epoch) != (broker_id, leader_epoch):
         return [int(_BEHIND)]  # the LeaderAndIsr that says so is on its way
     if now.partition_epoch <= partition_epoch:

@@ -1,8 +1,7 @@
 """Creating, growing and deleting topics: the checks and writes that the requests of an operator or a client lead to.
 
-Nothing here elects or tells anybody: the nodes are written, and the controller, who watches them, does the rest
-(TOPIC-9). Everything runs on the controller thread, one request after the other. Texts are those of Kafka 3.9.1 in
-ZooKeeper mode.
+This module only writes the nodes; the controller watches them, elects leaders and tells the brokers. Everything runs on
+the controller thread, one request after the other. Texts are those of Kafka 3.9.1 in ZooKeeper mode.
 """
 
 from collections.abc import Mapping, Sequence
@@ -110,7 +109,7 @@ def create_topic(store: Store, name: str, assignments: Assignments, configs: Map
     """Write a checked topic with its settings, both or neither.
 
     Raises:
-        ApiError: somebody else created it meanwhile, or it is larger than a node can be.
+        ApiError: another client created it meanwhile, or it is larger than a node can be.
         StoreError: the store failed.
     """
     topic_id = new_topic_id()

@@ -81,11 +81,11 @@ CONTROL_REQUEST_VERSIONS: Final = {"leader_and_isr": 7, "update_metadata": 8, "s
 
 
 _DEPARTURE_MS: Final = 100
-"""Most clients that a broker's end has cut off have asked who leads by then."""
+"""By then most clients of a dead broker have asked for the new leaders."""
 DRAIN_MAX_S: Final = 1.0
 """A stop waits so long for the answers to requests in hand, of clients and of other workers."""
 SUCCESSOR_MAX_S: Final = 5.0
-"""A process that died is replaced at once. When nobody has come by then, it is the channel that was lost."""
+"""A process that died is replaced at once. Without a successor by then only the channel to the process was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,8 @@ class Worker:
         self.produces = Purgatory("Produce", self.timer)
         self.deletions = Purgatory("DeleteRecords", self.timer)
         self.acks_due: list[tuple[Partition, int]] = []
-        """What was appended with acks=all and may have to wait for followers; emptied by whoever appended it."""
+        """Records appended with acks=all that may have to wait for followers; the code that appended them empties
+        it."""
         slots = max(self.config.max_incremental_fetch_session_cache_slots // setup.workers, 1)
         self.fetch_sessions = FetchSessionCache(slots)
         self.files = between_workers.LentFiles(self)
@@ -166,7 +167,7 @@ class Worker:
         self._limits = ConnectionLimits(setup.connection_counts, setup.index, setup.limits, first=birth.first)
         self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
         self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
-        """Threads of their own: a client that waits for a read does not wait for flushes, which nobody waits for."""
+        """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
         self._first = birth.first
         self.arena = Arena.create() if setup.workers > 1 else None
         self.arenas: dict[int, memoryview] = {}
@@ -344,7 +345,7 @@ class Worker:
             self._stop_accepting(peer.index)
             if self.arena is not None:
                 peer.note("arena", fds=[self.arena.descriptor])
-        # Last, so that a predecessor who is buried only now counts as followed.
+        # Last, so that a predecessor that is buried only now counts as replaced.
         self._met[name] += 1
 
     def _map_arena(self, peer: Peer, _payload: Payload, _blob: memoryview, fds: list[int]) -> None:
@@ -352,9 +353,9 @@ class Worker:
         os.close(fds[0])
 
     def _bury(self, predecessor: Peer | None) -> None:
-        """A successor is here, so this process is dead, whatever of its last words is still to be read.
+        """Count a process as dead whose successor is here, even when some of its messages are still to be read.
 
-        Two of one name would mix up what was lent to whom, and old decisions with new ones.
+        With two processes of one name, lent files and decisions of the old and the new one would be mixed up.
         """
         if predecessor is not None:
             predecessor.close()
@@ -367,7 +368,7 @@ class Worker:
             if peer.name == name:
                 peer.set_late(late)
                 if not late:
-                    # Whatever it lent in answers that nobody waited for.
+                    # Give back the files that it lent in answers for which no request waited any more.
                     self.files.return_all(index)
                     self._stop_accepting(index)
                 elif self.index in self._acceptors and not self._stopping:
@@ -388,10 +389,12 @@ class Worker:
             self._grew_quiet.set()
 
     def _miss(self, lost: Peer, met: int) -> None:
-        """Nobody came in the place of a process: both live, and only the channel between them is lost. One of them
-        ends, since what either had in hand for the other is not known."""
+        """End one of two processes that have lost their channel: the lost process has no successor, so it lives.
+
+        Neither can know what the other has seen of the requests in hand.
+        """
         if self._met[lost.name] != met:
-            return  # somebody came, who may have died as well; his successor has his own time
+            return  # a successor came; if it has died as well, its own successor is waited for
         if lost.name == CONTROL:
             is_missing = self._control is None
         elif lost.name == CLEANER:
@@ -413,7 +416,7 @@ class Worker:
         except PeerGone:
             return
         except ApiError as error:
-            # Without settings and leaders this worker is of no use; nobody would notice.
+            # Without settings and leaders this worker is of no use, and nothing would show that.
             self.tasks.crash(error)
         self._control_ready.set()
 
@@ -581,7 +584,7 @@ class Worker:
             self._limits.settings = settings
 
     def _identity(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
-        """Who this broker is; a generated id is known only to the coordination store before the first start."""
+        """Take the identity of this broker; before its first start only the store knows a generated id."""
         self.partitions.broker_id = payload["broker_id"]
         self.metadata.cluster_id = payload["cluster_id"]
 
@@ -722,7 +725,7 @@ class Worker:
         return -1 if best == leadership.broker_id else best
 
     def current_leader(self, topic: str, partition: int) -> CurrentLeader | None:
-        """Who leads a partition that this worker would own, for clients who ask here in vain (KIP-951).
+        """The leader of a partition that this worker would own, for clients that ask here in vain (KIP-951).
 
         The controller tells replicas first, so what this broker knows as one counts for more than its metadata.
         """
@@ -734,7 +737,7 @@ class Worker:
     ) -> Partition:
         """A replica that this worker owns, for a client that believes in a leader epoch.
 
-        Epochs are compared before it counts who leads, as in Kafka: a client whose epoch is old hears that first.
+        As in Kafka the epochs are compared before the leader is checked: a client with an old epoch hears that first.
 
         Raises:
             ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH; NOT_LEADER_OR_FOLLOWER when another broker leads it;
@@ -805,7 +808,7 @@ class Worker:
             self._control.note(operation, payload)
 
     def appended(self, partition: Partition) -> None:
-        """Records were appended to a partition that this broker leads: whoever waits for them may have them."""
+        """Let waiting fetches look at the records that were appended to a partition that this broker leads."""
         if partition.has_followers:
             # One answer then takes all that comes in this turn: a follower asks half as often.
             self.fetches.check_soon(partition.end_key)
@@ -822,7 +825,7 @@ class Worker:
         self.deletions.check(partition.key)
 
     def _brokers_changed(self, brokers: set[BrokerId]) -> None:
-        """These brokers are gone, or have come: nobody waits any more for followers that are gone with them."""
+        """Note brokers that are gone or have come: producers stop waiting for followers that are gone."""
         if not brokers:
             return
         for partition in list(self.partitions.led.values()):

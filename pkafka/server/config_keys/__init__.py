@@ -1,4 +1,4 @@
-"""The registry of configuration keys: what exists, of which type, with which default and rule (OPS-1).
+"""The registry of configuration keys: what exists, of which type, with which default and rule.
 
 The tables are data (broker.py, topic.py); this module gives them a shape and looks keys up. It reads no file
 and holds no setting. Importing it costs a few milliseconds: every process of the broker does.
@@ -17,7 +17,7 @@ Rule = tuple[object, ...] | None
 class ConfigKey(NamedTuple):
     """One configuration key.
 
-    ``default`` is text, as it would stand in a file; None: the key has no value until somebody sets one.
+    ``default`` is text, as in a file; None: the key has no value until it is set.
     ``update_mode`` is 'read-only', 'per-broker' or 'cluster-wide'; topic keys say 'topic'. Keys with
     ``internal`` are accepted but never shown unless set. ``synonyms`` are broker keys with the factor that
     turns their unit into this key's.

@@ -1,4 +1,4 @@
-"""What the configuration keys do, one line each; loaded only when somebody asks."""
+"""What the configuration keys do, one line each; loaded only when it is asked for."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
         "Over how many windows the rate of moves between log directories is measured."
     ),
     "alter.log.dirs.replication.quota.window.size.seconds": "How long such a window is.",
-    "authorizer.class.name": "The class that decides who may do what; pkafka has none yet, so a value is refused.",
+    "authorizer.class.name": "The class that decides what users may do; pkafka has none yet, so a value is refused.",
     "auto.create.topics.enable": "Create a topic when a client asks for the metadata of one that does not exist.",
     "auto.leader.rebalance.enable": (
         "Let the controller move leadership back to preferred replicas from time to time."
@@ -102,7 +102,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "log.roll.jitter.ms": "A random time to take off log.roll.ms, so that segments do not roll all at once.",
     "log.roll.ms": "The age at which a segment is closed and a new one begun, in milliseconds.",
     "log.segment.bytes": "The size at which a segment is closed and a new one begun.",
-    "log.segment.delete.delay.ms": "How long a deleted file stays on disk for those who still read it.",
+    "log.segment.delete.delay.ms": "How long a deleted file stays on disk for clients that still read it.",
     "max.connection.creation.rate": "The most new connections in a second.",
     "max.connections": "The most connections of this broker.",
     "max.connections.per.ip": "The most connections from one address.",
@@ -130,7 +130,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "pkafka.metrics.port": "The port of the metrics, for Prometheus and for pk-metrics; -1: none, 0: any free port.",
     "pkafka.workers": "Number of worker processes; 0: one for each core that the broker may use.",
     "principal.builder.class": (
-        "A class of Java that says who a client is; none can be loaded, so only Kafka's own is accepted."
+        "A class of Java that names the principal of a client; none can be loaded, so only Kafka's own is accepted."
     ),
     "process.roles": "Belongs to KRaft mode, which pkafka does not have; a value is refused.",
     "producer.id.expiration.check.interval.ms": "How often to look for producer ids that have expired.",
@@ -138,7 +138,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "queued.max.request.bytes": "The most bytes of requests that wait to be processed; -1: no limit.",
     "queued.max.requests": "The most requests that wait to be processed before reading stops.",
     "quota.window.num": "Over how many windows a rate is measured, the present one included.",
-    "quota.window.size.seconds": "How long such a window is; nobody is slowed down for longer at a time.",
+    "quota.window.size.seconds": "How long such a window is; no client is slowed down for longer at a time.",
     "remote.log.storage.system.enable": "Tiered storage; pkafka has none, so true is refused.",
     "replica.fetch.backoff.ms": "The longest pause of a follower after a failed fetch.",
     "replica.fetch.max.bytes": "The most bytes that a follower asks for per partition.",
@@ -198,7 +198,7 @@ TOPIC_DOCUMENTATION: Final[dict[str, str]] = {
     "compression.type": "How batches are stored: in one codec, uncompressed, or as the producer sent them.",
     "compression.zstd.level": "Level used where the broker compresses with zstd.",
     "delete.retention.ms": "How long the marks of deleted keys stay in a compacted topic.",
-    "file.delete.delay.ms": "How long a deleted file stays on disk for those who still read it.",
+    "file.delete.delay.ms": "How long a deleted file stays on disk for clients that still read it.",
     "flush.messages": "Sync to disk after so many records.",
     "flush.ms": "Sync to disk after so much time.",
     "follower.replication.throttled.replicas": (

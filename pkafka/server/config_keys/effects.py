@@ -1,7 +1,7 @@
 """Which accepted configuration keys do something, and the test that shows it; and which cannot, and why.
 
 Every key stands in exactly one of the three tables of its kind; a test holds that, and that the named test exists.
-Whoever makes a key work moves it.
+A change that makes a key work moves the key.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _WORKER_LOGS: Final = "tests/unit/server/test_worker_logs.py::"
 _KRAFT: Final = "For KRaft and for the migration to it, which are not here."
 _JAVA: Final = "Names classes of Java, which cannot be loaded."
 _RATES: Final = (
-    "The page of metrics shows counters; rates and percentiles over time are made by whoever scrapes it."
+    "The page of metrics shows counters; the program that reads it makes rates and percentiles over time."
 )
 _THREADS: Final = (
     "Sizes a pool of threads that is not here; pkafka.workers is the number of processes that do the work."

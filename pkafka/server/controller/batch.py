@@ -1,7 +1,7 @@
-"""What one event makes the controller tell the brokers, collected and then sent at most once per kind and broker.
+"""The requests to brokers that follow from one event: collected first, then sent, one of each kind to a broker at most.
 
-The order is Kafka's and is relied on (CTRL-21): LeaderAndIsr first, so that a leader serves before clients hear of it,
-then UpdateMetadata, then StopReplica. Owned by the controller thread.
+They go in Kafka's order, on which brokers rely: LeaderAndIsr first, so that a leader serves before clients hear of it,
+then UpdateMetadata, then StopReplica. The controller thread owns the batch.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,14 +39,14 @@ _CHANGES_ONLY: Final = 0
 
 
 class RequestBatch:
-    """See the module.
+    """Collects the requests that follow from an event, and sends them.
 
     Args:
         broker_id: this controller's broker.
         inter_broker_listener: the listener whose addresses LeaderAndIsr carries.
         context: read when requests are made, never written.
-        channels: where requests go.
-        on_leader_and_isr: told each broker's answer to LeaderAndIsr; on any thread, must only enqueue.
+        channels: send the requests.
+        on_leader_and_isr: gets each broker's answer to LeaderAndIsr, on any thread; must only enqueue.
         on_stop_replica: the same for a StopReplica that deletes, with the partitions to be deleted.
     """
 
@@ -69,7 +69,7 @@ class RequestBatch:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was not sent."""
+        """Forget the requests that were not sent."""
         self._leader_and_isr: dict[BrokerId, dict[TopicPartition, LeaderAndIsrPartitionState]] = {}
         self._update_brokers: set[BrokerId] = set()
         self._update_partitions: dict[TopicPartition, UpdateMetadataPartitionState] = {}
@@ -86,7 +86,7 @@ class RequestBatch:
         *,
         is_new: bool,
     ) -> None:
-        """Tell replicas who leads them, and everybody else by the metadata."""
+        """Tell replicas their leader, and all brokers by the metadata."""
         for broker in brokers:
             if broker < 0:
                 continue
@@ -103,14 +103,14 @@ class RequestBatch:
                 replicas=list(assignment.replicas),
                 adding_replicas=list(assignment.adding),
                 removing_replicas=list(assignment.removing),
-                # Once new in this batch, new for the broker that gets it.
+                # A partition that is once new in this batch stays new for the broker that gets the batch.
                 is_new=is_new or (earlier is not None and earlier.is_new),
                 leader_recovery_state=int(leadership.recovering),
             )
         self.add_update_metadata(self._context.live_brokers, (partition,))
 
     def add_update_metadata(self, brokers: Iterable[BrokerId], partitions: Iterable[TopicPartition]) -> None:
-        """Tell brokers about partitions; about the live brokers in any case. Partitions never led are left out."""
+        """Tell brokers about partitions, and always about the live brokers. Partitions never led are left out."""
         self._update_brokers.update(broker for broker in brokers if broker >= 0)
         for partition in partitions:
             leadership = self._context.leadership.get(partition)
@@ -140,7 +140,7 @@ class RequestBatch:
     # -- sending --
 
     def send(self) -> None:
-        """Send everything and begin anew."""
+        """Send all requests and begin with an empty batch."""
         for broker, isr_states in sorted(self._leader_and_isr.items()):
             if broker in self._context.live_brokers:
                 self._log_leader_and_isr(broker, isr_states)

@@ -28,12 +28,12 @@ class BrokerChannels(Protocol):
         channel repeats a request until it is answered or the broker is taken off the list.
 
         Args:
-            broker_id: whom; the local broker too (its processes each get what they own).
-            request: a new object that nobody changes any more.
-            on_response: called on any thread, must only enqueue; None when nobody wants to know.
+            broker_id: the receiver, also the local broker, whose processes each get what they own.
+            request: a new object that is not changed any more.
+            on_response: gets the answer, on any thread; must only enqueue. None when the answer does not matter.
         """
         ...
 
     def brokers_changed(self, brokers: Mapping[BrokerId, BrokerInfo]) -> None:
-        """The live brokers are these now: drop what is queued for others. Thread-safe, never waits."""
+        """Take the live brokers, and drop the requests that are queued for others. Thread-safe, never waits."""
         ...

@@ -1,6 +1,6 @@
 """What the controller knows: brokers, topics, assignments, leadership and the states of partitions and replicas.
 
-Rebuilt from the store at every election and owned by the controller thread. It holds and answers; it writes nothing.
+It is read from the store anew at every election, and owned by the controller thread. It writes nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ NO_CONTROLLER: Final = -1
 
 
 class PartitionState(Enum):
-    """Where a partition stands; the table of legal ways is in :mod:`.partition_state`."""
+    """Names the states of partitions; the table of legal changes is in :mod:`.partition_state`."""
 
     NON_EXISTENT = "NonExistentPartition"
     NEW = "NewPartition"
@@ -27,7 +27,7 @@ class PartitionState(Enum):
 
 
 class ReplicaState(Enum):
-    """Where a replica stands; the table of legal ways is in :mod:`.replica_state`."""
+    """Names the states of replicas; the table of legal changes is in :mod:`.replica_state`."""
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
@@ -37,11 +37,11 @@ class ReplicaState(Enum):
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
-    """Its broker is away or failed to delete it; tried again when that changes."""
+    """Its broker is away or failed to delete it; the controller tries again when that changes."""
 
 
 class Replica(NamedTuple):
-    """One replica of one partition."""
+    """Names one replica of one partition."""
 
     partition: TopicPartition
     broker: BrokerId
@@ -51,7 +51,7 @@ class Replica(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """The replicas of a partition, the preferred leader first; and those that a reassignment adds and removes."""
+    """Holds the replicas of a partition, the preferred leader first, and those that a reassignment adds and removes."""
 
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...] = ()
@@ -59,28 +59,28 @@ class Assignment(NamedTuple):
 
 
 class Leadership(NamedTuple):
-    """Content and version of a partition's state node."""
+    """Holds content and version of a partition's state node."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
     controller_epoch: int
-    """Of the controller that wrote it."""
+    """The epoch of the controller that wrote it."""
     partition_epoch: int
-    """Version of the node."""
+    """The version of the node."""
     recovering: bool = False
     """The leader was elected uncleanly and has not recovered yet."""
 
 
 class DeletionCounts(NamedTuple):
-    """How much is left to delete, under Kafka's names; 0 where this broker is not the controller."""
+    """Counts what is left to delete, under Kafka's names; 0 where this broker is not the controller."""
 
     topics: int = 0
     replicas: int = 0
-    """That their brokers have not deleted yet."""
+    """Replicas that their brokers have not deleted yet."""
     ineligible_topics: int = 0
     ineligible_replicas: int = 0
-    """Whose broker is away or failed to delete them."""
+    """Replicas whose brokers are away or failed to delete them."""
 
     def by_name(self) -> dict[str, int]:
         """By the name of the gauge of Kafka's controller."""
@@ -93,22 +93,22 @@ class DeletionCounts(NamedTuple):
 
 
 class ControllerContext:
-    """See the module.
+    """Holds all that the controller knows, and answers questions about it.
 
     Args:
-        controller_id: the broker that this controller runs in.
-        stats: what it counts from one term of office to the next.
+        controller_id: the broker of this controller.
+        stats: counters that last longer than a term of office.
 
     Attributes:
         epoch: this controller's epoch, 0 before the first election.
-        epoch_version: version of /controller_epoch at which it was won; every write checks it.
+        epoch_version: version of /controller_epoch at which the election was won; every write checks it.
         live_brokers: with their endpoints, those that are shutting down included.
         broker_epochs: czxid of each live broker's node (KIP-380).
         shutting_down: live brokers that asked for a controlled shutdown; they lead nothing new.
         offline_dirs: partitions by broker whose log directory there failed.
         being_deleted: topics queued for deletion.
-        deletion_ineligible: those among them that wait for a replica or a reassignment.
-        deletion_begun: those among them whose deletion brokers were told about.
+        deletion_ineligible: those of them that wait for a replica or a reassignment.
+        deletion_begun: those of them of whose deletion brokers have heard.
     """
 
     def __init__(self, controller_id: BrokerId = NO_CONTROLLER, stats: ControllerStats | None = None) -> None:
@@ -132,7 +132,7 @@ class ControllerContext:
 
     @property
     def state_changes(self) -> StateChangeLog:
-        """Where this controller says what it decides."""
+        """The log in which this controller writes its decisions."""
         return controller_log(self.controller_id, self.epoch)
 
     # -- brokers --
@@ -160,7 +160,7 @@ class ControllerContext:
             self.topic_names[topic_id] = topic
 
     def assign(self, partition: TopicPartition, assignment: Assignment) -> None:
-        """Set the replicas of a partition; those that are new to it do not exist yet."""
+        """Set the replicas of a partition; new ones are in the state NonExistent."""
         self.assignments.setdefault(partition.topic, {})[partition.partition] = assignment
         self.partition_states.setdefault(partition, PartitionState.NON_EXISTENT)
         for broker in assignment.replicas:
@@ -204,7 +204,7 @@ class ControllerContext:
         return [one for one in self.replicas((topic,)) if self.replica_states.get(one) is state]
 
     def deletion_counts(self) -> DeletionCounts:
-        """What the gauges of deletion say."""
+        """Return the gauges of deletion."""
         replicas = self.replicas(self.being_deleted)
         states = [self.replica_states.get(one) for one in replicas]
         return DeletionCounts(

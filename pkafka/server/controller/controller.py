@@ -1,15 +1,16 @@
-"""The controller: one thread, one queue of events, everything else follows from them (CTRL-1..18).
+"""The controller: one thread that works on one queue of events.
 
-Every broker has one. It stands for election, and the winner reads the whole state from the store, brings partitions and
-replicas into their states and tells the brokers; from then on watches say what to look at again. A broker that runs
-alone goes exactly the same way. What it does to partitions and replicas is in the machines (:mod:`.partition_state`,
-:mod:`.replica_state`, :mod:`.deletion`); what it writes, in :mod:`.state_store`.
+Every broker has one. It stands for election; the winner reads the whole state from the store, brings partitions and
+replicas into their states and tells the brokers. From then on watches tell it what to read again. A broker that runs
+alone does exactly the same. The state machines decide about partitions and replicas (:mod:`.partition_state`,
+:mod:`.replica_state`, :mod:`.deletion`); :mod:`.state_store` writes.
 
-Why one of them: before there was a controller, every broker watched every node. Each saw the changes at its own time
-and acted for itself (split brain), and one broker's death woke all of them for every partition (herd effect). CTRL-22.
+A cluster has one active controller, because without one every broker would watch every node: each would see changes at
+another time and act on its own (split brain), and the death of one broker would wake all others for every partition
+(herd effect).
 
-Failures: a controller whose epoch is over stops being one at once. A write without an answer, or a bug, leaves it
-unsure what is true: it reads everything anew, which repeats nothing that was done.
+Failures: a controller whose epoch is over stops at once. After a write without an answer, or a bug, the controller does
+not know what is true, so it reads everything anew; what was done already is not done again.
 """
 
 import asyncio
@@ -62,14 +63,14 @@ from pkafka.server.controller.stats import ControllerStats, Work
 from pkafka.server.lifeline import ChildExit
 
 log = logging.getLogger("kafka.controller.KafkaController")
-"""Kafka's name: what is set for ``kafka.controller`` counts here, and its lines have a file of their own."""
+"""Kafka's name: the level of ``kafka.controller`` counts for this logger, and its lines have a file of their own."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 FIRST_BALANCE_MS: Final = 5_000
 RELOAD_BACKOFF_MS: Final = 1_000
-"""Pause before the state is read anew after a failure, so that a lasting one does not turn into a storm."""
+"""The pause before the state is read anew after a failure, so that a lasting failure does not flood the store."""
 
 
 _WORK: Final[Mapping[type, Work]] = {
@@ -92,7 +93,7 @@ _WORK: Final[Mapping[type, Work]] = {
     events.LeaderAndIsrAnswered: Work.LEADER_AND_ISR_ANSWER,
     events.Shutdown: Work.SHUTDOWN,
 }
-"""As what an event counts (ControllerEvent.state)."""
+"""The kind of work as which an event counts (ControllerEvent.state)."""
 
 
 def _work(event: events.Event) -> Work:
@@ -102,21 +103,21 @@ def _work(event: events.Event) -> Work:
 
 
 class Controller:
-    """See the module. Public methods may be called from any thread.
+    """Stands for election and does the controller's work. Public methods may be called from any thread.
 
     Args:
         broker_id: of this broker.
         config: the broker's settings of the moment.
         channels: the way to the brokers.
         clock: for timestamps and pauses.
-        previous_session_id: of the broker's run before this one, which is dead.
-        on_controller: told on the controller thread which broker is the controller now, -1 when none is known.
+        previous_session_id: the session of the broker's former run, which is dead.
+        on_controller: called on the controller thread with the broker that is the controller now, -1 when unknown.
 
     Attributes:
         context: what the active controller knows; for the controller thread alone.
-        stats: what it has counted and how long that took.
+        stats: counters and times of its work.
         is_active: whether this broker is the controller, as far as it knows.
-        active_controller_id: the broker that is, -1 when there is none (CTRL-3).
+        active_controller_id: the broker that is, -1 when there is none.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class Controller:
             events.Balance: lambda _: self._on_balance(),
             events.Shutdown: lambda _: self._on_shutdown(),
         }
-        # Events without meaning for a controller that is not active.
+        # Only an active controller works on these events.
         self._for_active: Final = frozenset(self._handlers) - {
             events.Startup,
             events.ControllerChange,
@@ -199,7 +200,8 @@ class Controller:
         self._queue.put(events.UncleanElectionAllowed(topic))
 
     def office(self) -> Office:
-        """What the active controller does for those who ask; on the controller thread (:meth:`submit`).
+        """Return the office, which serves requests to the active controller; for the controller thread
+        (:meth:`submit`).
 
         Raises:
             ApiError: NOT_CONTROLLER.
@@ -209,14 +211,15 @@ class Controller:
         return self._office
 
     def broker_epoch(self, broker: BrokerId) -> BrokerEpoch | None:
-        """Of the registration by which the active controller knows a broker; None of one that it does not."""
+        """The epoch of the registration by which the active controller knows a broker; None when it does not know
+        it."""
         return self.context.broker_epochs.get(broker)
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         """Call ``function`` on the controller thread in its turn.
 
         Returns:
-            A future with what it returns or raises; NOT_CONTROLLER where the role turns out to be another broker's.
+            A future with what it returns or raises; NOT_CONTROLLER when another broker turns out to be the controller.
         """
         call = events.Call(functools.partial(function, *args, **kwargs))
         self._queue.put(call)
@@ -249,7 +252,7 @@ class Controller:
         try:
             self._run()
         except BaseException:
-            # Whoever asks it for something, or watches the store by it, would wait for ever.
+            # Otherwise all requests to the controller, and all watches of the store, would wait for ever.
             log.critical("The controller's thread has died, and with it this process", exc_info=True)
             os._exit(ChildExit.CRASHED)
 
@@ -307,13 +310,13 @@ class Controller:
         except ControllerMovedError as error:
             self._lose_role(str(error))
             self._queue.put(events.ControllerChange())
-            # Whoever asked is to look for the controller, as if this one had known before.
+            # The answer makes the client look for the controller, as if this one had known before.
             call.future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER))
-        except Exception as error:  # noqa: BLE001 - whoever asked gets it
+        except Exception as error:  # noqa: BLE001 - the caller gets it
             call.future.set_exception(error)
             if isinstance(error, ConnectionLossError) and self.is_active:
-                # What was asked for may be written, and nobody was told of it.
-                log.warning("the coordination store failed while somebody was served: %s", error)
+                # The store may have been written, and the brokers have not heard of that.
+                log.warning("the coordination store failed while a request was served: %s", error)
                 self._reload_later()
 
     def _reload_later(self) -> None:
@@ -410,17 +413,18 @@ class Controller:
         if self.is_active:
             self.is_active = False
             log.info("broker %d is not the controller any more: %s", self.broker_id, why)
-            # What is queued for others was said in an office that is over.
+            # The requests that are queued for other brokers belong to a term of office that is over.
             self._channels.brokers_changed({})
         self.context = ControllerContext(self.broker_id, self.stats)
 
     def _take_office(self, won: Won) -> None:
-        """Read everything and begin; in the order of CTRL-7."""
+        """Read everything and begin, in the order of KafkaController.onControllerFailover."""
         assert self._store is not None
         before = self.context
         self.context = ControllerContext(self.broker_id, self.stats)
         self.context.epoch, self.context.epoch_version = won
-        # Which broker stops stands nowhere in the store; in which life it does is looked at as soon as that is read.
+        # The store does not say which brokers are stopping, so this survives; their epochs are compared after the
+        # reading.
         self.context.shutting_down, self.context.broker_epochs = before.shutting_down, before.broker_epochs
         self._states = StateStore(self._store, epoch=won.epoch, epoch_version=won.epoch_version)
         self._build_machines()
@@ -432,7 +436,7 @@ class Controller:
         self._watch_children(nodes.LOG_DIR_NOTIFICATIONS, events.LogDirChange())
         self._watch_data(nodes.REASSIGN_PARTITIONS, events.ReassignmentWish())
         self._watch_data(nodes.PREFERRED_REPLICA_ELECTION, events.ElectionWish())
-        # What they announce is read in any case.
+        # The changes that the notifications announce are read anyway.
         for parent, (names, _) in (
             (nodes.ISR_NOTIFICATIONS, self._states.read_isr_notifications()),
             (nodes.LOG_DIR_NOTIFICATIONS, self._states.read_log_dir_notifications()),
@@ -458,7 +462,7 @@ class Controller:
             self._balance_due_ms = self._clock.monotonic_ms() + FIRST_BALANCE_MS
 
     def _on_balance(self) -> None:
-        """Leaders drift as brokers come and go: bring them back to where they were meant to be (CTRL-20)."""
+        """Bring leaders back to their preferred replicas, from which they move as brokers come and go."""
         try:
             self._office.balance()
         finally:
@@ -539,12 +543,12 @@ class Controller:
             for one in (context.live_brokers.keys() & now.keys()) - bounced
             if context.live_brokers[one] != now[one][0]
         ]
-        for broker in gone - registered:  # what cannot be read may be mended
+        for broker in gone - registered:  # a registration that cannot be read stays watched: it may be mended
             self._unwatch(nodes.broker(broker))
         for broker in gone | bounced:
             del context.live_brokers[broker], context.broker_epochs[broker]
         if gone | bounced:
-            # First without those that bounced: what is queued for them was meant for their former lives.
+            # First without the brokers that bounced: the requests queued for them were meant for their former lives.
             self._channels.brokers_changed(dict(context.live_brokers))
             self._on_brokers_gone(gone | bounced)
         for broker in joined:
@@ -566,7 +570,7 @@ class Controller:
             context.offline_dirs.pop(broker, None)
         self._batch.add_update_metadata(context.live_brokers.keys() - brokers, ())
         self._send()
-        # The newcomers hear about everything before anything is asked of them.
+        # The new brokers hear about the whole cluster before anything is asked of them.
         self._batch.add_update_metadata(brokers, context.partitions())
         self._send()
         replicas = context.replicas_on(brokers)
@@ -595,14 +599,14 @@ class Controller:
         ]
         self._partitions.become_offline(leaderless)
         self._partitions.become_online_where_possible()
-        self._send()  # nobody waits for a leader until the ISRs of all other partitions are written
+        self._send()  # new leaders do not wait until the ISRs of all other partitions are written
         self._replicas.become_offline(
             one for one in replicas if one.partition.topic not in context.being_deleted
         )
         self._send()
         self._deletion.failed(one for one in replicas if one.partition.topic in context.being_deleted)
         if not leaderless:
-            # Nothing was elected that would have told everybody who is still alive.
+            # Without an election no request has told the brokers which of them are alive.
             self._batch.add_update_metadata(context.live_brokers, ())
         self._send()
 
@@ -696,7 +700,7 @@ class Controller:
 
     def _read_topics(self, names: Sequence[str]) -> None:
         for name in names:
-            # Before reading: what comes after the reading makes an event.
+            # The watch is set before reading, so that a change after the reading makes an event.
             self._watch_data(nodes.topic(name), events.PartitionChange(name))
         for name, topic in self._states.read_topics(names).items():
             if topic.topic_id == NO_TOPIC_ID:
@@ -789,7 +793,7 @@ class Controller:
         self._batch.send()
 
     def _watch_brokers(self) -> set[BrokerId]:
-        """Watch every registration that there is; before reading them, so that what comes later makes an event."""
+        """Watch all registrations, before they are read, so that a later change makes an event."""
         ids = {int(name) for name in self._states.children(nodes.BROKER_IDS) if name.isdecimal()}
         for broker in ids:
             self._watch_data(nodes.broker(broker), events.BrokerChange())

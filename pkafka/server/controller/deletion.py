@@ -1,9 +1,9 @@
-"""Topic deletion (TOPIC-10): from a node under /admin/delete_topics to nothing left of the topic.
+"""Topic deletion: from a node under /admin/delete_topics to nothing left of the topic.
 
-Clients hear first (leader -2), then the replicas stop and delete, each broker confirms, and with the last
-confirmation the topic's nodes go, the wish to delete it last. A topic with a replica that is away or failed waits
-("ineligible") and is tried again when the broker comes back. All of it resumes after a fail-over, as every step can be
-repeated.
+Clients hear of it first (leader -2). Then the brokers stop and delete their replicas and confirm that. After the last
+confirmation the controller removes the topic's nodes, and at the end the node that asks for the deletion. A topic with
+a replica that is away or failed waits ("ineligible"), and is tried again when the broker comes back. Every step can be
+repeated, so the next controller goes on with the deletion.
 """
 
 import logging
@@ -16,12 +16,12 @@ log = logging.getLogger("kafka.controller.TopicDeletionManager")
 
 
 class TopicDeletion:
-    """The deletions under way. Owned by the controller thread.
+    """Carries out the deletions. Owned by the controller thread.
 
     Args:
-        machines: what it works on; the context holds which topics are queued, begun and ineligible.
+        machines: state and machines; the context holds which topics are queued, begun and ineligible.
         send: sends the batch; called between steps whose order brokers must see.
-        on_deleted: told each topic that is gone.
+        on_deleted: called with each topic that is gone.
     """
 
     def __init__(
@@ -41,19 +41,19 @@ class TopicDeletion:
         self._context.deletion_ineligible.update(self._context.being_deleted.intersection(ineligible))
 
     def retry(self, topics: Iterable[str]) -> None:
-        """What made these wait is over, perhaps."""
+        """Try these topics again: what they waited for may be over."""
         topics = self._context.being_deleted.intersection(topics)
         if topics:
             self._context.deletion_ineligible -= topics
             self.resume()
 
     def succeeded(self, replicas: Iterable[Replica]) -> None:
-        """A broker deleted these."""
+        """Note replicas that a broker has deleted."""
         self._replicas.deletion_succeeded(self._started(replicas))
         self.resume()
 
     def failed(self, replicas: Iterable[Replica]) -> None:
-        """A broker could not delete these, or is away."""
+        """Note replicas that a broker could not delete, or whose broker is away."""
         replicas = [one for one in replicas if one.partition.topic in self._context.being_deleted]
         if not replicas:
             return

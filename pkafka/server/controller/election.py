@@ -1,7 +1,7 @@
-"""Who leads next: pure functions, one per cause (CTRL-17). They read nothing and write nothing.
+"""The choice of the next leader: pure functions, one for each cause.
 
 Each gets the assignment in order (the preferred leader first) and the facts it needs, and returns the new leader with
-the new ISR, or None when nobody is eligible.
+the new ISR, or None when no replica is eligible.
 """
 
 from collections.abc import Set
@@ -17,14 +17,14 @@ class Strategy(Enum):
     OFFLINE_PARTITION = "OfflinePartitionLeaderElectionStrategy"
     """The leader is gone, or there was none yet."""
     OFFLINE_PARTITION_UNCLEAN = "OfflinePartitionLeaderElectionStrategy(allowUnclean)"
-    """As before, and the operator accepts the loss of records, whatever the topic says."""
+    """The leader is gone, and the operator accepts the loss of records, whatever the topic's settings are."""
     REASSIGNMENT = "ReassignPartitionLeaderElectionStrategy"
     PREFERRED_REPLICA = "PreferredReplicaPartitionLeaderElectionStrategy"
     CONTROLLED_SHUTDOWN = "ControlledShutdownPartitionLeaderElectionStrategy"
 
 
 class Elected(NamedTuple):
-    """The outcome of an election."""
+    """Holds the outcome of an election."""
 
     leader: BrokerId
     isr: tuple[BrokerId, ...]
@@ -39,7 +39,7 @@ def elect_for_offline_partition(
     *,
     unclean_allowed: bool,
 ) -> Elected | None:
-    """The first online replica in sync; failing that and if allowed, the first online one."""
+    """Elect the first online replica in sync; without one, and if allowed, the first online replica."""
     for broker in assignment:
         if broker in online and broker in isr:
             return Elected(broker, tuple(one for one in isr if one in online))
@@ -53,7 +53,7 @@ def elect_for_offline_partition(
 def elect_for_reassignment(
     target: tuple[BrokerId, ...], isr: tuple[BrokerId, ...], online: Set[BrokerId]
 ) -> Elected | None:
-    """The first online replica in sync among those that stay."""
+    """Elect the first online replica in sync among those that stay."""
     for broker in target:
         if broker in online and broker in isr:
             return Elected(broker, isr)
@@ -63,7 +63,7 @@ def elect_for_reassignment(
 def elect_preferred(
     assignment: tuple[BrokerId, ...], isr: tuple[BrokerId, ...], online: Set[BrokerId]
 ) -> Elected | None:
-    """The first replica of the assignment and no other."""
+    """Elect the first replica of the assignment or none."""
     preferred = assignment[:1]
     return elect_for_reassignment(preferred, isr, online)
 
@@ -74,10 +74,10 @@ def elect_for_controlled_shutdown(
     online: Set[BrokerId],
     shutting_down: Set[BrokerId],
 ) -> Elected | None:
-    """The first replica in sync that stays; those that shut down leave the ISR.
+    """Elect the first replica in sync that stays; replicas of brokers that shut down leave the ISR.
 
     Args:
-        online: the ones that shut down may be among them.
+        online: may have the brokers that shut down.
     """
     for broker in assignment:
         if broker in online and broker in isr and broker not in shutting_down:
@@ -86,7 +86,7 @@ def elect_for_controlled_shutdown(
 
 
 def first_leader(assignment: tuple[BrokerId, ...], online: Set[BrokerId]) -> Elected | None:
-    """Leader and ISR of a new partition: the online replicas, led by the first of the assignment (CTRL-12)."""
+    """Choose leader and ISR of a new partition: the online replicas, led by the first of the assignment."""
     live = tuple(one for one in assignment if one in online)
     return Elected(live[0], live) if live else None
 
@@ -94,7 +94,7 @@ def first_leader(assignment: tuple[BrokerId, ...], online: Set[BrokerId]) -> Ele
 def without_replica(
     leader: BrokerId, isr: tuple[BrokerId, ...], replica: BrokerId, *, no_leader: BrokerId
 ) -> tuple[BrokerId, tuple[BrokerId, ...]]:
-    """Leader and ISR after a replica went offline.
+    """Choose leader and ISR after a replica went offline.
 
     The last member stays in the ISR, so that only it can be elected cleanly when it comes back.
     """

@@ -1,6 +1,6 @@
-"""What can happen to a controller. Events wait in one first-in, first-out queue that one thread empties (CTRL-8).
+"""The events of a controller. They wait in one first-in, first-out queue that one thread empties.
 
-An event from a watch says only that something may have changed; the controller reads the store for what.
+An event from a watch says only that something may have changed; the controller then reads the store.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Startup:
 
 @dataclass(frozen=True, slots=True)
 class ControllerChange:
-    """/controller was made, changed or deleted (CTRL-5)."""
+    """/controller was made, changed or deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class SessionExpired:
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """A broker registered, went away, or changed its registration (CTRL-9)."""
+    """A broker registered, went away, or changed its registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """A topic was made or removed (CTRL-10)."""
+    """A topic was made or removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeletionWish:
-    """Somebody asked for a deletion."""
+    """A broker wrote a wish to delete a topic into the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class IsrChange:
 
 @dataclass(frozen=True, slots=True)
 class IsrsDecided:
-    """What leaders proposed is written and being answered; of partitions that move, which may be what they wait for."""
+    """ISRs that leaders of moving partitions proposed are written; the moves may have waited for them."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -84,7 +84,7 @@ class LogDirChange:
 
 @dataclass(frozen=True, slots=True)
 class UncleanElectionAllowed:
-    """A topic, or with None every topic without a setting of its own, may prefer a leader over its records."""
+    """Unclean elections are allowed now for a topic, or with None for every topic without a setting of its own."""
 
     topic: str | None
 
@@ -110,17 +110,17 @@ class StopReplicaAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """What is known may be wrong (a write without an answer, a bug): read everything anew."""
+    """The controller's knowledge may be wrong, after a write without an answer or a bug: it reads everything anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Look whether leaders are where they were meant to be (auto.leader.rebalance.enable)."""
+    """It is time to look for leaders that are not on their preferred replicas (auto.leader.rebalance.enable)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Somebody wants a function called on this thread."""
+    """Another thread has a function called on this one."""
 
     function: Callable[[], Any]
     future: "Future[Any]" = field(default_factory=Future)

@@ -1,4 +1,4 @@
-"""What the controller says to a leader that wants another ISR (AlterPartition, KIP-497). Pure."""
+"""The controller's answer to a leader that proposes another ISR (AlterPartition, KIP-497). Pure."""
 
 from collections.abc import Set
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from pkafka.server.controller.context import Leadership
 
 
 class WantedIsr(NamedTuple):
-    """A leader's proposal for one partition."""
+    """Holds a leader's proposal for one partition."""
 
     isr: tuple[BrokerId, ...]
     leader_epoch: LeaderEpoch
@@ -18,7 +18,7 @@ class WantedIsr(NamedTuple):
 
 
 def is_so_already(wanted: WantedIsr, leader: BrokerId, now: Leadership) -> bool:
-    """Whether the partition is as the leader wants it: its request was carried out, and the answer lost."""
+    """Whether the partition is already as the leader proposes: an earlier request was carried out, its answer lost."""
     return (leader, wanted.leader_epoch, wanted.isr, wanted.recovering) == (
         now.leader,
         now.leader_epoch,
@@ -28,12 +28,16 @@ def is_so_already(wanted: WantedIsr, leader: BrokerId, now: Leadership) -> bool:
 
 
 def refusal(wanted: WantedIsr, now: Leadership, live_brokers: Set[BrokerId], *, version: int) -> ErrorCode:
-    """Why it may not be so; NONE when it may.
+    """Check a proposal.
 
     Args:
-        now: the partition's state; not as wanted already, see :func:`is_so_already`.
+        wanted: the proposal.
+        now: the partition's state, which differs from the proposal, see :func:`is_so_already`.
         live_brokers: those that are not shutting down.
         version: of the request.
+
+    Returns:
+        NONE, or the error with which the proposal is refused.
     """
     if wanted.leader_epoch != now.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -42,6 +46,6 @@ def refusal(wanted: WantedIsr, now: Leadership, live_brokers: Set[BrokerId], *, 
     if wanted.recovering and (len(wanted.isr) > 1 or not now.recovering):
         return ErrorCode.INVALID_REQUEST
     if not live_brokers >= set(wanted.isr):
-        # A member that is not there would be waited for by every producer (KIP-841).
+        # Every producer with acks=all would wait for a member that is not there (KIP-841).
         return ErrorCode.INELIGIBLE_REPLICA if version > 1 else ErrorCode.OPERATION_NOT_ATTEMPTED
     return ErrorCode.NONE

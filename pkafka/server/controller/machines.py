@@ -1,4 +1,4 @@
-"""What the parts of a controller that decide something work on together, for one term of office."""
+"""What the deciding parts of a controller share during one term of office."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from pkafka.server.controller.state_store import StateStore
 
 
 class Machines(NamedTuple):
-    """The knowledge, the store's side, the requests to brokers that the caller sends, and both state machines."""
+    """Holds the context, the access to the store, the batch of requests, which the caller sends, and both machines."""
 
     context: ControllerContext
     states: StateStore

@@ -1,4 +1,4 @@
-"""Between the znodes and the controller's own values: paths, and what is in the nodes."""
+"""The znodes of the controller: their paths, and their content as the controller's values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -1,6 +1,6 @@
-"""What the active controller does for brokers and administrators that ask: other ISRs, other leaders.
+"""The requests of brokers and administrators to the active controller: other ISRs, other leaders.
 
-Runs on the controller thread. One object serves one term of office: it is gone with the context that it works on.
+Runs on the controller thread. One object serves one term of office.
 """
 
 import logging
@@ -22,7 +22,7 @@ from pkafka.server.controller.stats import Work, counted_as
 log = logging.getLogger("kafka.controller.KafkaController")
 
 Election: TypeAlias = BrokerId | ApiError
-"""The new leader of a partition, or why there is none."""
+"""The new leader of a partition, or the reason why there is none."""
 
 _NO_LEADER: Final = -1
 _FAILED: Final[Mapping[Strategy, tuple[ErrorCode, str]]] = {
@@ -35,19 +35,19 @@ _FAILED: Final[Mapping[Strategy, tuple[ErrorCode, str]]] = {
         "OfflinePartitionLeaderElectionStrategy(true)",
     ),
 }
-"""What Kafka says when nobody can be elected."""
+"""Kafka's texts for partitions without an eligible replica."""
 
 
 class Office:
-    """See the module.
+    """Serves the requests to the active controller.
 
     Args:
-        machines: what it works on.
-        reassignments: partitions that move.
-        config: gives the settings of the moment.
-        on_isrs_decided: is told of partitions that move and whose ISR is now what their leader proposed: these go on
-            when the leader is being answered. Where the LeaderAndIsr that ends the move came first, the leader would
-            give its proposal up, and not count that its ISR grew.
+        machines: state and machines.
+        reassignments: the partitions that move.
+        config: gives the present settings.
+        on_isrs_decided: called with moving partitions whose proposed ISR is written. Their moves go on only after the
+            answer to the leader: if the LeaderAndIsr that ends the move came first, the leader would give its proposal
+            up, and not count that its ISR grew.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class Office:
         Args:
             broker: the leader.
             broker_epoch: of its registration.
-            wanted: what it proposes.
+            wanted: the proposals.
             version: of its AlterPartition request.
 
         Returns:
-            For each partition what it is now, or why it is not changed.
+            For each partition its present state, or the error with which the proposal is refused.
 
         Raises:
             ApiError: STALE_BROKER_EPOCH: the request is of an earlier life of that broker.
@@ -109,7 +109,7 @@ class Office:
         outcome = self._states.update_leadership(changes)
         written = outcome.written
         answers.update(dict.fromkeys(outcome.failed, ErrorCode.UNKNOWN_SERVER_ERROR))
-        # At another version than known: perhaps our own write, the answer to which was lost with a connection.
+        # The node has another version than known. Perhaps this controller wrote it, and the answer was lost.
         for partition, now in self._states.read_leadership(outcome.conflicts).items():
             context.leadership[partition] = now
             if is_so_already(wanted[partition], broker, now):
@@ -128,7 +128,7 @@ class Office:
     # -- what any broker asks --
 
     def check_registered(self, broker: BrokerId, broker_epoch: BrokerEpoch) -> None:
-        """Refuse what does not come from the present life of a broker.
+        """Refuse a request that does not come from the present life of a broker.
 
         Raises:
             ApiError: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
@@ -150,7 +150,7 @@ class Office:
             broker_epoch: of its registration; -1 of brokers that do not say.
 
         Returns:
-            The replicated partitions that it still leads, since nobody else in their ISR is there.
+            The replicated partitions that it still leads, as no other member of their ISR is live.
 
         Raises:
             ApiError: STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE.
@@ -180,10 +180,11 @@ class Office:
         return [one for one in led if context.leadership[one].leader == broker]
 
     def bury_broker(self, broker: BrokerId, broker_epoch: BrokerEpoch) -> None:
-        """All processes of a broker are dead: end its registration, whose removal is the news for everybody.
+        """Remove the registration of a broker whose processes are all dead; all watches of it fire then.
 
         Args:
-            broker_epoch: of the registration; a later one stays.
+            broker: the dead broker.
+            broker_epoch: of the registration; a later registration stays.
 
         Raises:
             StoreError: the store failed.
@@ -196,14 +197,14 @@ class Office:
     def elect_leaders(
         self, partitions: Iterable[TopicPartition], *, unclean: bool
     ) -> dict[TopicPartition, Election]:
-        """Elect the preferred leader of partitions, or where there is none, anybody who is there (KIP-460).
+        """Elect preferred leaders, or with ``unclean`` any live replica for partitions without a leader (KIP-460).
 
         Args:
-            partitions: of which.
-            unclean: prefer any leader over the records that it lacks.
+            partitions: the partitions.
+            unclean: accept a leader that lacks records.
 
         Returns:
-            The new leader of each, or why it was not elected.
+            For each the new leader, or the reason why none was elected.
 
         Raises:
             StoreError: the store failed.
@@ -235,7 +236,7 @@ class Office:
         return answers
 
     def elect_written(self) -> None:
-        """Elect the preferred leaders that /admin/preferred_replica_election asks for, and remove it (ZK-11).
+        """Elect the preferred leaders that /admin/preferred_replica_election asks for, and remove it.
 
         Raises:
             StoreError: the store failed.
@@ -271,7 +272,7 @@ class Office:
         return leader != context.replicas_of(partition)[0]
 
     def balance(self) -> None:
-        """Bring leaders back to the first of their replicas, for brokers that lack too many of theirs.
+        """Bring leaders back to their preferred replicas, for each broker that lacks too many of its leaders.
 
         Raises:
             StoreError: the store failed.
@@ -282,7 +283,7 @@ class Office:
             if partition.topic not in context.being_deleted:
                 by_preferred.setdefault(context.replicas_of(partition)[0], []).append(partition)
         if any(moves(context.assignment(one)) for one in context.partitions()):
-            return  # what moves now moves leaders too
+            return  # moves in progress change leaders, too
         allowed = self._config().leader_imbalance_per_broker_percentage / 100
         for broker, partitions in sorted(by_preferred.items()):
             away = [

@@ -1,6 +1,7 @@
-"""The partition state machine (CTRL-13): which ways are legal, and what each makes the store and the brokers know.
+"""The partition state machine: the legal changes, and what each writes to the store and tells the brokers.
 
-New: replicas known, no leader. Online: led. Offline: had a leader. Only going Online writes to the store.
+A New partition has replicas but no leader, an Online one has a leader, an Offline one has lost it. Only a change to
+Online writes to the store.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,17 +23,17 @@ PREDECESSORS: Final[Mapping[PartitionState, frozenset[PartitionState]]] = {
 }
 
 CONFLICT_ROUNDS_MAX: Final = 100
-"""Elections of one partition that lose against a leader that changes its ISR meanwhile; each round reads anew."""
+"""How often an election may lose against a leader that changes its ISR meanwhile; each round reads the state anew."""
 
 
 class PartitionStates:
-    """The machine, over all partitions of a :class:`ControllerContext`. Owned by the controller thread.
+    """Changes the states of all partitions of a :class:`ControllerContext`. Owned by the controller thread.
 
     Args:
         context: holds the states.
-        states: the store's side.
-        batch: collects what brokers are told; the caller sends it.
-        unclean_allowed: whether topics may elect a leader that is out of sync (asked only when that would help).
+        states: reads and writes the store.
+        batch: collects the requests to brokers; the caller sends it.
+        unclean_allowed: says whether topics may elect a leader that is out of sync; called only when that would help.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class PartitionStates:
         self.become_online(waiting, Strategy.OFFLINE_PARTITION)
 
     def become_new(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replicas are known."""
+        """Make partitions New: their replicas are known."""
         for partition in self._legal(partitions, PartitionState.NEW):
             replicas = ",".join(map(str, self._context.replicas_of(partition)))
             self._context.state_changes.info(
@@ -85,13 +86,13 @@ class PartitionStates:
             self._context.partition_states[partition] = PartitionState.NEW
 
     def become_offline(self, partitions: Iterable[TopicPartition]) -> None:
-        """The leader is gone."""
+        """Make partitions Offline: their leader is gone."""
         for partition in self._legal(partitions, PartitionState.OFFLINE):
             self._trace_change(partition, PartitionState.OFFLINE)
             self._context.partition_states[partition] = PartitionState.OFFLINE
 
     def become_non_existent(self, partitions: Iterable[TopicPartition]) -> None:
-        """The topic is on its way out."""
+        """Make partitions NonExistent: their topic is being deleted."""
         for partition in self._legal(partitions, PartitionState.NON_EXISTENT):
             self._trace_change(partition, PartitionState.NON_EXISTENT)
             self._context.partition_states[partition] = PartitionState.NON_EXISTENT
@@ -140,7 +141,7 @@ class PartitionStates:
             if not open_ones:
                 break
             outcome = self._states.update_leadership(self._decide(open_ones, strategy))
-            # Whoever was elected cleanly has nothing to recover.
+            # A leader that was elected cleanly has nothing to recover.
             self._context.stats.unclean_elections += sum(one.recovering for one in outcome.written.values())
             done |= self._take_over(outcome, is_new=False)
             open_ones = outcome.conflicts
@@ -168,7 +169,7 @@ class PartitionStates:
                 )
             elif (elected := self._candidate(partition, now, strategy, unclean)) is None:
                 self._context.state_changes.error(
-                    "no election for %s by %s: nobody is eligible", partition, strategy.value
+                    "no election for %s by %s: no replica is eligible", partition, strategy.value
                 )
             else:
                 wanted[partition] = Leadership(
@@ -177,7 +178,7 @@ class PartitionStates:
                     elected.isr,
                     context.epoch,
                     now.partition_epoch,
-                    # An unclean leader recovers first (KIP-704); a clean one leaves things as they were.
+                    # An unclean leader recovers first (KIP-704); a clean one keeps the state that was there.
                     elected.unclean,
                 )
         return wanted

@@ -1,4 +1,4 @@
-"""Where replicas go: Kafka's default placement, with and without racks (TOPIC-5..7).
+"""The brokers of new replicas: Kafka's default placement, with and without racks.
 
 Leaders go round robin over the brokers from a random start; the followers of a partition follow its leader at a shift
 that grows each time the leaders come round, so that the load of a dead broker spreads over all others.
@@ -29,7 +29,7 @@ def place_replicas(
         replication_factor: replicas for each.
         fixed_start: index into the brokers sorted by id, of the first leader and of the first shift; random when None.
         first_partition: number of the first of them, when partitions are added to a topic.
-        rng: where the start comes from.
+        rng: gives the random start.
 
     Returns:
         Brokers by partition number, the preferred leader first.
@@ -56,7 +56,7 @@ def place_replicas(
             brokers, partitions, replication_factor, start=start, shift=shift, first_partition=first_partition
         )
     if len(known) < len(racks):
-        # Upstream's AdminOperationException has no code of its own on the wire.
+        # Kafka's AdminOperationException has no code of its own on the wire.
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             "Not all brokers have rack information for replica rack aware assignment.",
@@ -116,7 +116,7 @@ def _place_over_racks(
             broker = brokers[_follower_index(leader, shift * rack_count, step, count)]
             step += 1
             rack_is_due = racks[broker] not in used_racks or len(used_racks) == rack_count
-            # A broker comes twice only when all have had a turn.
+            # No broker comes a second time before all have come once.
             if rack_is_due and (broker not in chosen or len(set(chosen)) == count):
                 chosen.append(broker)
                 used_racks.add(racks[broker])
@@ -125,7 +125,7 @@ def _place_over_racks(
 
 
 def alternate_racks(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
-    """The brokers ordered so that neighbours are on different racks: one of each rack in turn, racks by name."""
+    """Order the brokers so that neighbours are on different racks: one of each rack in turn, racks by name."""
     by_rack: dict[str, list[BrokerId]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)

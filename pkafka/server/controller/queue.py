@@ -1,4 +1,4 @@
-"""The controller's event queue: first in, first out, an event of a watch at most once at a time."""
+"""The controller's event queue: first in, first out. It holds each event of a watch at most once."""
 
 import threading
 from collections import deque
@@ -18,7 +18,7 @@ from pkafka.server.controller.events import (
     TopicDeletionWish,
 )
 
-# Each of these makes the controller read what is there now, so that one in the queue does for many changes.
+# Each of these makes the controller read the present state, so one in the queue is enough for many changes.
 _COALESCED: Final = (
     ControllerChange,
     BrokerChange,
@@ -34,7 +34,7 @@ _COALESCED: Final = (
 
 
 class EventQueue:
-    """Unbounded, thread-safe. Bounded in effect: watches coalesce, and answers are at most one per request."""
+    """Holds the events; thread-safe. Events of watches coalesce and a request has one answer, so it stays small."""
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
@@ -59,7 +59,7 @@ class EventQueue:
             if not self._events:
                 return None
             event = self._events.popleft()
-            # Taken out before it is worked on: a change from now on needs another reading.
+            # The event leaves the queue before it is worked on: a change from now on needs another reading.
             if isinstance(event, _COALESCED):
                 self._waiting.discard(event)
             return event

@@ -1,8 +1,7 @@
-"""Moving partitions to other brokers (KIP-455, CTRL-19): grow, wait until the new replicas are in sync, switch, shrink.
+"""Moving partitions to other brokers (KIP-455): grow, wait until the new replicas are in sync, switch, shrink.
 
-While a partition moves, its assignment names the old and the new replicas, and which of them are being added and
-removed; that is in the topic's node, so that whoever is the controller next goes on from there. Every step may be
-repeated.
+While a partition moves, its assignment names the old and the new replicas, and which of them are added and removed. The
+topic's node has that, so the next controller goes on from there. Every step may be repeated.
 """
 
 import logging
@@ -37,12 +36,12 @@ def target(assignment: Assignment) -> tuple[BrokerId, ...]:
 
 
 def moves(assignment: Assignment) -> bool:
-    """Whether a partition is on its way."""
+    """Whether a partition moves."""
     return bool(assignment.adding or assignment.removing)
 
 
 def on_the_way(assignment: Assignment, wanted: Sequence[BrokerId]) -> Assignment:
-    """The assignment of a partition that is to move, or to move elsewhere than it does: both ends, the new first."""
+    """The assignment of a partition that begins to move, or gets another target: all replicas, the new ones first."""
     before = origin(assignment)
     both = tuple(dict.fromkeys((*wanted, *before)))
     return Assignment(
@@ -53,7 +52,7 @@ def on_the_way(assignment: Assignment, wanted: Sequence[BrokerId]) -> Assignment
 
 
 def _problem(wanted: Sequence[BrokerId]) -> str | None:
-    """What Kafka says of a list that cannot be, down to the names of the collections of Scala."""
+    """Kafka's text for an impossible list of replicas, with the names of Scala's collections."""
     if not wanted:
         return "Empty replica list specified in partition reassignment."
     if len(set(wanted)) < len(wanted):
@@ -68,10 +67,10 @@ def _listed(brokers: Iterable[BrokerId]) -> str:
 
 
 class Reassignments:
-    """See the module. For the controller thread.
+    """Moves partitions to other brokers. For the controller thread.
 
     Args:
-        machines: what it works on.
+        machines: state and machines.
         deletion: waits for partitions that move.
     """
 
@@ -94,7 +93,7 @@ class Reassignments:
         """Move a partition, or with None give up a move.
 
         Returns:
-            Why that cannot be; None when it is on its way.
+            Why the move is refused; None when it has begun.
 
         Raises:
             StoreError: the store failed.
@@ -108,15 +107,15 @@ class Reassignments:
             wanted = origin(now)
         elif problem := _problem(wanted) or self._death(now, wanted):
             return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
-        # What is asked for last counts.
+        # The last request for a partition counts.
         self._written.drop(lambda one, _: one == partition)
         self._go_on(partition, on_the_way(now, wanted))
         return None
 
     def begin_written(self) -> set[TopicPartition]:
-        """Begin the moves that /admin/reassign_partitions asks for and that are not on their way (ZK-10).
+        """Begin the moves that /admin/reassign_partitions asks for and that have not begun.
 
-        A broker that is not there is waited for: so it was when there was only this way to ask.
+        A move to a broker that is away waits for the broker, as it did before there was an API for moves.
 
         Returns:
             The partitions that moved a step.
@@ -155,7 +154,7 @@ class Reassignments:
         )
 
     def isr_changed(self, partitions: Iterable[TopicPartition]) -> None:
-        """The ISR of partitions grew, perhaps by what a move waits for."""
+        """Go on with moves of partitions whose ISR grew."""
         for partition in partitions:
             assignment = self._context.assignment(partition)
             if moves(assignment) and self._is_complete(partition, assignment):
@@ -169,7 +168,7 @@ class Reassignments:
                 self._go_on(partition, assignment)
 
     def brokers_joined(self, brokers: Iterable[BrokerId]) -> None:
-        """Go on with the moves to brokers that came back; topics to be deleted are, now that these are here."""
+        """Go on with the moves to brokers that came back, and with deletions that waited for them."""
         back = set(brokers)
         for partition, assignment in self.ongoing().items():
             if partition.topic not in self._context.being_deleted and not back.isdisjoint(target(assignment)):
@@ -183,13 +182,13 @@ class Reassignments:
             self._finish(partition, wanted)
             return
         log.info("partition %s moves to %s", partition, target(wanted))
-        # All replicas, old and new, hear of a new leader epoch: who fetches under the old one is told to ask again.
+        # All replicas, old and new, hear of a new leader epoch: a fetch under the old epoch gets an error.
         self._tell(partition, wanted)
         self._replicas.become_new(Replica(partition, broker) for broker in wanted.adding)
         self._batch.send()
 
     def _note(self, partition: TopicPartition, wanted: Assignment) -> None:
-        """Write down where the partition is going; what an earlier goal needed alone is removed."""
+        """Write the target to the store; replicas that only an earlier target needed are removed."""
         now = self._context.assignment(partition)
         if now == wanted:
             return
@@ -207,11 +206,12 @@ class Reassignments:
         if not moves(wanted):
             return True
         now = self._context.leadership.get(partition)
-        # An empty list leaves a partition of Kafka's controller on its way to nowhere: arriving would delete it.
+        # A controller of Kafka may have begun a move to an empty list. It never ends: its end would delete the
+        # partition.
         return now is not None and bool(target(wanted)) and set(target(wanted)) <= set(now.isr)
 
     def _finish(self, partition: TopicPartition, wanted: Assignment) -> None:
-        """The new replicas are in sync: they take over, and those that are too many go."""
+        """End a move whose new replicas are in sync: they take over, and the old ones are removed."""
         arrived = Assignment(target(wanted))
         self._replicas.become_online(Replica(partition, broker) for broker in wanted.adding)
         self._context.assignments[partition.topic][partition.partition] = arrived
@@ -256,7 +256,7 @@ class Reassignments:
         return None
 
     def _remove(self, partition: TopicPartition, brokers: Iterable[BrokerId]) -> None:
-        """Have replicas deleted; that their brokers do it is not waited for, as files that stay do not matter."""
+        """Have replicas deleted. The move does not wait for their brokers: files that stay do no harm."""
         replicas = [Replica(partition, broker) for broker in brokers]
         if not replicas:
             return

@@ -1,7 +1,7 @@
-"""The replica state machine (CTRL-14, CTRL-15): which ways are legal, and what each makes the brokers know.
+"""The replica state machine: the legal changes, and what each tells the brokers.
 
-A replica is deleted on the one way Offline, DeletionStarted, DeletionSuccessful, NonExistent. Only going Offline
-writes to the store: the replica leaves the ISR.
+A replica that is deleted goes through Offline, DeletionStarted, DeletionSuccessful and NonExistent. Only the change to
+Offline writes to the store: the replica leaves the ISR.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,12 +31,12 @@ PREDECESSORS: Final[Mapping[ReplicaState, frozenset[ReplicaState]]] = {
 
 
 class ReplicaStates:
-    """The machine, over all replicas of a :class:`ControllerContext`. Owned by the controller thread.
+    """Changes the states of all replicas of a :class:`ControllerContext`. Owned by the controller thread.
 
     Args:
         context: holds the states.
-        states: the store's side.
-        batch: collects what brokers are told; the caller sends it.
+        states: reads and writes the store.
+        batch: collects the requests to brokers; the caller sends it.
     """
 
     def __init__(self, context: ControllerContext, states: StateStore, batch: RequestBatch) -> None:
@@ -48,7 +48,7 @@ class ReplicaStates:
         """Give every replica its first state, from live brokers.
 
         Returns:
-            Those that are online and those that are not; both still have to be moved on.
+            The replicas that are online and those that are not; the caller moves both on.
         """
         context = self._context
         online, offline = [], []
@@ -57,13 +57,14 @@ class ReplicaStates:
                 context.replica_states[replica] = ReplicaState.ONLINE
                 online.append(replica)
             else:
-                # Not Offline: were the topic being deleted, the deletion would wait for this replica for ever.
+                # Offline would be wrong: if the topic is being deleted, the deletion would wait for this replica for
+                # ever.
                 context.replica_states[replica] = ReplicaState.DELETION_INELIGIBLE
                 offline.append(replica)
         return online, offline
 
     def become_new(self, replicas: Iterable[Replica]) -> None:
-        """The replica starts to exist."""
+        """Make replicas New: they begin to exist."""
         for replica in self._legal(replicas, ReplicaState.NEW):
             leadership = self._context.leadership.get(replica.partition)
             if leadership is not None:
@@ -76,16 +77,16 @@ class ReplicaStates:
             self._change(replica, ReplicaState.NEW)
 
     def become_online(self, replicas: Iterable[Replica]) -> None:
-        """The replica serves, as leader or as follower."""
+        """Make replicas Online: they serve, as leaders or followers."""
         for replica in self._legal(replicas, ReplicaState.ONLINE):
             leadership = self._context.leadership.get(replica.partition)
-            # A new replica was told in its first LeaderAndIsr.
+            # A new replica has got its first LeaderAndIsr already.
             if self._context.replica_states[replica] is not ReplicaState.NEW and leadership is not None:
                 self._tell(replica, leadership, is_new=False)
             self._change(replica, ReplicaState.ONLINE)
 
     def become_offline(self, replicas: Iterable[Replica]) -> None:
-        """The replica is away: out of the ISR with it, unless it is the last one there."""
+        """Make replicas Offline: each leaves the ISR, unless it is the last member."""
         legal = self._legal(replicas, ReplicaState.OFFLINE)
         by_broker: dict[int, list[TopicPartition]] = {}
         for replica in legal:

@@ -1,7 +1,7 @@
-"""The controller's reads and writes of the coordination store, and nothing about what they mean.
+"""The controller's reads and writes of the coordination store. They decide nothing.
 
-Every write is an atomic step with a check of /controller_epoch, so that a controller that was replaced without noticing
-cannot write any more (reliability: split brain). Blocking; owned by the controller thread.
+Every write checks /controller_epoch in the same transaction, so that a controller that was replaced without noticing
+cannot write any more (split brain). Blocking; owned by the controller thread.
 """
 
 import logging
@@ -42,27 +42,27 @@ _NO_CONTROLLER: Final = -1
 
 
 class ControllerMovedError(PkafkaError):
-    """Another broker became the controller; what was being written was not written."""
+    """Another broker became the controller; the write was refused."""
 
 
 class Topic(NamedTuple):
-    """What a topic's node says; the id is zeros where an old Kafka wrote none."""
+    """Holds the content of a topic's node; the id is zeros when an old Kafka wrote none."""
 
     topic_id: TopicId
     assignments: Mapping[int, Assignment]
 
 
 class Outcome(NamedTuple):
-    """What became of writing the leadership of several partitions."""
+    """Holds the outcome of writing the leadership of several partitions."""
 
     written: dict[TopicPartition, Leadership]
     conflicts: list[TopicPartition]
-    """At another version than expected: read again and decide anew."""
+    """Partitions whose node had another version than expected: read them and decide again."""
     failed: dict[TopicPartition, StoreError]
 
 
 class StateStore:
-    """See the module.
+    """Reads and writes the coordination store for a controller.
 
     Args:
         store: of the present session.
@@ -116,7 +116,7 @@ class StateStore:
         return states
 
     def read_topic_configs(self, names: Sequence[str]) -> dict[str, Mapping[str, str]]:
-        """What topics override; empty for those that override nothing."""
+        """The settings of topics; empty for topics without any."""
         paths = [nodes.topic_config(name) for name in names]
         configs: dict[str, Mapping[str, str]] = {name: {} for name in names}
         for name, path, node in zip(names, paths, self._store.get_many(paths), strict=True):
@@ -125,7 +125,7 @@ class StateStore:
         return configs
 
     def read_deletions(self) -> list[str]:
-        """The topics that somebody asked to delete."""
+        """The topics that are to be deleted."""
         return self.children(nodes.DELETE_TOPICS)
 
     def read_isr_notifications(self) -> tuple[list[str], list[TopicPartition]]:
@@ -149,7 +149,11 @@ class StateStore:
         return names, [one for one in read if one is not None]
 
     def read_wish(self, path: str) -> tuple[bytes, int] | None:
-        """What somebody wrote for the controller into a node, and the node's version; None when there is none."""
+        """Read a node in which a tool asks the controller for something.
+
+        Returns:
+            Its content and version; None when there is no such node.
+        """
         try:
             data, stat = self._store.get(path)
         except NoNodeError:
@@ -182,7 +186,7 @@ class StateStore:
         transactions = {one: [CreateOp(nodes.partition(one)), state] for one, state in states.items()}
         for partition, outcome in self._each(transactions):
             if isinstance(outcome, NodeExistsError):
-                # The partition's node is there, left by a controller that stopped half way.
+                # A controller that stopped half way left the partition's node.
                 retried[partition] = [states[partition]]
             else:
                 _sort_in(result, partition, wanted[partition], outcome)
@@ -208,7 +212,7 @@ class StateStore:
         return result
 
     def enable_features(self) -> None:
-        """See to it that /feature says that this cluster has finalized features, be they none (KIP-584)."""
+        """Write /feature where it is missing or disabled: features are enabled, and none is finalized (KIP-584)."""
         try:
             data, stat = self._store.get(Features.path())
         except NoNodeError:
@@ -223,11 +227,12 @@ class StateStore:
         self._one([SetOp(nodes.topic(name), nodes.encode_topic(topic.topic_id, topic.assignments))])
 
     def answer_wish(self, path: str, left: bytes | None, version: int) -> None:
-        """Leave of a wish what is still to do, with None nothing; one that was changed meanwhile stays as it is.
+        """Write what is left to do of a request in a node, or remove the node. A node that has changed stays as it is.
 
         Args:
-            left: what the node says from now on.
-            version: at which the wish was read.
+            path: of the node.
+            left: the new content; None removes the node.
+            version: at which the node was read.
         """
         op = DeleteOp(path, version) if left is None else SetOp(path, left, version)
         (outcome,) = self._fenced([[op]])
@@ -235,13 +240,13 @@ class StateStore:
             raise outcome
 
     def delete_topic(self, name: str) -> None:
-        """Remove a topic, its settings and, last, the wish to delete it. May be repeated after a failure."""
+        """Remove a topic, its settings and, at last, the node that asks for its deletion. May be repeated."""
         for path in (nodes.topic(name), nodes.topic_config(name)):
             self._delete_tree(path)
         self.delete_children(nodes.DELETE_TOPICS, [name])
 
     def delete_registration(self, broker: BrokerId, broker_epoch: BrokerEpoch) -> None:
-        """Remove the node of a broker that is dead, unless it is another registration than that of the epoch."""
+        """Remove the registration of a dead broker; a registration with another epoch stays."""
         stat = self._store.exists(nodes.broker(broker))
         if stat is not None and stat.czxid == broker_epoch:
             (outcome,) = self._fenced([[DeleteOp(nodes.broker(broker), stat.version)]])
@@ -249,14 +254,14 @@ class StateStore:
                 raise outcome
 
     def delete_children(self, parent: str, names: Iterable[str]) -> None:
-        """Remove childless nodes; those that are gone already do not matter."""
+        """Remove nodes without children; it does not matter when some are gone already."""
         outcomes = self._fenced([[DeleteOp(f"{parent}/{name}")] for name in names])
         for outcome in outcomes:
             if isinstance(outcome, StoreError) and not isinstance(outcome, NoNodeError):
                 raise outcome
 
     def _delete_tree(self, path: str) -> None:
-        # One fenced step for each level instead of Store.delete_recursive, which knows no fence.
+        # Each level is one step that checks the epoch; Store.delete_recursive checks none.
         levels = [[path]]
         while levels[-1]:
             levels.append([f"{parent}/{name}" for parent in levels[-1] for name in self.children(parent)])
@@ -290,7 +295,7 @@ class StateStore:
 
 
 def _readable(path: str, decode: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-    """What a node says; None where that cannot be read: one damaged node must not take all else down with it."""
+    """Decode a node; None when it is damaged, so that one damaged node does not stop everything else."""
     try:
         return decode(*args, **kwargs)
     except ZnodeFormatError as error:
@@ -310,7 +315,7 @@ def _sort_in(result: Outcome, partition: TopicPartition, wanted: Leadership, out
 
 
 class Won(NamedTuple):
-    """An election won."""
+    """Holds the epoch of an election won."""
 
     epoch: int
     epoch_version: int
@@ -326,7 +331,7 @@ def active_controller(store: Store) -> BrokerId:
 
 
 def remove_dead_controller(store: Store, broker_id: BrokerId, czxid: int) -> None:
-    """Give the role of a broker that is dead free, unless it is another term of office than that seen.
+    """Remove /controller of a dead broker; a node of another term of office stays.
 
     Raises:
         StoreError: the store failed.
@@ -342,10 +347,10 @@ def remove_dead_controller(store: Store, broker_id: BrokerId, czxid: int) -> Non
 def stand_for_election(
     store: Store, broker_id: BrokerId, now_ms: int, *, previous_session_id: int | None = None
 ) -> Won | None:
-    """Try to become the controller: take /controller and raise /controller_epoch in one step (CTRL-2, CTRL-6).
+    """Try to become the controller: take /controller and raise /controller_epoch in one step.
 
     Args:
-        previous_session_id: of this broker, whose processes are dead: what it left of the role may be replaced.
+        previous_session_id: of this broker's dead former run, whose /controller may be replaced.
 
     Returns:
         The epoch won; None when another broker has the role or wins it.
@@ -359,7 +364,8 @@ def stand_for_election(
         own = (store.session_id, previous_session_id)
         if nodes.decode_controller(data) != broker_id or stat.ephemeral_owner not in own:
             return None
-        # Left by this broker's former control process, whose session lives on in this one: begin a new epoch.
+        # This broker's former control process left the node, in the session that this one goes on with: begin a new
+        # epoch.
         ops.append(DeleteOp(nodes.CONTROLLER, stat.version))
     epoch, version = _read_epoch(store)
     ops += [
@@ -369,7 +375,7 @@ def stand_for_election(
     try:
         store.multi(ops)
     except (NoNodeError, NodeExistsError, BadVersionError, ConnectionLossError):
-        # Perhaps it was our own request whose answer was lost: look whose nodes these are.
+        # Perhaps this broker won, and the answer was lost: look which broker the nodes name.
         return _won_after_all(store, broker_id, epoch + 1)
     return Won(epoch + 1, version + 1)
 
@@ -400,6 +406,6 @@ def resign(store: Store, epoch_version: int) -> None:
     """Give /controller up, if this is still the same election.
 
     Raises:
-        StoreError: it is not ours any more.
+        StoreError: another broker is the controller now.
     """
     store.multi([CheckOp(nodes.CONTROLLER_EPOCH, epoch_version), DeleteOp(nodes.CONTROLLER)])

@@ -1,7 +1,7 @@
-"""How long a controller's events take, and how often it elects a leader at a loss: Kafka's ControllerStats.
+"""How long a controller's events take, and how often it elects an unclean leader: Kafka's ControllerStats.
 
-They belong to the broker and not to a term of office, so that a count never falls. Written by the controller's thread
-alone; others only read.
+The counters belong to the broker and not to a term of office, so that no count ever falls. Only the controller's thread
+writes them; others read.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Work(Enum):
-    """What a controller does, by the name of Kafka's timer. Features are never updated here: no event changes them."""
+    """Names the kinds of work by Kafka's timers. Updates of features are missing, as no event changes features here."""
 
     CONTROLLER_CHANGE = "ControllerChange"
     BROKER_CHANGE = "LeaderElection"
@@ -29,7 +29,7 @@ class Work(Enum):
     TOPIC_CHANGE = "TopicChange"
     TOPIC_DELETION = "TopicDeletion"
     REASSIGNMENT = "PartitionReassignment"
-    """Each partition of a request has a turn of its own here, and so counts for itself."""
+    """Each partition of a request has a turn of its own here, so each counts as an event."""
     LIST_REASSIGNMENTS = "ListPartitionReassignment"
     AUTO_BALANCE = "AutoLeaderBalance"
     MANUAL_BALANCE = "ManualLeaderBalance"
@@ -43,7 +43,7 @@ class Work(Enum):
 
 
 class ControllerStats:
-    """See the module.
+    """Counts and times the work of a controller.
 
     Attributes:
         unclean_elections: leaders that were elected although they lacked records.
@@ -56,7 +56,7 @@ class ControllerStats:
 
     @contextlib.contextmanager
     def timed(self, work: Work) -> Iterator[None]:
-        """Count what is done meanwhile; within other work it is part of that, as an event of Kafka's has one state."""
+        """Count and time the work in the ``with`` block. Inside other work it counts as part of that, as in Kafka."""
         if self._is_busy:
             yield
             return
@@ -81,7 +81,7 @@ K = TypeVar("K", bound=_Knowing)
 
 
 def counted_as(work: Work) -> Callable[[Callable[Concatenate[K, P], T]], Callable[Concatenate[K, P], T]]:
-    """Of a method that somebody outside asks for: a turn of it is an event of Kafka's."""
+    """Decorate a method that serves a request: each call counts as an event of Kafka's controller."""
 
     def decorate(method: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P], T]:
         @functools.wraps(method)

@@ -1,7 +1,7 @@
-"""/admin/reassign_partitions: moves that tools from before Kafka 2.4 ask for by writing them down (ZK-10).
+"""/admin/reassign_partitions: the node in which tools from before Kafka 2.4 ask for moves.
 
-Each stands there until its partition has arrived, was refused or was asked to go elsewhere by the API; the node goes
-with the last of them, which is how those tools learn that all is done.
+A move stays in the node until the partition has moved, the move is refused, or the API asks for another one. The
+controller removes the node with the last move; so the tools learn that all moves are done.
 """
 
 import logging
@@ -16,24 +16,24 @@ log = logging.getLogger("kafka.controller.KafkaController")
 
 
 class WrittenMoves:
-    """See the module. For the controller thread.
+    """Reads moves from the node and removes those that are over. For the controller thread.
 
     Args:
-        states: the way to the node.
+        states: reads and writes the node.
     """
 
     def __init__(self, states: StateStore) -> None:
         self._states = states
 
     def read(self) -> Mapping[TopicPartition, tuple[BrokerId, ...]]:
-        """Where partitions are to go. What cannot be read is said in the log, and asks for nothing."""
+        """Read the moves. Content that cannot be decoded is logged and counts as no move."""
         return self._read()[0]
 
     def drop(self, is_over: Callable[[TopicPartition, tuple[BrokerId, ...]], bool]) -> None:
         """Take moves out of the node.
 
         Args:
-            is_over: says of a partition and where it was to go whether that is to be taken out.
+            is_over: says for a partition and its target whether the move is over.
 
         Raises:
             StoreError: the store failed.
@@ -42,7 +42,7 @@ class WrittenMoves:
         left = {one: brokers for one, brokers in moves.items() if not is_over(one, brokers)}
         if version is None or (moves and len(left) == len(moves)):
             return
-        # As in Kafka, one that cannot be read goes as soon as anything moves.
+        # As in Kafka, a node that cannot be decoded is removed as soon as any partition moves.
         self._states.answer_wish(
             nodes.REASSIGN_PARTITIONS, nodes.encode_moves(left) if left else None, version
         )

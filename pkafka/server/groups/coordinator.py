@@ -1,9 +1,8 @@
-"""The group coordinator of one worker (GROUP-1, GROUP-5, GROUP-10): its groups, and the requests of their members.
+"""The group coordinator of one worker: its groups, and the requests of their members.
 
-Groups are loaded when this broker begins to lead their partition, and let go when it stops. Nothing is decided here
-about members, which group.py does: a request finds its group, and what the group wants done is done, in order: answers,
-records, one timer a group. Runs on the worker's event loop; no group is seen by two processes. What becomes of
-committed offsets is offset_keeper.py's affair.
+The coordinator loads groups when this broker begins to lead their partition, and forgets them when it stops leading it.
+It finds the group of a request and carries out what the group decides (group.py), in order: answers, records, one timer
+a group. It runs on the worker's event loop; no group is in two processes. Committed offsets are in offset_keeper.py.
 """
 
 import asyncio
@@ -43,16 +42,16 @@ from pkafka.server.turns import Turns
 log = logging.getLogger(__name__)
 
 LOAD_AGAIN_MS = 5_000
-"""After a fault that nobody expected."""
+"""The pause before a partition is loaded again after an unexpected error."""
 _partition_of: Final = lru_cache(maxsize=10_000)(partition_of)
 
 
 class GroupCoordinator:
-    """See the module.
+    """Loads the groups of this worker, serves their members' requests and carries out what the groups decide.
 
     Args:
         settings: of the broker.
-        group_log: where groups are kept.
+        group_log: stores the groups.
         partitions: how many partitions __consumer_offsets has, or is going to have.
         timer: of the worker.
         clock: wall clock, for what is written.
@@ -77,7 +76,8 @@ class GroupCoordinator:
         self._spawn = spawn
         self._owned: dict[int, dict[str, Entry]] = {}
         self._loading: dict[int, set[PartitionKey]] = {}
-        """By partition, what was deleted since its loading began; this one set stands for that one loading."""
+        """By partition that is being loaded: what was deleted since. The identity of the set tells one loading from the
+        next."""
         self.deleted_meanwhile: Callable[[Iterable[PartitionKey]], None] = lambda _deleted: None
         """Called after a loading with what was deleted while it ran."""
         self._turn_to_load = asyncio.Lock()
@@ -85,7 +85,7 @@ class GroupCoordinator:
         self.counters = GroupCounters()
         self.load_times = LoadTimes()
         self.is_topic_on_its_way = False
-        """Whether somebody has asked for __consumer_offsets to be made, and waits for the outcome."""
+        """Whether a request to create __consumer_offsets is under way."""
 
     # -- where groups are --
 
@@ -94,7 +94,11 @@ class GroupCoordinator:
         return _partition_of(group_id, self._partitions())
 
     def look_up(self, group_id: str, *, is_empty_id_allowed: bool = False) -> tuple[ErrorCode, Entry | None]:
-        """NONE when the group is coordinated here, and the group when there is one; else why it cannot be served."""
+        """Find a group.
+
+        Returns:
+            NONE when this worker coordinates the group, with the group if it exists; else the reason for a refusal.
+        """
         if not group_id and not is_empty_id_allowed:
             return ErrorCode.INVALID_GROUP_ID, None
         partition = self.partition_of(group_id)
@@ -139,7 +143,7 @@ class GroupCoordinator:
         """SyncGroup."""
         error, entry = self.look_up(group_id)
         if error is not ErrorCode.NONE:
-            # While it loads, the state of an unfinished rebalance is lost: the member is to join again.
+            # The state of an unfinished rebalance is not in the log, so the member has to join again.
             is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return SyncResult(error=ErrorCode.REBALANCE_IN_PROGRESS if is_loading else error)
         if entry is None:
@@ -204,7 +208,7 @@ class GroupCoordinator:
         self._spawn(self._load(partition, deleted, perf_counter()))
 
     def note_deleted(self, deleted: Iterable[PartitionKey]) -> None:
-        """Partitions were deleted: what is being loaded may have offsets of them."""
+        """Note deleted partitions for the loadings that are under way, which may find offsets of them."""
         for meanwhile in self._loading.values():
             meanwhile.update(deleted)
 
@@ -214,7 +218,7 @@ class GroupCoordinator:
         except AssertionError:
             raise
         except Exception:
-            # Whoever asks is told to come again, so nothing is lost yet; ending here, they would for ever.
+            # Meanwhile clients hear COORDINATOR_LOAD_IN_PROGRESS. Without another try they would hear it for ever.
             log.exception(
                 "The groups of %s-%d cannot be loaded; trying again in %d seconds",
                 CONSUMER_OFFSETS_TOPIC,
@@ -228,14 +232,19 @@ class GroupCoordinator:
                 self.load_times.record((perf_counter() - wanted_s) * 1000, self.timer.now_ms())
 
     async def _load_now(self, partition: int, deleted: set[PartitionKey]) -> bool:
-        """Read a partition and coordinate its groups; False when that is not wanted any more."""
+        """Read a partition and coordinate its groups.
+
+        Returns:
+            False when this broker stopped leading the partition meanwhile.
+        """
         source = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)
-        # One after the other: all at once would give the loop's time to each of them in turn, and clients none.
+        # One partition at a time: several at once would take all of the loop's time, and clients would wait.
         async with self._turn_to_load:
             began_s = perf_counter()
             replay = await self._replay(source, deleted)
-        # What only this broker has may be gone with it: a member that was told of it would be in a generation, or go
-        # on from an offset, that the next coordinator knows nothing of. The others are loaded meanwhile.
+        # Records that only this broker has may be lost with it. A member that hears of them before they are committed
+        # could be in a generation, or go on from an offset, that the next coordinator lacks. Other partitions load
+        # meanwhile.
         await self.log.all_committed(partition)
         if not self._is_wanted(partition, deleted):
             return False
@@ -259,7 +268,7 @@ class GroupCoordinator:
         return True
 
     def _is_wanted(self, partition: int, deleted: set[PartitionKey]) -> bool:
-        """Whether a loading, told by what was deleted since it began, has not been given up."""
+        """Whether the loading that owns this set of deleted partitions is still wanted."""
         return self._loading.get(partition) is deleted
 
     async def _replay(self, source: TopicPartition, deleted: set[PartitionKey]) -> Replay:
@@ -303,7 +312,7 @@ class GroupCoordinator:
         return entry
 
     def end(self, partition: int) -> None:
-        """This broker leads a partition no more: whoever waits in its groups is told."""
+        """This broker leads a partition no more: members that wait in its groups hear so."""
         count = self._let_go(partition)
         if count:
             log.info("Unloaded %d groups of %s-%d", count, CONSUMER_OFFSETS_TOPIC, partition)
@@ -316,7 +325,7 @@ class GroupCoordinator:
         return len(entries)
 
     def forget(self, entry: Entry) -> None:
-        """A group has nothing any more."""
+        """Forget a group that has neither members nor offsets."""
         self._owned[entry.partition].pop(entry.group.group_id, None)
         self._bury(entry)
 
@@ -328,7 +337,7 @@ class GroupCoordinator:
             entry.timer = None
 
     def resign(self) -> None:
-        """Coordinate nothing any more: the broker stops."""
+        """Stop coordinating all groups, as the broker stops."""
         self._resigned = True
         for partition in [*self._owned, *self._loading]:
             self._let_go(partition)
@@ -336,7 +345,7 @@ class GroupCoordinator:
     # -- performing what groups want --
 
     def settle(self, entry: Entry) -> None:
-        """Perform the effects of an event, and of the outcomes of those; then see to the timer."""
+        """Perform the effects of an event and those that follow from their outcomes, then set the timer."""
         if entry.is_settling:
             return
         entry.is_settling = True
@@ -376,7 +385,7 @@ class GroupCoordinator:
         deadline_ms = entry.group.deadline_ms
         if entry.timer is not None:
             if deadline_ms is not None and entry.timer_ms <= deadline_ms:
-                return  # it asks again then
+                return  # the timer that is set comes earlier; it sets the next one
             entry.timer.cancel()
             entry.timer = None
         if deadline_ms is not None:

@@ -1,7 +1,7 @@
-"""When what of a group is due: a heap that is put right late.
+"""The deadlines of a group, in a heap that is corrected late.
 
-A heartbeat moves a member's deadline by writing a number; the heap learns of it when the old time comes. So a heartbeat
-costs the same in a group of 2,000, and the price is that :attr:`Deadlines.earliest_ms` may be too early.
+A heartbeat changes only the time that is noted for its member; the heap is corrected when the member's old time comes.
+So a heartbeat costs no more in a group of 2,000 members. The price: :attr:`Deadlines.earliest_ms` may be too early.
 """
 
 import heapq
@@ -12,7 +12,7 @@ from pkafka.model import Millis
 
 
 class DeadlineKind(IntEnum):
-    """What ends; those due at the same time come in this order."""
+    """Says what ends; deadlines of the same time come in this order."""
 
     JOIN = 0
     SYNC = 1
@@ -21,11 +21,11 @@ class DeadlineKind(IntEnum):
 
 
 DeadlineKey: TypeAlias = tuple[DeadlineKind, str]
-"""With the member's id, or "" for what the whole group has one of."""
+"""The kind, with the member's id, or with "" for a deadline of the whole group."""
 
 
 class Deadlines:
-    """At most one deadline per key. Without any it holds no memory: there may be many groups that nobody is in."""
+    """Holds at most one deadline per key, and no memory without deadlines: there may be many groups without members."""
 
     __slots__ = ("_due", "_heap", "_queued")
 
@@ -38,7 +38,7 @@ class Deadlines:
         return key in self._due
 
     def set(self, key: DeadlineKey, at_ms: Millis) -> None:
-        """Make ``key`` due at ``at_ms``, instead of whenever it was."""
+        """Make ``key`` due at ``at_ms``; an earlier deadline of the key is replaced."""
         self._due[key] = at_ms
         queued = self._queued.get(key)
         if queued is None or at_ms < queued:
@@ -46,13 +46,13 @@ class Deadlines:
             heapq.heappush(self._heap, (at_ms, key))
 
     def cancel(self, key: DeadlineKey) -> None:
-        """Nothing is due for ``key``, if anything was."""
+        """Remove the deadline of ``key``, if it has one."""
         self._due.pop(key, None)
         if not self._due:
             self.clear()
 
     def clear(self) -> None:
-        """Nothing is due at all."""
+        """Remove all deadlines."""
         self._due.clear()
         self._queued.clear()
         self._heap.clear()
@@ -70,7 +70,7 @@ class Deadlines:
         return None
 
     def pop(self, now_ms: Millis) -> DeadlineKey | None:
-        """Take one that is due; None when no other is."""
+        """Take the next deadline that is due; None when there is none."""
         while self._heap and self._heap[0][0] <= now_ms:
             at_ms, key = heapq.heappop(self._heap)
             if self._queued.get(key) != at_ms:

@@ -1,4 +1,4 @@
-"""What follows from what a classic group is asked; the shell performs it in the order of the list."""
+"""The effects of requests to a classic group; the coordinator performs them in the order of the list."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pkafka.server.groups.events import Protocols
 
 
 class JoinedMember(NamedTuple):
-    """What the leader is told of a member."""
+    """Holds what the group's leader hears about a member."""
 
     member_id: str
     instance_id: str | None
@@ -20,7 +20,7 @@ class JoinedMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinResult:
-    """The content of a JoinGroup response. ``protocol_name`` None is "" before version 7."""
+    """Holds the content of a JoinGroup response. ``protocol_name`` None is "" before version 7."""
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str
@@ -34,7 +34,7 @@ class JoinResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncResult:
-    """The content of a SyncGroup response."""
+    """Holds the content of a SyncGroup response."""
 
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
@@ -43,7 +43,7 @@ class SyncResult:
 
 
 class LeftMember(NamedTuple):
-    """What became of one entry of a LeaveGroup request, named as it was named there."""
+    """Holds the outcome of one entry of a LeaveGroup request, which it names as the request does."""
 
     member_id: str
     instance_id: str | None
@@ -51,7 +51,7 @@ class LeftMember(NamedTuple):
 
 
 class LeaveResult(NamedTuple):
-    """The content of a LeaveGroup response from version 3 on; older ones have one error, the first that is none."""
+    """Holds the content of a LeaveGroup response from version 3 on; older versions have only the first error."""
 
     error: ErrorCode
     members: list[LeftMember]
@@ -59,7 +59,7 @@ class LeaveResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer a request that waits: ``waiter`` is what was given to ``join`` or ``sync``. Each is answered once."""
+    """Answer a request that waits: ``waiter`` is the object given to ``join`` or ``sync``. Each is answered once."""
 
     waiter: object
     result: JoinResult | SyncResult
@@ -67,9 +67,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
-    """Append ``value`` under the group's key, and when that has an outcome, call ``Group.stored`` with this object.
+    """Append ``value`` under the group's key, and call ``Group.stored`` with this object when the outcome is known.
 
-    Answers that depend on it follow only then. Which of the kinds below it is matters to the group alone.
+    Answers that depend on the record follow only then. Only the group needs to know which of the kinds below it is.
     """
 
     value: GroupMetadataValue
@@ -77,7 +77,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreAssignment(Store):
-    """The leader's assignment of ``generation``, by member id; each is one of Kafka's completed rebalances."""
+    """Stores the leader's assignment of ``generation``, by member id; Kafka counts each as a completed rebalance."""
 
     generation: int
     assignments: Mapping[str, bytes]
@@ -85,7 +85,7 @@ class StoreAssignment(Store):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreStaticRejoin(Store):
-    """The new id of a static member that came back while the group is stable, and what to restore when that fails."""
+    """Stores the new id of a static member that came back to a stable group; has what to restore when that fails."""
 
     waiter: object
     instance_id: str
@@ -100,7 +100,7 @@ class StoreStaticRejoin(Store):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreEmpty(Store):
-    """The last member went."""
+    """Stores that the last member has left."""
 
 
 Effect: TypeAlias = Answer | Store

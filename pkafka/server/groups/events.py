@@ -1,4 +1,4 @@
-"""What a classic group is asked: the facts of requests, without their versions' shapes."""
+"""The requests to a classic group: their facts, independent of the versions of the messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,20 +7,20 @@ from typing import Final, TypeAlias
 from pkafka.model import Millis
 
 UNKNOWN_MEMBER: Final = ""
-"""The member id of who has none yet."""
+"""The member id in the request of a client that has none yet."""
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
-"""(name, metadata) of the assignment protocols that a member knows, the preferred one first."""
+"""Name and metadata of the assignment protocols that a member supports, the preferred one first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """A JoinGroup request and who sent it.
+    """Holds a JoinGroup request and facts about its sender.
 
     Attributes:
         member_id: :data:`UNKNOWN_MEMBER` at first.
-        rebalance_timeout_ms: version 0 has none; the session timeout then.
-        protocols: see :data:`Protocols`; copies, the group keeps them.
+        rebalance_timeout_ms: in version 0, which has none, the session timeout.
+        protocols: see :data:`Protocols`; the group keeps them, so they must be copies.
         client_host: as Kafka shows it, ``/127.0.0.1``.
         requires_known_member: whether a new dynamic member is first sent away with its id (KIP-394, version 4+).
         can_skip_assignment: whether the answer may have ``skip_assignment`` (KIP-814, version 9+).
@@ -42,7 +42,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """A SyncGroup request; ``assignments`` by member id, empty from all but the leader.
+    """Holds a SyncGroup request; ``assignments`` is by member id, and empty from every member but the leader.
 
     ``protocol_type`` and ``protocol_name`` are None where the version lacks them (before 5) or the client left them
     out.
@@ -58,7 +58,7 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaving:
-    """One member of a LeaveGroup request; with :data:`UNKNOWN_MEMBER` the static member of ``instance_id`` is meant."""
+    """Names one member of a LeaveGroup request: by its id, or with :data:`UNKNOWN_MEMBER` by its ``instance_id``."""
 
     member_id: str
     instance_id: str | None = None

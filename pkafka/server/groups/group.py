@@ -1,16 +1,16 @@
-"""A classic group (GROUP-3..9, 13, 14, 20, 21): who is in it, in which state it is, and what follows from a request.
+"""A classic group: its members, its state, and the effects of each request.
 
-Not here: sockets, logs, offsets, timers. The shell hands in requests with the time, then takes the effects and performs
-them in order, then sees to it that :meth:`Group.expire` is called at :attr:`Group.deadline_ms`. Every event may change
-both. One owner at a time; nothing here waits.
+The group knows no sockets, logs, offsets or timers. The coordinator hands in a request with the time, takes the
+effects, performs them in order, and calls :meth:`Group.expire` at :attr:`Group.deadline_ms`. Every event may change the
+effects and the deadline. A group has one owner at a time, and never waits.
 
-Two clocks: ``now_ms`` of the events is monotonic and all deadlines are on it; ``wall_clock_ms`` gives the time of a
+There are two clocks. ``now_ms`` of the events is monotonic; all deadlines use it. ``wall_clock_ms`` gives the time of a
 state, which is written to the log and outlives the process.
 
-Where this is not Kafka: it forgets a request whose member sends the same one again, or is removed while it waits for
-its assignment, and so leaves a connection without an answer; here each is answered. A member that names a protocol
-twice blocks its group there. A static member that comes back before it has synced is missed there under its old id, so
-that the group rebalances once more for nobody.
+Three differences from Kafka. Kafka forgets a waiting request when its member sends it again, or is removed while it
+waits for its assignment, so that a connection stays without an answer; this group answers each request. In Kafka a
+member that names a protocol twice blocks its group. When a static member comes back before it has synced, Kafka waits
+for its old id, and the group rebalances once more without need.
 """
 
 import logging
@@ -39,15 +39,17 @@ from pkafka.server.groups.states import GroupState
 log = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final[Millis] = 5 * 60 * 1_000
-"""How long a member without a generation may wait for one; its client may be gone, and nothing else would tell."""
+"""How long a member may wait for its first generation. It sends no heartbeats yet, so nothing else shows that its
+client is gone."""
 
 _SUPERSEDED: Final = ErrorCode.REBALANCE_IN_PROGRESS
-"""For who waits when the same member asks anew; most likely its connection is gone, else it may ask again as well."""
+"""Answers the waiting request of a member that sends another one. Its connection is probably gone; if not, the client
+asks again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """The broker's ``group.*`` keys, with their defaults."""
+    """Holds the broker's ``group.*`` keys, with their defaults."""
 
     initial_rebalance_delay_ms: Millis = 3_000
     min_session_timeout_ms: Millis = 6_000
@@ -56,7 +58,7 @@ class GroupSettings:
 
 
 class MemberDescription(NamedTuple):
-    """A member in a DescribeGroups response; metadata and assignment are empty unless the group is stable."""
+    """Describes a member for DescribeGroups; metadata and assignment are empty unless the group is stable."""
 
     member_id: str
     instance_id: str | None
@@ -67,7 +69,7 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group in a DescribeGroups response; ``protocol`` is "" unless it is stable."""
+    """Describes a group for DescribeGroups; ``protocol`` is "" unless the group is stable."""
 
     state: GroupState
     protocol_type: str
@@ -76,9 +78,10 @@ class GroupDescription(NamedTuple):
 
 
 def join_refusal(settings: GroupSettings, request: JoinRequest, *, group_exists: bool) -> JoinResult | None:
-    """Why a join is refused before a group is looked into or made for it; None when it is to be handed to the group.
+    """Check a join before the group is looked up or made. Only a join without a member id makes a group.
 
-    A group that does not exist is made for a join without member id only.
+    Returns:
+        The refusal; None when the group has to decide.
     """
     if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
         return JoinResult(error=ErrorCode.INVALID_SESSION_TIMEOUT, member_id=request.member_id)
@@ -88,7 +91,7 @@ def join_refusal(settings: GroupSettings, request: JoinRequest, *, group_exists:
 
 
 class Group(Phases):
-    """One group. Owned by the worker that leads its partition of __consumer_offsets.
+    """Decides about one group. The worker that leads the group's partition of __consumer_offsets owns it.
 
     Args:
         group_id: of the group.
@@ -98,11 +101,11 @@ class Group(Phases):
 
     Attributes:
         state: see :class:`GroupState`.
-        state_since_ms: wall clock; None when it was restored from a record that does not say.
+        state_since_ms: wall clock; None when the record from which the group was restored does not say.
         generation: of the members' assignment; 0 before the first.
         protocol_type: "consumer", "connect", ...; None before the first member.
         protocol: the chosen protocol's name; None while there is none.
-        subscribed_topics: what the members of the last generation subscribe; None when that is not known.
+        subscribed_topics: the topics that the members of the last generation subscribe to; None when unknown.
     """
 
     def __init__(
@@ -132,9 +135,9 @@ class Group(Phases):
         wall_clock_ms: Callable[[], Millis],
         new_uuid: Callable[[], str],
     ) -> "Group":
-        """A group as its last record has it, Stable or Empty; every session begins anew.
+        """Make a group from its last record, Stable or Empty; every session begins anew.
 
-        A ``rebalance_timeout`` below 0 (records of version 0) is taken as the session timeout. A group larger than
+        A ``rebalance_timeout`` below 0, as in records of version 0, means the session timeout. A group larger than
         ``max_size`` rebalances at once.
         """
         group = cls(group_id, settings, wall_clock_ms=wall_clock_ms, new_uuid=new_uuid)
@@ -228,15 +231,15 @@ class Group(Phases):
         *,
         transactional: bool = False,
     ) -> ErrorCode:
-        """Whether OffsetCommit (or TxnOffsetCommit) may go on; the former counts as a sign of life of the member.
+        """Check whether OffsetCommit or TxnOffsetCommit may go on; OffsetCommit counts as a sign of life of the member.
 
-        Where there is no such group, a commit makes one when ``generation`` is negative or the commit is
-        transactional, and is refused with ILLEGAL_GENERATION otherwise.
+        For a group that does not exist the caller makes one when ``generation`` is negative or the commit is
+        transactional, and refuses the commit with ILLEGAL_GENERATION otherwise.
         """
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.state is GroupState.EMPTY:
-            return ErrorCode.NONE  # of the admin client, or of a consumer that assigns itself
+            return ErrorCode.NONE  # from an admin client, or from a consumer that assigns partitions itself
         if generation >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
             error = self._check_member(member_id, instance_id, generation)
             if error is not ErrorCode.NONE:
@@ -244,7 +247,9 @@ class Group(Phases):
         elif not transactional:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if transactional:
-            return ErrorCode.NONE  # its old versions do not say who commits, and a rebalance does not stop it
+            return (
+                ErrorCode.NONE
+            )  # old versions of TxnOffsetCommit name no member, and no rebalance stops them
         if self.state is GroupState.COMPLETING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         self._begin_session(self._members[member_id], now_ms)
@@ -255,7 +260,7 @@ class Group(Phases):
     # -- the log --
 
     def stored(self, store: Store, error: ErrorCode, now_ms: Millis) -> None:
-        """The outcome of a :class:`Store` effect: NONE, or the error of the append as the log had it."""
+        """Take the outcome of a :class:`Store` effect: NONE, or the error with which the append failed."""
         if isinstance(store, StoreStaticRejoin):
             self._static_rejoin_stored(store, told_of(error), now_ms)
         else:
@@ -264,11 +269,11 @@ class Group(Phases):
     # -- questions --
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether the members consume ``topic``, or nobody can tell."""
+        """Whether the members consume ``topic``; also true when their subscriptions are unknown."""
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def describe(self) -> GroupDescription:
-        """For DescribeGroups; a group that does not exist is Dead there, without anything."""
+        """Describe the group for DescribeGroups, which shows a group that does not exist as Dead and empty."""
         protocol = (self.protocol or "") if self.state is GroupState.STABLE else None
         members = [
             MemberDescription(
@@ -290,7 +295,7 @@ class Group(Phases):
             return True
         member = self._members.get(member_id)
         if self.state is GroupState.PREPARING_REBALANCE:
-            # Those who wait are counted, so that a group that is too large sends away the last ones to come back.
+            # Only the members that wait count, so that a group that is too large refuses those that come back last.
             waits = member is not None and member.join_waiter is not None
             return waits or self._members.awaiting_join < self._settings.max_size
         return member is not None or self.size < self._settings.max_size
@@ -344,7 +349,8 @@ class Group(Phases):
 
     def _join_pending(self, waiter: object, request: JoinRequest, now_ms: Millis) -> None:
         if request.instance_id is not None:
-            # Only dynamic members are given an id in advance; Kafka takes this for a bug of its own, and says so.
+            # Only dynamic members get an id in advance. Kafka takes this request for a bug of its own:
+            # UNKNOWN_SERVER_ERROR.
             self._refuse_join(waiter, UNKNOWN_MEMBER, ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         self._deadlines.cancel((DeadlineKind.PENDING, request.member_id))
@@ -359,13 +365,13 @@ class Group(Phases):
         is_leader = member.member_id == self.leader
         unchanged = member.protocols == request.protocols
         if unchanged and self.state is GroupState.COMPLETING_REBALANCE:
-            # The answer may have been lost.
+            # The earlier answer may have been lost.
             members = self._joined_members() if is_leader else ()
             self._effects.append(Answer(waiter, self._generation_of(member, members)))
         elif unchanged and self.state is GroupState.STABLE and not is_leader:
             self._effects.append(Answer(waiter, self._generation_of(member)))
         else:
-            # A leader that joins again wants a rebalance: it may have seen what no metadata shows, as new partitions.
+            # A leader that joins again asks for a rebalance: it may have seen, say, new partitions.
             self._update_member(member, waiter, request)
             self._rebalance_if_possible(f"{member.member_id} joins again{_because(request.reason)}", now_ms)
 
@@ -404,7 +410,8 @@ class Group(Phases):
     def _rejoin_static(
         self, waiter: object, new_id: str, instance_id: str, request: JoinRequest, now_ms: Millis
     ) -> None:
-        """A static member came back without its id: it gets another, and who has the old one is fenced (KIP-345)."""
+        """Give a static member that came back without its id a new one; the client with the old id is fenced
+        (KIP-345)."""
         former_id, former_leader = self._members.static_id(instance_id), self.leader
         assert former_id is not None
         assert former_leader is not None
@@ -412,12 +419,12 @@ class Group(Phases):
         former = member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
         self._update_member(member, waiter, request)
         if self.state is GroupState.COMPLETING_REBALANCE:
-            # The leader may be about to assign to the old id.
+            # The leader's assignment may be on its way, for the old id.
             self._prepare_rebalance(f"{instance_id} came back{_because(request.reason)}", now_ms)
         elif self.state is GroupState.STABLE and self._members.vote() != self.protocol:
             self._prepare_rebalance(f"{instance_id} changes the vote{_because(request.reason)}", now_ms)
         elif self.state is GroupState.STABLE:
-            # Nobody else has to know, but the id has to outlive this coordinator.
+            # The other members need no rebalance, but the next coordinator has to know the new id.
             self._effects.append(
                 StoreStaticRejoin(
                     self._value({each.member_id: each.assignment for each in self._members}),
@@ -446,7 +453,7 @@ class Group(Phases):
     def _static_rejoin_stored(self, store: StoreStaticRejoin, error: ErrorCode, now_ms: Millis) -> None:
         member = self._members.get(store.member_id)
         if member is None or member.join_waiter is not store.waiter or self.state is not GroupState.STABLE:
-            return  # it went or was replaced, with an answer, or waits for a rebalance that began meanwhile
+            return  # the member left or was replaced, or waits for a rebalance that began meanwhile
         if error is not ErrorCode.NONE:
             log.warning("Group %s: %s could not be written: %s", self.group_id, store.member_id, error.name)
             failed = self._generation_of(member, leader=store.former_leader)
@@ -457,7 +464,7 @@ class Group(Phases):
             self._rename_static(store.instance_id, store.former_member_id, now_ms)
             return
         if not store.can_skip_assignment:
-            # A leader that does not recognize itself cannot compute an assignment, which a stable group would not take.
+            # The leader is named by its old id, so that the client does not compute an assignment for a stable group.
             self._answer_join(member, self._generation_of(member, leader=store.former_leader))
         elif member.member_id == self.leader:
             members = self._joined_members()
@@ -465,7 +472,7 @@ class Group(Phases):
         else:
             self._answer_join(member, self._generation_of(member))
         if (DeadlineKind.SESSION, member.member_id) not in self._deadlines:
-            self._begin_session(member, now_ms)  # it ended while the record was being written
+            self._begin_session(member, now_ms)  # the session ended while the record was being written
 
     # -- leaving --
 

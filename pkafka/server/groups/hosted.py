@@ -1,4 +1,5 @@
-"""What the group coordinator and the keeper of offsets share: a group as it is hosted, settings, counts, the log."""
+"""What the group coordinator and the keeper of offsets share: the entry of a group, settings, counters, the log's
+port."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from pkafka.server.groups.offsets import GroupOffsets
 
 
 class GroupLog(Protocol):
-    """Where the groups are kept (:class:`pkafka.server.groups.offsets_log.OffsetsLog`)."""
+    """Stores the groups (:class:`pkafka.server.groups.offsets_log.OffsetsLog`)."""
 
     def append(
         self,
@@ -29,17 +30,17 @@ class GroupLog(Protocol):
         ...
 
     def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, list[Record]]]:
-        """All that there is."""
+        """Read all batches of a partition."""
         ...
 
     async def all_committed(self, partition: int) -> None:
-        """Wait until nothing can take away again what is there; not longer than this broker leads the partition."""
+        """Wait until all records of a partition are committed, or this broker stops leading it."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorSettings:
-    """The broker's keys for groups and offsets."""
+    """Holds the broker's keys for groups and offsets."""
 
     group: GroupSettings
     offset_metadata_chars_max: int = 4096
@@ -48,7 +49,7 @@ class CoordinatorSettings:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "CoordinatorSettings":
-        """As the broker is configured; none of these changes while it runs."""
+        """Take the settings from the broker's configuration; none of them changes while it runs."""
         group = GroupSettings(
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
             min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -65,7 +66,7 @@ class CoordinatorSettings:
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One group with what belongs to it."""
+    """Holds one group, its offsets and its timer."""
 
     group: Group
     partition: int
@@ -77,7 +78,7 @@ class Entry:
 
 @dataclass(slots=True)
 class GroupCounters:
-    """What the coordinator counts, under the names of Kafka's group-coordinator-metrics."""
+    """Counts what Kafka counts in its group-coordinator-metrics, under the same names."""
 
     offset_commits: int = 0
     offset_expirations: int = 0
@@ -85,7 +86,7 @@ class GroupCounters:
     completed_rebalances: int = 0
 
     def by_name(self) -> dict[str, int]:
-        """The counts, by the names that the page of metrics gives them."""
+        """Return the counts by the names on the page of metrics."""
         return {
             "offset_commit": self.offset_commits,
             "offset_expiration": self.offset_expirations,

@@ -1,4 +1,4 @@
-"""How long it took lately to load the groups of a partition: partition-load-time-avg and -max of Kafka. Pure."""
+"""How long the last loadings of a partition's groups took: Kafka's partition-load-time-avg and -max. Pure."""
 
 from collections import deque
 from typing import Final
@@ -8,17 +8,17 @@ _KEPT_MS: Final = 60_000
 
 
 class LoadTimes:
-    """The loadings of the last minute."""
+    """Measures the loadings of the last minute."""
 
     def __init__(self) -> None:
         self._ended: deque[tuple[int, float]] = deque()
 
     def record(self, took_ms: float, now_ms: int) -> None:
-        """A partition is loaded; the time is from when this broker was told to lead it."""
+        """Note that a partition was loaded; the time counts from the request to lead it."""
         self._ended.append((now_ms, took_ms))
 
     def figures(self, now_ms: int) -> tuple[int, float, float]:
-        """How many there were, and their milliseconds in all and at most."""
+        """Return the number of loadings, the sum of their milliseconds and the longest one's."""
         while self._ended and now_ms - self._ended[0][0] >= _KEPT_MS:
             self._ended.popleft()
         times_ms = [took_ms for _, took_ms in self._ended]

@@ -1,8 +1,8 @@
-"""What one partition of __consumer_offsets says: its records played in order, the last word on each key counts.
+"""Loads one partition of __consumer_offsets: plays its records in order; the last record of each key counts.
 
 Pure: the coordinator reads the log in steps and hands in the batches. The rules are those of Kafka's
-GroupMetadataManager, but for records that nobody can read: Kafka then gives up the whole partition and coordinates its
-groups as if they were new; here only the record is left out, and an error is logged.
+GroupMetadataManager, with one difference. For a record that it cannot read Kafka gives up the whole partition and
+coordinates its groups as if they were new; Replay leaves only that record out, and logs an error.
 """
 
 import logging
@@ -35,12 +35,12 @@ V = TypeVar("V")
 
 
 class LoadedGroup(NamedTuple):
-    """A group as the log has it.
+    """Holds a group as the log has it.
 
     Attributes:
-        value: its state; None when it only ever stored offsets.
-        offsets: what is committed.
-        transactional: by producer id, commits of transactions that are still open.
+        value: its state; None when the group has only ever stored offsets.
+        offsets: the committed offsets.
+        transactional: the commits of open transactions, by producer id.
     """
 
     value: GroupMetadataValue | None
@@ -49,7 +49,8 @@ class LoadedGroup(NamedTuple):
 
 
 class _Last(NamedTuple):
-    """The last record of a key so far; its value is read at the end, when nothing can replace it any more."""
+    """Holds the last record of a key so far. Its value is decoded at the end, when no record can replace it any
+    more."""
 
     batch_offset: int
     offset: int
@@ -60,7 +61,7 @@ class Replay:
     """Plays the batches of one partition.
 
     Args:
-        source: whose they are, for the log.
+        source: the partition, for log lines.
     """
 
     def __init__(self, source: TopicPartition) -> None:
@@ -86,7 +87,7 @@ class Replay:
                 _put(self._groups, key.group, value)
 
     def _key_of(self, record: Record) -> Key | None:
-        """What the record is about; None when nobody can tell."""
+        """Decode the key; None when it cannot be decoded."""
         if record.key is None:
             self._cannot_read(record.offset, "it has no key")
             return None
@@ -119,7 +120,7 @@ class Replay:
                 self._offsets[key] = last
 
     def groups(self) -> Iterator[tuple[str, LoadedGroup]]:
-        """All that is left in the end, group by group."""
+        """Return the groups that are left after the last batch."""
         offsets: defaultdict[str, list[tuple[int | None, OffsetKey, _Last]]] = defaultdict(list)
         for key, last in self._offsets.items():
             offsets[key.group].append((None, key, last))

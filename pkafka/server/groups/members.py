@@ -1,6 +1,7 @@
 """The members of a classic group: dynamic, static (KIP-345) and pending ones (KIP-394), their leader and their vote.
 
-Counts that a request asks for (how many wait, how many support a protocol) are kept, not counted.
+The numbers that each request needs (members that wait, members that support a protocol) are kept up to date, so that no
+request counts the members.
 """
 
 from collections import Counter
@@ -14,9 +15,10 @@ from pkafka.server.groups.events import Protocols
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """One member. ``join_waiter`` and ``sync_waiter`` are who waits for its answer, None: nobody.
+    """Holds one member. ``join_waiter`` and ``sync_waiter`` are its requests that wait for an answer, or None.
 
-    ``is_new`` until its first generation: it cannot send heartbeats yet, so a long wait ends its membership.
+    A member is ``is_new`` until its first generation. It cannot send heartbeats yet, so a long wait ends its
+    membership.
     """
 
     member_id: str
@@ -32,17 +34,17 @@ class Member:
     sync_waiter: object | None = None
 
     def metadata(self, protocol: str) -> bytes:
-        """What it says under the name of ``protocol``, which it supports."""
+        """Return the member's metadata for ``protocol``, which it supports."""
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
 
 class Members:
-    """All members of one group, in the order in which they came.
+    """Holds all members of one group, in the order in which they joined.
 
     Attributes:
-        leader: the first member, until it goes; None without members.
-        pending: ids that were given out and have not joined yet.
-        pending_sync: ids that have not sent SyncGroup in this generation.
+        leader: the first member, until it leaves; None without members.
+        pending: ids that were given to clients that have not joined with them yet.
+        pending_sync: members that have not sent SyncGroup in this generation.
     """
 
     __slots__ = (
@@ -77,7 +79,7 @@ class Members:
         return self._by_id[member_id]
 
     def get(self, member_id: str) -> Member | None:
-        """The member of that id, pending ones are none."""
+        """Return the member of that id; a pending id has no member."""
         return self._by_id.get(member_id)
 
     def static_id(self, instance_id: str) -> str | None:
@@ -87,7 +89,7 @@ class Members:
     # -- coming and going --
 
     def add(self, member: Member) -> None:
-        """Take in a member whose id, and whose instance id, nobody has."""
+        """Add a member; no other member may have its id or its instance id."""
         assert member.member_id not in self._by_id, member
         self._by_id[member.member_id] = member
         if member.instance_id is not None:
@@ -101,11 +103,11 @@ class Members:
         self.pending.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Take out a member or a pending one, if there is one of that id; the next one becomes leader."""
+        """Remove the member or the pending id, if there is one. When the leader is removed, the next member leads."""
         member = self._by_id.pop(member_id, None)
         if member is not None:
             self._support(member.protocols, -1)
-            assert member.join_waiter is None, member  # who waits is answered first
+            assert member.join_waiter is None, member  # the caller answers a waiting request first
             if member.instance_id is not None:
                 del self._static[member.instance_id]
         if self.leader == member_id:
@@ -114,13 +116,13 @@ class Members:
         self.pending_sync.discard(member_id)
 
     def rename_static(self, instance_id: str, new_id: str) -> Member:
-        """Give a static member another id; the rest of it stays, leadership too."""
+        """Give a static member another id; everything else stays, its leadership, too."""
         old_id = self._static[instance_id]
         member = self._by_id.pop(old_id)
         assert new_id not in self._by_id, new_id
         member.member_id = new_id
         if old_id in self.pending_sync:
-            # Kafka keeps the old id, for which nobody will ever sync, and so rebalances once more in the end.
+            # Kafka keeps the old id, waits in vain for its SyncGroup, and rebalances once more.
             self.pending_sync.remove(old_id)
             self.pending_sync.add(new_id)
         self._by_id[new_id] = member
@@ -138,13 +140,13 @@ class Members:
     # -- waiting to join --
 
     def park_join(self, member: Member, waiter: object) -> None:
-        """Let ``waiter`` wait for the next generation of ``member``, for which nobody waits yet."""
+        """Let a request of ``member`` wait for the next generation; no other request of it may wait."""
         assert member.join_waiter is None, member
         member.join_waiter = waiter
         self.awaiting_join += 1
 
     def take_join_waiter(self, member: Member) -> object | None:
-        """Who waits; nobody does afterwards."""
+        """Take the waiting request of the member; None when it has none."""
         waiter = member.join_waiter
         if waiter is not None:
             member.join_waiter = None
@@ -153,11 +155,15 @@ class Members:
 
     @property
     def all_joined(self) -> bool:
-        """Whether everybody who may come to the next generation waits for it."""
+        """Whether all members wait for the next generation, and no pending id is left."""
         return self.awaiting_join == len(self._by_id) and not self.pending
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is one who waits to join; whether there is such a member."""
+        """Make a member that waits to join the leader, unless the present leader does.
+
+        Returns:
+            False when no member waits to join, or the group has no leader.
+        """
         leader = self._by_id[self.leader] if self.leader is not None else None
         if leader is not None and leader.join_waiter is None:
             leader = next((member for member in self if member.join_waiter is not None), None)
@@ -169,15 +175,16 @@ class Members:
 
     @property
     def rebalance_timeout_ms(self) -> Millis:
-        """The longest that any member asks for."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self), default=0)
 
     def all_support_one_of(self, protocols: Protocols) -> bool:
-        """Whether some protocol of ``protocols`` is supported by everybody (a member that changes counts as it was)."""
+        """Whether all members support one of ``protocols``; a member that changes its protocols counts with the old
+        ones."""
         return any(self._supporters[name] == len(self._by_id) for name, _ in protocols)
 
     def vote(self) -> str:
-        """The protocol that most members prefer among those that all support."""
+        """Choose the protocol that most members prefer, among those that all support."""
         votes = Counter(
             next(name for name, _ in member.protocols if self._supporters[name] == len(self._by_id))
             for member in self
@@ -193,9 +200,9 @@ class Members:
 
 
 def _in_trie_order(names: Iterable[str]) -> list[str]:
-    """The order in which Kafka looks at as many votes for each of ``names``: that of Scala's immutable hash map.
+    """Order names that have the same number of votes as Kafka does: in the order of Scala's immutable hash map.
 
-    Only so do members hear the same choice from a broker of either kind.
+    So the members get the same protocol from a broker of Kafka and from one of pkafka.
     """
     return [name for _, name in _walk([(_improved_hash(name), name) for name in names])]
 

@@ -1,4 +1,4 @@
-"""The requests about committed offsets, and what becomes of offsets that nobody needs (GROUP-11, GROUP-12)."""
+"""The requests about committed offsets, and the removal of expired and deleted offsets."""
 
 import asyncio
 import logging
@@ -38,11 +38,11 @@ _TOO_LARGE: Final = frozenset(
 )
 _NO_ACKS: Final = 0
 _TOMBSTONES_PER_BATCH: Final = 500
-"""Of a group with more offsets a single batch may be larger than the topic allows."""
+"""At most so many tombstones go into one batch: a larger batch may exceed what the topic allows."""
 
 
 class OffsetKeeper:
-    """See the module.
+    """Serves the requests about committed offsets of this worker's groups, and removes offsets.
 
     Args:
         groups: of the worker.
@@ -60,7 +60,7 @@ class OffsetKeeper:
         generation: int,
         commits: Mapping[PartitionKey, CommittedOffset],
     ) -> "Outcomes | asyncio.Future[Outcomes]":
-        """OffsetCommit: the outcome of each partition."""
+        """Serve OffsetCommit; returns the outcome of each partition."""
         error, entry = self._groups.look_up(group_id, is_empty_id_allowed=True)
         if error:
             return dict.fromkeys(commits, error)
@@ -117,10 +117,13 @@ class OffsetKeeper:
     def committed(
         self, group_id: str, keys: Iterable[PartitionKey] | None, *, require_stable: bool
     ) -> tuple[ErrorCode, dict[PartitionKey, CommittedOffset | ErrorCode | None]]:
-        """OffsetFetch: the error of the group, and for each partition the offset, None, or its own error.
+        """Serve OffsetFetch.
 
         Args:
-            keys: None for all that have an offset.
+            keys: None for all partitions with an offset.
+
+        Returns:
+            The error of the group, and for each partition its offset, None, or its own error.
         """
         error, entry = self._groups.look_up(group_id, is_empty_id_allowed=True)
         if error is not ErrorCode.NONE:
@@ -135,7 +138,7 @@ class OffsetKeeper:
         return ErrorCode.NONE, found
 
     def delete_offsets(self, group_id: str, keys: Sequence[PartitionKey]) -> tuple[ErrorCode, Outcomes]:
-        """OffsetDelete: the error of the group, or the outcome of each partition."""
+        """Serve OffsetDelete; returns the error of the group, or the outcome of each partition."""
         error, entry = self._groups.look_up(group_id)
         if error is not ErrorCode.NONE:
             return error, {}
@@ -161,7 +164,7 @@ class OffsetKeeper:
         return ErrorCode.NONE, outcomes
 
     def delete_group(self, group_id: str) -> ErrorCode:
-        """DeleteGroups, one group."""
+        """Serve DeleteGroups for one group."""
         error, entry = self._groups.look_up(group_id, is_empty_id_allowed=True)
         if error is not ErrorCode.NONE:
             return error
@@ -179,7 +182,7 @@ class OffsetKeeper:
     # -- cleaning --
 
     def partitions_deleted(self, deleted: Iterable[PartitionKey]) -> None:
-        """Topics were deleted, and with them what groups committed for them."""
+        """Remove the offsets of deleted partitions from all groups."""
         gone = frozenset(deleted)
         if not gone:
             return
@@ -192,13 +195,13 @@ class OffsetKeeper:
                 )
 
     async def expire_for_ever(self) -> None:
-        """Look for what has expired, every ``offsets.retention.check.interval.ms``."""
+        """Remove expired offsets every ``offsets.retention.check.interval.ms``."""
         while True:
             await asyncio.sleep(self._groups.settings.offsets_retention_check_interval_ms / 1000)
             await self.expire_offsets()
 
     async def expire_offsets(self) -> None:
-        """Let go of expired offsets, and of groups that have neither members nor offsets."""
+        """Remove expired offsets, and groups that have neither members nor offsets."""
         turns = Turns()
         now_ms = self._groups.clock.now_ms()
         removed = 0
@@ -229,9 +232,12 @@ class OffsetKeeper:
         *,
         is_deleted: bool = False,
     ) -> int:
-        """Remove offsets, and the group when nothing is left of it; writes the tombstones. Returns how many offsets.
+        """Remove offsets, and the group when nothing is left of it, and write the tombstones.
 
-        A tombstone that is lost comes again: what it was for is found, and removed, after the next loading.
+        When a tombstone is lost, the next loading finds its offset, which is removed again.
+
+        Returns:
+            How many offsets were removed.
         """
         group = entry.group
         removed = remove(entry.offsets)
@@ -242,7 +248,7 @@ class OffsetKeeper:
         if is_deleted or (group.state is GroupState.EMPTY and not entry.offsets):
             log.info("Group %s transitioned to Dead in generation %d", group.group_id, group.generation)
             if group.generation > 0:
-                # A group that was only ever used to store offsets has no record of its own.
+                # A group that only stored offsets has no record of its own, and needs no tombstone.
                 tombstones.append((now_ms, encode_group_key(group.group_id), None, ()))
             self._groups.forget(entry)
         for start in range(0, len(tombstones), _TOMBSTONES_PER_BATCH):
@@ -261,7 +267,7 @@ def java_length(text: str) -> int:
 
 
 def _commit_error(error: ErrorCode) -> ErrorCode:
-    """What a client is told when its commit could not be appended, or NONE."""
+    """Return the error that a client hears when its commit was not appended; NONE for NONE."""
     if not error:
         return error
     if error in _COORDINATOR_MOVED:

@@ -1,7 +1,7 @@
-"""The committed offsets of one group: staged, stored, pending in transactions, expiring (GROUP-11, GROUP-12).
+"""The committed offsets of one group: staged, stored, pending in transactions, expiring.
 
-Pure. A commit is staged before it is written and counts when its record is in the log: the record with the highest
-offset wins, however late a transaction ends. Who may commit is the group's affair (group.py).
+Pure. A commit is staged before it is written, and counts when its record is in the log. The record with the highest
+offset wins, however late a transaction ends. The group decides which members may commit (group.py).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,24 +13,24 @@ from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
 PartitionKey: TypeAlias = tuple[str, int]
 
 CONSUMER_PROTOCOL: Final = "consumer"
-"""The protocol type whose members tell the topics that they subscribe to in a form that the broker can read."""
+"""The protocol type of consumers: the broker can read the topics to which their members subscribe."""
 
 
 class StoredOffset(NamedTuple):
-    """A commit, and the offset of the batch that holds it in __consumer_offsets."""
+    """Holds a commit, and the offset of its batch in __consumer_offsets."""
 
     batch_offset: int
     committed: CommittedOffset
 
 
 class Holder(NamedTuple):
-    """What the expiry of its offsets depends on in a group (KIP-211).
+    """Holds the facts about a group on which the expiry of its offsets depends (KIP-211).
 
     Attributes:
-        protocol_type: None for a group that nobody ever joined.
+        protocol_type: None for a group that never had members.
         is_empty: whether it has no members.
-        is_stable: whether its members all know their generation.
-        state_since_ms: since when it has been in this state; None when no record of it tells.
+        is_stable: whether all its members know their generation.
+        state_since_ms: since when it has been in this state; None when no record says.
         subscribed_topics: of all members; None when unknown.
     """
 
@@ -42,7 +42,7 @@ class Holder(NamedTuple):
 
 
 class GroupOffsets:
-    """See the module. Offsets are kept by topic and partition."""
+    """Keeps the offsets of one group, by topic and partition."""
 
     __slots__ = ("_pending", "_stored", "_transactional")
 
@@ -52,23 +52,23 @@ class GroupOffsets:
         self._transactional: dict[int, dict[PartitionKey, StoredOffset]] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is anything, be it staged only."""
+        """Whether there is any offset, or a staged commit."""
         return bool(self._stored or self._pending or self._transactional)
 
     def __len__(self) -> int:
         return len(self._stored)
 
     def get(self, key: PartitionKey) -> CommittedOffset | None:
-        """What is committed for a partition."""
+        """Return what is committed for a partition."""
         stored = self._stored.get(key)
         return stored.committed if stored is not None else None
 
     def partitions(self) -> list[PartitionKey]:
-        """Those with an offset."""
+        """Return the partitions that have an offset."""
         return list(self._stored)
 
     def among(self, keys: frozenset[PartitionKey]) -> frozenset[PartitionKey]:
-        """Which of these are known, be it that a commit is on its way only."""
+        """Return which of these partitions have an offset or a staged commit."""
         return frozenset(
             keys.intersection(self._stored)
             | keys.intersection(self._pending)
@@ -82,20 +82,20 @@ class GroupOffsets:
     # -- commits --
 
     def stage(self, commits: Mapping[PartitionKey, CommittedOffset]) -> None:
-        """These are about to be written."""
+        """Note commits that are about to be written."""
         self._pending.update(commits)
 
     def stored(self, commits: Mapping[PartitionKey, CommittedOffset], batch_offset: int) -> None:
-        """What was staged is in the log, in the batch at that offset."""
+        """Take staged commits over: they are in the log, in the batch at that offset."""
         for key, committed in commits.items():
-            # Nothing is staged any more where the topic was deleted meanwhile.
+            # A deleted topic's commits are not staged any more.
             if key in self._pending:
                 self._take(key, StoredOffset(batch_offset, committed))
                 if self._pending[key] == committed:
                     del self._pending[key]
 
     def failed(self, commits: Mapping[PartitionKey, CommittedOffset]) -> None:
-        """What was staged could not be written."""
+        """Forget staged commits that could not be written."""
         for key, committed in commits.items():
             if self._pending.get(key) == committed:
                 del self._pending[key]
@@ -105,12 +105,13 @@ class GroupOffsets:
         stored: Mapping[PartitionKey, StoredOffset],
         transactional: Mapping[int, Mapping[PartitionKey, StoredOffset]],
     ) -> None:
-        """Begin with what the log says: commits, and by producer id those of transactions that were open at its end."""
+        """Begin with the commits in the log, and by producer id with those of transactions that were open at its
+        end."""
         self._stored = dict(stored)
         self._transactional = {producer: dict(pending) for producer, pending in transactional.items()}
 
     def complete_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a producer's transaction is in the log."""
+        """End a producer's transaction, whose marker is in the log."""
         pending = self._transactional.pop(producer_id, {})
         if is_commit:
             for key, stored in pending.items():
@@ -124,7 +125,7 @@ class GroupOffsets:
     # -- removal --
 
     def remove(self, keys: Iterable[PartitionKey]) -> list[PartitionKey]:
-        """Forget these; returns those that were there, whose records need tombstones."""
+        """Forget the offsets of these partitions; returns those that had one, whose records need tombstones."""
         removed = []
         for key in keys:
             self._pending.pop(key, None)
@@ -135,7 +136,7 @@ class GroupOffsets:
         return removed
 
     def remove_expired(self, holder: Holder, *, now_ms: int, retention_ms: int) -> list[PartitionKey]:
-        """Forget what nobody has needed for ``offsets.retention.minutes``; returns the partitions."""
+        """Forget offsets that have been unused for ``offsets.retention.minutes``; returns their partitions."""
         since = _clock_start(holder)
         if since is None:
             return []
@@ -153,7 +154,7 @@ class GroupOffsets:
 
 
 def _clock_start(holder: Holder) -> Callable[[CommittedOffset], int] | None:
-    """From when the retention time of a commit runs; None while nothing expires (removeExpiredOffsets in Kafka)."""
+    """Return what gives a commit's start of retention; None while no offset expires (removeExpiredOffsets in Kafka)."""
     if holder.protocol_type is None:
         return _committed_at
     if holder.is_empty:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Committed: TypeAlias = Callable[[ErrorCode, int], None]
-"""Called once with the outcome of an append: NONE and the offset of its first record, or why it is not committed. At
-once, or later."""
+"""Called once, now or later, with the outcome of an append: NONE and the offset of its first record, or the error."""
 
 _ACKS_ALL: Final = -1
 _LOOK_AGAIN_S: Final = 0.01
@@ -34,10 +33,10 @@ _MAGIC_V2: Final = 2
 
 
 class OffsetsLog:
-    """See the module.
+    """Appends to and reads the partitions of __consumer_offsets that a worker leads.
 
     Args:
-        worker: whose partitions.
+        worker: the owner of the partitions.
     """
 
     def __init__(self, worker: "Worker") -> None:
@@ -55,7 +54,7 @@ class OffsetsLog:
         *,
         acks: int | None = None,
     ) -> None:
-        """Append records as one batch, and call back when nothing can take them away again.
+        """Append records as one batch, and call back when they are committed.
 
         Args:
             acks: like a producer's; ``offsets.commit.required.acks`` when left out.
@@ -76,8 +75,8 @@ class OffsetsLog:
         except (StorageError, OSError) as error:
             committed(worker.disk_refused(CONSUMER_OFFSETS_TOPIC, partition, error), -1)
         else:
-            # It is committed when the high watermark has passed it: at once without other replicas, unless it has to be
-            # flushed first.
+            # The batch is committed when the high watermark has passed it. Without other replicas that is at once,
+            # unless the batch has to be flushed first.
             end = found.log.log_end_offset
             when = self._waiting(found, end, base_offset, committed) if acks == _ACKS_ALL else None
             if found.log.flush_is_due:
@@ -128,9 +127,9 @@ class OffsetsLog:
     # -- reading --
 
     async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, list[Record]]]:
-        """Every batch of a partition, to the end of its log, giving way to others; ends early when it is led no more.
+        """Read every batch of a partition to the end of its log; ends early when this broker stops leading it.
 
-        A batch that is damaged is left out, and an error is logged.
+        Other tasks run between the reads. A damaged batch is left out, and an error is logged.
         """
         turns = Turns()
         key = (CONSUMER_OFFSETS_TOPIC, partition)
@@ -153,7 +152,7 @@ class OffsetsLog:
             position = following
 
     async def all_committed(self, partition: int) -> None:
-        """Wait until nothing can take away again what is in a partition now; not longer than it is led here."""
+        """Wait until all that a partition has now is committed, or this broker stops leading it."""
         worker = self._worker
         key = (CONSUMER_OFFSETS_TOPIC, partition)
         found = worker.partitions.led.get(key)
@@ -163,11 +162,11 @@ class OffsetsLog:
         ):
             await self._answered(found, end)
             if found.log.high_watermark < end:
-                # Another broker led meanwhile, or its disk refuses: what comes of that, this worker hears in a moment.
+                # Another broker led meanwhile, or the disk refuses: this worker hears of either in a moment.
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _answered(self, partition: "Partition", end: int) -> None:
-        """Wait until a producer would hear whether all in sync have what is before ``end``."""
+        """Wait until a producer with acks=all would get its answer for records before ``end``."""
         over = asyncio.Event()
         when = DelayedProduce([(partition, end)], lambda _codes: over.set())
         when.begin(self._worker, timeout_ms=self._worker.config.offsets_commit_timeout_ms)
@@ -175,7 +174,7 @@ class OffsetsLog:
 
 
 def _batches(source: Log, offset: int, bytes_max: int) -> Iterator[memoryview]:
-    """The whole batches of one read from ``offset`` on."""
+    """Read once from ``offset`` on, and return the batches that are whole."""
     end = source.log_end_offset
     if offset >= end:
         return
@@ -186,7 +185,7 @@ def _batches(source: Log, offset: int, bytes_max: int) -> Iterator[memoryview]:
 
 
 def _end_of(data: memoryview) -> int:
-    """The first offset behind a batch or old message."""
+    """Return the first offset behind a batch or an old message."""
     base_offset, _size, magic = peek(data)
     return read_header(data).next_offset if magic == _MAGIC_V2 else base_offset + 1
 

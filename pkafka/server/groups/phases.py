@@ -1,7 +1,8 @@
-"""How a classic group gets from one generation to the next, and who falls out on the way: the half that time drives.
+"""How a classic group gets from one generation to the next, and which members fall out on the way.
 
-PreparingRebalance lasts until everybody who is known has joined again, or the longest rebalance timeout; when the group
-was empty, the initial delay takes its place. CompletingRebalance lasts until the leader's assignment is in the log.
+PreparingRebalance lasts until all known members have joined again, or until the longest rebalance timeout is over; for
+a group that was empty it lasts for the initial delay. CompletingRebalance lasts until the leader's assignment is in the
+log.
 """
 
 import logging
@@ -47,12 +48,12 @@ _STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
 
 
 def told_of(append: ErrorCode) -> ErrorCode:
-    """What members are told of the outcome of an append."""
+    """Return the error that members hear for the outcome of an append."""
     return _STORE_ERRORS.get(append, append)
 
 
 class Phases:
-    """A group without its requests; see :class:`pkafka.server.groups.group.Group`, the only one of these.
+    """Leads a group through its generations; :class:`pkafka.server.groups.group.Group` adds the requests.
 
     Args:
         group_id: of the group.
@@ -74,7 +75,8 @@ class Phases:
         self._deadlines = Deadlines()
         self._effects: list[Effect] = []
         self._initial_rebalance_delay_ms = initial_rebalance_delay_ms
-        # While the first rebalance of an empty group is put off: how long this time, and how much longer at most.
+        # While an empty group waits for more members before its first rebalance: this wait, and how much longer at
+        # most.
         self._initial_delay: tuple[Millis, Millis] | None = None
         self._new_member_added = False
         self._wall_clock_ms = wall_clock_ms
@@ -82,17 +84,18 @@ class Phases:
     # -- what follows --
 
     def take_effects(self) -> list[Effect]:
-        """What is to be done since the last call, in order."""
+        """Take the effects since the last call, in order."""
         effects, self._effects = self._effects, []
         return effects
 
     @property
     def deadline_ms(self) -> Millis | None:
-        """When to call :meth:`expire`, None: not at all. May be earlier than anything is due; ask again afterwards."""
+        """When to call :meth:`expire`; None for never. It may be earlier than the first deadline; ask again
+        afterwards."""
         return self._deadlines.earliest_ms
 
     def expire(self, now_ms: Millis) -> None:
-        """Do what is due: the end of a rebalance's phase, of a session, of a pending member's time."""
+        """End what is due: a phase of a rebalance, a session, the time of a pending member."""
         while (due := self._deadlines.pop(now_ms)) is not None:
             kind, member_id = due
             if kind is DeadlineKind.JOIN:
@@ -108,15 +111,15 @@ class Phases:
     # -- the log --
 
     def stored(self, store: Store, error: ErrorCode, now_ms: Millis) -> None:
-        """The outcome of a :class:`Store` effect: NONE, or the error of the append as the log had it."""
+        """Take the outcome of a :class:`Store` effect: NONE, or the error with which the append failed."""
         if isinstance(store, StoreAssignment):
             self._assignment_stored(store, told_of(error), now_ms)
         elif error is not ErrorCode.NONE:
-            # Should the broker fail now, the members of before are loaded, and go when their sessions end.
+            # If the broker dies now, the next coordinator loads the former members; they go when their sessions end.
             log.warning("Group %s: that it is empty could not be written: %s", self.group_id, error.name)
 
     def unload(self) -> None:
-        """The coordinator moved or the group was deleted: Dead; whoever waits is told NOT_COORDINATOR."""
+        """Become Dead, as the coordinator moved or the group was deleted; waiting requests get NOT_COORDINATOR."""
         log.info("Group %s: unloaded at generation %d", self.group_id, self.generation)
         self._become(GroupState.DEAD)
         for member in self._members:
@@ -128,7 +131,7 @@ class Phases:
 
     @property
     def leader(self) -> str | None:
-        """The member id of who computes the assignment; None without members."""
+        """The id of the member that computes the assignment; None without members."""
         return self._members.leader
 
     @property
@@ -187,7 +190,7 @@ class Phases:
                 log.info("Group %s: %s did not join again in time", self.group_id, member.member_id)
                 self._forget(member.member_id)
         if not self._members.elect_joined_leader() and self._members:
-            # Only static members are left, and none came back. Their sessions' ends will decide.
+            # Only static members are left, and none came back: the ends of their sessions decide.
             self._deadlines.set(_JOIN_DEADLINE, now_ms + max(self._members.rebalance_timeout_ms, 1))
             return
         self.generation += 1
@@ -245,13 +248,13 @@ class Phases:
             if self._answer_sync(member, SyncResult(error=error)):
                 self._begin_session(member, now_ms)
 
-    # -- who falls out --
+    # -- members that fall out --
 
     def _expire_session(self, member_id: str, now_ms: Millis) -> None:
         member = self._members[member_id]
         waits = member.join_waiter is not None or member.sync_waiter is not None
         if waits and not member.is_new:
-            return  # it cannot send heartbeats; its session begins with the answer
+            return  # a member that waits sends no heartbeats; its session begins with the answer
         self._remove(member_id, f"the session of {member_id} ended", now_ms)
 
     def _remove(self, member_id: str, why: str, now_ms: Millis) -> None:
@@ -274,7 +277,7 @@ class Phases:
         self._deadlines.cancel((DeadlineKind.SESSION, member_id))
         self._deadlines.cancel((DeadlineKind.PENDING, member_id))
 
-    # -- small things --
+    # -- states and answers --
 
     def _become(self, state: GroupState) -> None:
         assert self.state in PREDECESSORS[state], (self.group_id, self.state, state)

@@ -1,7 +1,7 @@
-"""The keys and values of __consumer_offsets, and which of its partitions has a group (GROUP-2, GROUP-11).
+"""The keys and values of __consumer_offsets, and which of its partitions has a group.
 
-Every key and value begins with its version, an i16. The versions written are those of Kafka 3.9 with its own
-inter.broker.protocol.version; every version that it reads is read.
+Every key and value begins with its version, an i16. pkafka writes the versions that Kafka 3.9 writes with its own
+inter.broker.protocol.version, and reads every version that Kafka 3.9 reads.
 """
 
 from struct import Struct
@@ -23,10 +23,10 @@ _OFFSET_KEY_VERSION: Final = 1
 _GROUP_KEY_VERSION: Final = 2
 _OFFSET_VALUE_VERSION: Final = 3
 _EXPIRING_OFFSET_VALUE_VERSION: Final = 1
-"""The only one that has a time of expiry, and it has no leader epoch."""
+"""The only version with a time of expiry; it has no leader epoch."""
 _GROUP_VALUE_VERSION: Final = 3
 
-# What is written for every commit is packed here, several times as fast as by the codec; a test compares both.
+# The records of commits are packed here, several times as fast as by the codec; a test compares both.
 # Key: version | group (i16 size, bytes) | topic (likewise) | partition i32
 # Value: version | offset i64 | leader epoch i32 | metadata (i16 size, bytes) | commit timestamp i64
 _VERSION_AND_SIZE: Final = Struct(">hh")
@@ -39,7 +39,7 @@ NO_EXPIRY: Final = -1
 
 
 class OffsetKey(NamedTuple):
-    """The record is a committed offset."""
+    """Names the key of a committed offset."""
 
     group: str
     topic: str
@@ -47,13 +47,13 @@ class OffsetKey(NamedTuple):
 
 
 class GroupKey(NamedTuple):
-    """The record is the state of a group."""
+    """Names the key of a group's state."""
 
     group: str
 
 
 class UnknownKey(NamedTuple):
-    """The record is of a later Kafka, or of another kind of group."""
+    """Names a key of a later Kafka, or of another kind of group."""
 
     version: int
 
@@ -62,7 +62,7 @@ Key: TypeAlias = OffsetKey | GroupKey | UnknownKey
 
 
 class CommittedOffset(NamedTuple):
-    """What a group committed for one partition; times in ms since the epoch."""
+    """Holds what a group committed for one partition; times are in ms since the epoch."""
 
     offset: int
     commit_timestamp: int
@@ -80,7 +80,7 @@ def partition_of(group_id: str, partitions: int) -> int:
         value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
     if value >= 1 << 31:
         value = (1 << 32) - value
-    # Utils.abs: the one number without an opposite counts as 0.
+    # As Utils.abs of Kafka: -2^31, which has no positive counterpart, counts as 0.
     return (0 if value == 1 << 31 else value) % partitions
 
 
@@ -126,7 +126,7 @@ def encode_group_value(value: GroupMetadataValue) -> bytes:
 
 
 def decode_key(data: bytes) -> Key:
-    """What a record is about.
+    """Decode the key of a record.
 
     Raises:
         ProtocolError: the bytes are no key.
@@ -141,10 +141,10 @@ def decode_key(data: bytes) -> Key:
 
 
 def decode_offset_value(data: bytes) -> CommittedOffset:
-    """The value of a committed offset.
+    """Decode the value of a committed offset.
 
     Raises:
-        ProtocolError: the bytes are none, or of a version that Kafka 3.9 does not know.
+        ProtocolError: the bytes are no such value, or have a version that Kafka 3.9 does not know.
     """
     version = _version_of(data)
     if version not in version_range(OffsetCommitValue.__versions__):
@@ -156,10 +156,10 @@ def decode_offset_value(data: bytes) -> CommittedOffset:
 
 
 def decode_group_value(data: bytes) -> GroupMetadataValue:
-    """The value of a group's state.
+    """Decode the value of a group's state.
 
     Raises:
-        ProtocolError: the bytes are none, or of a version that Kafka 3.9 does not know.
+        ProtocolError: the bytes are no such value, or have a version that Kafka 3.9 does not know.
     """
     version = _version_of(data)
     if version not in version_range(GroupMetadataValue.__versions__):

@@ -1,8 +1,9 @@
-"""The way of a group's request to the worker that coordinates the group, in one hop.
+"""Brings a group's request to the worker that coordinates the group, in one hop.
 
-A group belongs to the worker that owns its partition of __consumer_offsets. A request that arrives elsewhere is sent
-there as it is, in its own version, with what the coordinator may know of the client; the answer comes back encoded.
-When that worker has died or hangs, the client gets an error upon which it asks for its coordinator again.
+A group belongs to the worker that owns its partition of __consumer_offsets. Another worker that receives the request
+sends it there unchanged, in its own version, with the facts about the client that the coordinator needs; the answer
+comes back encoded. When the coordinating worker has died or hangs, the client gets an error that makes it look for its
+coordinator.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Caller(NamedTuple):
-    """What the coordinator may know of the client."""
+    """Holds what the coordinator knows of the client."""
 
     client_id: str | None
     host: str
@@ -32,26 +33,26 @@ class Caller(NamedTuple):
 Serve: TypeAlias = "Callable[[Worker, Caller, Any, int], Message | Awaitable[Message]]"
 """Serves a request about groups of this worker: worker, caller, request, version -> response."""
 Routed: TypeAlias = Message | bytes | Detach | Awaitable[Message | bytes]
-"""What a handler returns that has its request answered elsewhere."""
+"""What a handler returns when another worker may answer its request."""
 ServeAtOnce: TypeAlias = "Callable[[Worker, Caller, Any, int], Message]"
-"""Such one that never waits."""
+"""The same, but never waits."""
 Merge: TypeAlias = Callable[[Sequence[Any]], Message]
-"""Makes one answer out of those of several workers."""
+"""Merges the answers of several workers into one."""
 Refuse: TypeAlias = Callable[[Any, int, ErrorCode], Message]
-"""The answer to a whole request that could not be brought to its coordinator: request, version, error."""
+"""Makes the answer to a request that did not reach its coordinator: request, version, error."""
 
 
 def owner_of(worker: "Worker", group_id: str) -> int:
-    """The worker that coordinates a group, whether or not this broker does."""
+    """Return the worker that coordinates a group when this broker does."""
     return worker.partitions.owner(CONSUMER_OFFSETS_TOPIC, worker.groups.partition_of(group_id))
 
 
 def to_owner(
     context: "RequestContext", group_id: str, request: Message, serve: Serve, refuse: Refuse
 ) -> Routed:
-    """Answer a request about one group here, or have it answered where the group is.
+    """Answer a request about one group here, or have the group's worker answer it.
 
-    Clients have a connection for their coordinator alone: it moves there with its first request.
+    Clients have a connection for their coordinator alone; it moves to that worker with its first request.
     """
     worker, version = context.worker, context.header.api_version
     owner = owner_of(worker, group_id)
@@ -76,10 +77,10 @@ def to_owners(
     refuse: Refuse,
     merge: Merge,
 ) -> Message | Awaitable[Message]:
-    """Have each worker answer its part of a request, and put the answers together.
+    """Have each worker answer its part of a request, and merge the answers.
 
     Args:
-        parts: by worker, what to ask it.
+        parts: the part of each worker.
         merge: gets the answers in the order of ``parts``.
     """
     worker, version = context.worker, context.header.api_version
@@ -104,7 +105,7 @@ def to_owners(
 
 
 def by_owner(worker: "Worker", group_ids: Iterable[str]) -> dict[int, list[int]]:
-    """The places of groups in a request, by the worker that coordinates them."""
+    """Group the places of groups in a request by the worker that coordinates them."""
     places: dict[int, list[int]] = {}
     for place, group_id in enumerate(group_ids):
         places.setdefault(owner_of(worker, group_id), []).append(place)
@@ -114,7 +115,7 @@ def by_owner(worker: "Worker", group_ids: Iterable[str]) -> dict[int, list[int]]
 def serve_peer(
     worker: "Worker", apis: Mapping[int, Serve], payload: Sequence[Any], blob: memoryview
 ) -> Reply | Awaitable[Reply]:
-    """Answer what another worker received for groups of this one."""
+    """Answer a request that another worker received for a group of this one."""
     key, version, client_id, host = payload
     request = decode_request(request_class(key), version, bytes(blob))
     answer = apis[key](worker, Caller(client_id, host), request, version)
@@ -128,7 +129,7 @@ def serve_peer(
 
 
 async def _ask(worker: "Worker", owner: int, caller: Caller, request: Message, version: int) -> bytes | None:
-    """The encoded answer of another worker; None when it has died or hangs."""
+    """Ask another worker; returns its encoded answer, or None when it has died or hangs."""
     facts = [request.__api_key__, version, caller.client_id, caller.host]
     try:
         _payload, body, _fds = await worker.ask(owner, "group", facts, encode(request, version))

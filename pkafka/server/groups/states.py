@@ -1,8 +1,8 @@
-"""The states of a classic group and the ways between them (GROUP-9).
+"""The states of a classic group and the ways between them.
 
 Empty has no members, and possibly offsets. PreparingRebalance collects JoinGroup requests, CompletingRebalance waits
-for the leader's assignment, Stable has handed it out. Dead was deleted or belongs to another coordinator: no way leads
-out.
+for the leader's assignment, in Stable the members have it. A Dead group was deleted or belongs to another coordinator;
+it stays Dead.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class GroupState(StrEnum):
-    """The values are what ListGroups and DescribeGroups say."""
+    """Names the states as ListGroups and DescribeGroups do."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

@@ -1,4 +1,4 @@
-"""Offsets in the coordination store, under /consumers: OffsetCommit and OffsetFetch of version 0 (OLDC-15).
+"""Offsets in the coordination store, under /consumers: OffsetCommit and OffsetFetch of version 0.
 
 Blocking; called on the controller thread.
 """
@@ -13,7 +13,7 @@ from pkafka.model import NO_OFFSET, TopicPartition
 
 
 def commit(store: Store, group: str, offsets: Sequence[tuple[TopicPartition, int]]) -> list[int]:
-    """Write them one by one; an error code for each."""
+    """Write offsets one by one; returns an error code for each."""
     return [int(_commit_one(store, group, partition, offset)) for partition, offset in offsets]
 
 
@@ -30,7 +30,7 @@ def _commit_one(store: Store, group: str, partition: TopicPartition, offset: int
 
 
 def fetch(store: Store, group: str, partitions: Sequence[TopicPartition]) -> list[tuple[int, int]]:
-    """An error code and an offset for each."""
+    """Read offsets; returns an error code and an offset for each."""
     return [_fetch_one(store, group, partition) for partition in partitions]
 
 

@@ -1,4 +1,4 @@
-"""What a classic consumer subscribes, as far as the coordinator looks into its metadata."""
+"""The topics to which classic consumers subscribe, read from the metadata of group members."""
 
 from collections.abc import Iterable
 
@@ -11,9 +11,9 @@ _VERSION_BYTES = 2
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics in the metadata of all members together; None when one of them cannot be read.
+    """Return the topics in the metadata of all members; None when one member's cannot be read.
 
-    Every version of the consumer protocol begins like version 0, so it is read as that.
+    Every version of the consumer protocol begins like version 0, so all are read as version 0.
     """
     topics: set[str] = set()
     try:

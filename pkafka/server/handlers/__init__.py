@@ -1,7 +1,7 @@
 """The APIs that this broker serves, written out: ApiVersions lists exactly these keys.
 
-Transactions and quotas are not here yet. What is about security is here as it is where nobody has set that up: refused,
-each in its own way.
+The requests of transactions and quotas are not served yet. Each request about security is refused as a Kafka broker
+without security refuses it.
 """
 
 from typing import Final
@@ -48,7 +48,7 @@ FRAME_APIS: Final[dict[int, FrameApi]] = {
     ApiKey.PRODUCE: produce.handle,
     ApiKey.FETCH: fetch.handle,
 }
-"""Served by the workers from bytes to bytes."""
+"""The workers serve these: the handler gets the bytes of the request and returns the bytes of the answer."""
 
 MESSAGE_APIS: Final[dict[int, MessageApi]] = {
     ApiKey.LIST_OFFSETS: list_offsets.handle,
@@ -82,7 +82,7 @@ MESSAGE_APIS: Final[dict[int, MessageApi]] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat.handle,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe.handle,
 }
-"""Served by the workers, message by message."""
+"""The workers serve these: the handler gets a decoded message and returns one."""
 
 GROUP_APIS: Final[dict[int, Serve]] = {
     ApiKey.OFFSET_COMMIT: offset_commit.serve,
@@ -96,7 +96,7 @@ GROUP_APIS: Final[dict[int, Serve]] = {
     ApiKey.DELETE_GROUPS: delete_groups.serve,
     ApiKey.OFFSET_DELETE: offset_delete.serve,
 }
-"""What of those is served by the worker to which the group belongs."""
+"""Those of ``MESSAGE_APIS`` that the worker of the group serves."""
 
 CONTROL_APIS: Final[frozenset[int]] = frozenset(
     {
@@ -120,4 +120,4 @@ CONTROL_APIS: Final[frozenset[int]] = frozenset(
         ApiKey.ALLOCATE_PRODUCER_IDS,
     }
 )
-"""Served by the control process (:mod:`pkafka.server.control_apis`)."""
+"""The control process serves these (:mod:`pkafka.server.control_apis`)."""

@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33, v0-2): replace all dynamic settings of a resource; what is not named goes.
+"""AlterConfigs (key 33, v0-2): replace all dynamic settings of a resource; settings that are not named are removed.
 
 Deprecated in favour of IncrementalAlterConfigs (KIP-339). v2 flexible
 """

@@ -33,7 +33,7 @@ async def handle(ctx: ControlContext, request: AlterPartitionRequest, version: i
     except ApiError as error:
         return AlterPartitionResponse(error_code=error.code)
     except StoreError:
-        # Whether it was written nobody knows; the leader asks again, and is told how it is then.
+        # The store may or may not have written it. The leader asks again and hears what the store has then.
         return AlterPartitionResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     return AlterPartitionResponse(topics=topics)
 

@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 async def handle(
     ctx: ControlContext, request: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse:
-    """Have the controller begin; how far it has come, ListPartitionReassignments says."""
+    """Have the controller begin the moves; ListPartitionReassignments tells how far they are."""
     try:
-        # Also who is asked for no move at all says that it is not the controller.
+        # A broker that is not the controller says so to an empty request, too.
         await ctx.run(ctx.controller.office)
         responses = [
             ReassignableTopicResponse(
@@ -39,7 +39,7 @@ async def handle(
 async def _begin(
     ctx: ControlContext, topic: str, wanted: ReassignablePartition
 ) -> ReassignablePartitionResponse:
-    """Each partition in a turn of its own: what the store does not take is no answer for those that move already.
+    """Begin each move in a turn of its own: a failure of the store for one partition does not fail the others.
 
     Raises:
         ApiError: NOT_CONTROLLER.

@@ -25,7 +25,7 @@ async def handle(
     context: RequestContext, request: AlterReplicaLogDirsRequest, _version: int
 ) -> AlterReplicaLogDirsResponse:
     """Ask the owners of all partitions."""
-    # Of a partition that is named twice the last directory counts, as in Kafka.
+    # When the request names a partition twice, the last directory counts, as in Kafka.
     paths = {
         (topic.name, partition): directory.path
         for directory in request.dirs
@@ -55,7 +55,7 @@ async def handle(
 
 
 def local(worker: "Worker", row: Row) -> Row:
-    """The owner's answer: the code."""
+    """Answer for a partition of this worker: the error code."""
     try:
         worker.moves.move_to(*row)
     except ApiError as error:

@@ -13,13 +13,19 @@ from pkafka.server.dispatch import RequestContext
 
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 _FINALIZED_FEATURES_EPOCH: Final = 0
-"""Of a cluster whose features are enabled and none: the version of /feature as it was made (KIP-584)."""
+"""The epoch of a cluster with features enabled but none finalized: /feature at its first version (KIP-584)."""
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """KIP-511: what a client may call itself, so that it can stand in metric names and logs."""
 
 
 def handle(context: RequestContext, request: ApiVersionsRequest | None, version: int) -> ApiVersionsResponse:
-    """List every key that is served. No request: the client asked in a version that this broker does not know."""
+    """List every key that is served.
+
+    Args:
+        context: of the request.
+        request: None when the client asked in a version that this broker does not know.
+        version: of the answer.
+    """
     code = ErrorCode.NONE
     if request is None:
         code = ErrorCode.UNSUPPORTED_VERSION

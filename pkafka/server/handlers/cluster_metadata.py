@@ -1,5 +1,7 @@
-"""Metadata as the workers serve it: from the encoded answer where nothing has to be created, else with the creation;
-and of leaders that were alive a moment ago."""
+"""Metadata as the workers serve it: they create missing topics first and name only leaders that were alive just now.
+
+An answer for which nothing has to be created is encoded once and kept.
+"""
 
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Final
@@ -16,13 +18,13 @@ from pkafka.server.metadata import MetadataCache
 
 _NOBODY: Final[frozenset[BrokerId]] = frozenset()
 _DECIDED_S: Final = 0.2
-"""How long an answer waits for the controller to say who leads instead of the dead."""
+"""How long an answer waits for the controller to elect leaders in place of dead ones."""
 _TOLD_S: Final = 1.0
-"""A client that was told of a death as long ago as this is told of another one."""
+"""A client that heard of a broker's death longer ago than this hears of it again: the broker has died once more."""
 
 
 class _Context:
-    """The worker and the connection, as the Metadata handler wants to see them."""
+    """Gives the Metadata handler what it needs of the worker and the connection."""
 
     def __init__(self, context: RequestContext, dead: frozenset[BrokerId]) -> None:
         self._context = context
@@ -47,8 +49,10 @@ class _Context:
 def handle(
     context: RequestContext, request: MetadataRequest, version: int
 ) -> bytes | Message | Awaitable[bytes | Message]:
-    """Answer from the cache at once where this broker leads all that is asked for; else when those that do have given
-    a sign of life. What is missing is created first."""
+    """Ask the leaders for a sign of life, create missing topics, and answer from the cache.
+
+    The answer comes at once where no topic is missing and this broker leads all partitions.
+    """
     worker = context.worker
     leaders = metadata.leaders_named(worker.metadata, request, version)
     if any(leader != worker.partitions.broker_id for leader in leaders):
@@ -66,7 +70,7 @@ async def _of_living_leaders(
         def is_decided() -> bool:
             return dead.isdisjoint(metadata.leaders_named(worker.metadata, request, version))
 
-        # Clients ask again and again, more seldom each time: who is answered with a leader need not.
+        # A client without a leader asks again and again, with longer and longer pauses: waiting here saves it a pause.
         if await worker.metadata.wait_until(is_decided, timeout_s=_DECIDED_S):
             dead = _NOBODY
     answer = _answer(context, dead, request, version)
@@ -86,11 +90,11 @@ def _answer(
 
 
 def _has_to_hear_of(context: RequestContext, dead: Collection[BrokerId]) -> list[BrokerId]:
-    """Of which of the dead this client has to hear that nobody leads what they led, before it hears who does.
+    """The dead brokers whose partitions this client must first see without a leader, before it sees the new leader.
 
-    A client of librdkafka that learns by one and the same answer that a broker is gone, and that what it led has
-    another leader, forgets with the broker who leads, and asks again only a second later. Told first that there is no
-    leader, it asks again after a tenth of a second.
+    When one answer tells a client of librdkafka that a broker is gone and that another broker leads its partitions, the
+    client forgets the new leader together with the dead broker, and asks again only a second later. When the client
+    hears first that there is no leader, it asks again after a tenth of a second.
     """
     state = context.connection.state
     assert isinstance(state, ConnectionState)

@@ -12,7 +12,7 @@ from pkafka.server.dispatch import RequestContext
 def handle(
     _context: RequestContext, request: ConsumerGroupDescribeRequest, _version: int
 ) -> ConsumerGroupDescribeResponse:
-    """Refuse every group; clients then ask for it as for one of the older kind."""
+    """Refuse every group; clients then describe it as a classic group."""
     return ConsumerGroupDescribeResponse(
         groups=[
             DescribedGroup(group_id=name, error_code=ErrorCode.UNSUPPORTED_VERSION)

@@ -1,4 +1,4 @@
-"""ControlledShutdown (key 7, v0-3): a broker that wants to stop asks the controller to move its leaders away (BRK-5).
+"""ControlledShutdown (key 7, v0-3): a broker that wants to stop asks the controller to move its leaders away.
 
 v0 has a request header without client id · v2 broker epoch (KIP-380) · v3 flexible
 """

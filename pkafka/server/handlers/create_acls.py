@@ -1,4 +1,4 @@
-"""CreateAcls (key 30, v0-3): a broker without an authorizer adds no ACL, and says so of each.
+"""CreateAcls (key 30, v0-3): a broker without an authorizer refuses each ACL.
 
 v1 prefixed patterns (KIP-290) · v2 flexible · v3 user resources (KIP-373)
 """

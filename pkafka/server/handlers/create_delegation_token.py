@@ -1,4 +1,4 @@
-"""CreateDelegationToken (key 38, v0-3): nobody gets a token over a listener without TLS or SASL (KIP-48).
+"""CreateDelegationToken (key 38, v0-3): refused over a listener without TLS or SASL (KIP-48).
 
 v2 flexible · v3 for another owner (KIP-373)
 """
@@ -13,7 +13,7 @@ from pkafka.protocol.messages.create_delegation_token import (
 from pkafka.server.dispatch import RequestContext
 
 ANONYMOUS: Final = ("User", "ANONYMOUS")
-"""Who a client is that did not authenticate: type and name."""
+"""The principal of a client that did not authenticate: type and name."""
 NO_TIME: Final = -1
 _FIRST_VERSION_WITH_OWNERS: Final = 3
 

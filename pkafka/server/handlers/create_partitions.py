@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37, v0-3): adds partitions to topics (TOPIC-8); served by the control process.
+"""CreatePartitions (key 37, v0-3): adds partitions to topics; served by the control process.
 
 v2 flexible · v3 throttling by quota
 """
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 async def handle(
     ctx: ControlContext, request: CreatePartitionsRequest, version: int
 ) -> CreatePartitionsResponse:
-    """Grow topics, each for itself, and wait until the new partitions are led or ``timeout_ms`` is over."""
+    """Add partitions to each topic on its own, and wait until they have leaders or ``timeout_ms`` is over."""
     times = Counter(one.name for one in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     grown: dict[str, int] = {}

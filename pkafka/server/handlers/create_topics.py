@@ -1,4 +1,4 @@
-"""CreateTopics (key 19, v0-7): topic nodes are written, the controller does the rest; served by the control process.
+"""CreateTopics (key 19, v0-7): writes the topics' nodes, the controller does the rest; served by the control process.
 
 v1 error messages, validate only · v2 throttle time · v4 defaults of the broker for partitions and replicas (KIP-464) ·
 v5 flexible; settings, partitions and replicas in the answer (KIP-525) · v7 topic ids
@@ -41,7 +41,7 @@ class _Created(NamedTuple):
 
 
 async def handle(ctx: ControlContext, request: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
-    """Create topics, each for itself, and wait until they are led or ``timeout_ms`` is over."""
+    """Create each topic on its own, and wait until they have leaders or ``timeout_ms`` is over."""
     if not ctx.controller.is_active:
         return CreateTopicsResponse(
             topics=[_failed(one.name, ApiError(ErrorCode.NOT_CONTROLLER), None) for one in request.topics]
@@ -75,12 +75,12 @@ async def handle(ctx: ControlContext, request: CreateTopicsRequest, version: int
 
 
 async def auto_create(ctx: ControlContext, names: Sequence[str]) -> dict[str, ErrorCode]:
-    """Create topics that somebody asked about (auto.create.topics.enable), without waiting for their leaders.
+    """Create topics for which a client asked (auto.create.topics.enable), without waiting for their leaders.
 
-    Any broker does that, as Kafka in ZooKeeper mode: the controller finds the topic in the store.
+    Any broker writes the topic's node, as in Kafka's ZooKeeper mode; the controller finds it in the store.
 
     Returns:
-        For each name LEADER_NOT_AVAILABLE when the topic is there or on its way, else why not.
+        For each name LEADER_NOT_AVAILABLE when the topic exists or will in a moment, else the reason why not.
     """
     outcome: dict[str, ErrorCode] = {}
     for name in dict.fromkeys(names):
@@ -129,7 +129,7 @@ async def _create(ctx: ControlContext, topic: CreatableTopic, *, validate_only: 
         if validate_only:
             return NO_TOPIC_ID
         topic_id = topics.create_topic(ctx.store, topic.name, assignments, configs)
-        # Before the controller, whose turn is after this, has anybody open a log for it.
+        # Loaded before the controller's turn, in which it has workers open logs by these settings.
         ctx.configs.load_topics([topic.name])
         return topic_id
 

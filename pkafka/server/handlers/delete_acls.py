@@ -1,4 +1,4 @@
-"""DeleteAcls (key 31, v0-3): a broker without an authorizer has no ACL to remove, and says so of each filter.
+"""DeleteAcls (key 31, v0-3): a broker without an authorizer refuses each filter.
 
 v1 prefixed patterns (KIP-290) · v2 flexible · v3 user resources (KIP-373)
 """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def handle(
     context: RequestContext, request: DeleteGroupsRequest, _version: int
 ) -> Message | Awaitable[Message]:
-    """Ask the coordinators of all groups; naming one twice is naming it once."""
+    """Ask the coordinators of all groups; a group that is named twice is asked for once."""
     names = list(dict.fromkeys(request.groups_names))
     parts = {
         owner: DeleteGroupsRequest(groups_names=[names[place] for place in numbers])
@@ -49,7 +49,7 @@ def serve(
 
 
 def refused(request: DeleteGroupsRequest, _version: int, error: ErrorCode) -> DeleteGroupsResponse:
-    """The answer when the coordinator is out of reach."""
+    """Make the answer for a coordinator that is out of reach."""
     return DeleteGroupsResponse(
         results=[DeletableGroupResult(group_id=name, error_code=error) for name in request.groups_names]
     )

@@ -1,9 +1,8 @@
-"""DeleteRecords (key 21, v0-2): raise the log start offset of partitions (TOPIC-12).
+"""DeleteRecords (key 21, v0-2): raise the log start offset of partitions.
 
 v2 flexible
 
-Records are deleted when all live replicas have let go of them: followers learn of it with their next fetch, and the
-answer waits for that (PURG-5).
+Followers learn the new start with their next fetch. The answer waits until all live replicas have raised theirs.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ async def handle(
     wanted: dict[str, dict[int, Offset]] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            # What is said last of a partition counts.
+            # When the request names a partition twice, the last offset counts.
             wanted.setdefault(topic.name, {})[partition.partition_index] = partition.offset
     rows: list[Row] = [
         [name, index, offset] for name, offsets in wanted.items() for index, offset in offsets.items()
@@ -60,7 +59,7 @@ async def handle(
 
 
 def local(worker: "Worker", row: Row) -> Row:
-    """The owner's answer: code, low watermark, and the one to wait for.
+    """Answer for a partition of this worker: code, low watermark, and the low watermark to wait for.
 
     Raises:
         ApiError: OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (the topic does not delete) or INVALID_TOPIC_EXCEPTION.
@@ -83,7 +82,7 @@ def local(worker: "Worker", row: Row) -> Row:
 async def _wait_for_followers(
     worker: "Worker", rows: Sequence[Row], answers: list[Row], timeout_ms: int
 ) -> None:
-    """Put the final answers in the place of those that say that followers still have the records."""
+    """Replace each answer whose followers still have the records by the final one."""
     waiting: dict[int, list[int]] = {}
     for place, (row, answer) in enumerate(zip(rows, answers, strict=True)):
         if not answer[0] and answer[1] < answer[2]:

@@ -1,4 +1,4 @@
-"""DeleteTopics (key 20, v0-6): topics are marked, the controller deletes; served by the control process.
+"""DeleteTopics (key 20, v0-6): marks topics, which the controller then deletes; served by the control process.
 
 v1 throttle time · v3 TOPIC_DELETION_DISABLED · v4 flexible · v5 error messages · v6 by topic id
 """
@@ -25,7 +25,7 @@ _DISABLED_CODE_SINCE = 3
 
 
 async def handle(ctx: ControlContext, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
-    """Delete topics, each for itself, and wait until nobody is told of them any more or ``timeout_ms`` is over."""
+    """Delete each topic on its own, and wait until the metadata are without them or ``timeout_ms`` is over."""
     states = request.topics if version >= _ID_SINCE else []
     states = states or [DeleteTopicState(name=name) for name in request.topic_names]
     refusal = _refusal(ctx, version)
@@ -42,7 +42,7 @@ async def handle(ctx: ControlContext, request: DeleteTopicsRequest, version: int
             await ctx.run(topics.mark_for_deletion, ctx.store, result.name)
             marked.append(result)
         except ApiError as error:
-            # Without a text, as from Kafka; tools have their own for the code.
+            # Kafka sends no text here; tools have their own for the code.
             result.error_code = error.code
         except StoreError as error:
             log.warning("topic %s could not be marked for deletion: %s", result.name, error)
@@ -85,6 +85,6 @@ async def _wait_until_gone(ctx: ControlContext, marked: list[DeletableTopicResul
         if timeout_ms <= 0 or ctx.metadata.topic(result.name or "") is not None:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
     if marked:
-        # Those whose deletion takes longer are forgotten with the next ones.
+        # A topic whose deletion takes longer than this is forgotten with the next deletion.
         with contextlib.suppress(StoreError):
             await ctx.run(ctx.configs.forget_topics, [one.name for one in marked if one.name])

@@ -1,4 +1,4 @@
-"""DescribeAcls (key 29, v0-3): a broker without an authorizer has no ACLs to tell, and says so.
+"""DescribeAcls (key 29, v0-3): a broker without an authorizer answers that security is disabled.
 
 v1 prefixed patterns (KIP-290) · v2 flexible · v3 user resources (KIP-373)
 """
@@ -10,7 +10,7 @@ from pkafka.protocol.messages.describe_acls import DescribeAclsRequest, Describe
 from pkafka.server.dispatch import RequestContext
 
 UNKNOWN: Final = 0
-"""What no client may send for a type, a pattern, an operation or a permission: Kafka takes it for bad bytes."""
+"""The number UNKNOWN of types, patterns, operations and permissions: Kafka closes the connection that sends it."""
 
 
 def handle(_context: RequestContext, request: DescribeAclsRequest, _version: int) -> DescribeAclsResponse:

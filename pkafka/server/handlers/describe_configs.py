@@ -1,7 +1,7 @@
 """DescribeConfigs (key 32, v0-4): the settings of topics, brokers and loggers, and where they come from.
 
 v1 source and synonyms (KIP-226) · v3 type and documentation · v4 flexible. The is_default of v0 is always false, as in
-the reference.
+Kafka.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _DESCRIBED: Final = (
 async def handle(
     context: ConfigContext, request: DescribeConfigsRequest, version: int
 ) -> DescribeConfigsResponse:
-    """Describe each resource; one of an unknown type spoils the whole request, as in the reference."""
+    """Describe each resource; a resource of an unknown type fails the whole request, as in Kafka."""
     if any(resource.resource_type not in _DESCRIBED for resource in request.resources):
         unknown = ApiError(ErrorCode.INVALID_REQUEST)
         return DescribeConfigsResponse(results=[_failed(resource, unknown) for resource in request.resources])

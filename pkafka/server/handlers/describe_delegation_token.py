@@ -1,6 +1,6 @@
 """DescribeDelegationToken (key 41, v0-3): refused over a listener without TLS or SASL (KIP-48).
 
-v2 flexible · v3 the requester beside the owner (KIP-373)
+v2 flexible · v3 adds the requester to the owner (KIP-373)
 """
 
 from pkafka.errors import ErrorCode

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pkafka.server.worker import Worker
 
 GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8))
-"""Read, Delete and Describe: without an authorizer all that a group knows is allowed (KIP-430)."""
+"""Read, Delete and Describe: without an authorizer all operations of a group are allowed (KIP-430)."""
 
 
 def handle(
@@ -85,7 +85,7 @@ def _described(worker: "Worker", group_id: str, *, with_operations: bool) -> Des
 
 
 def refused(request: DescribeGroupsRequest, _version: int, error: ErrorCode) -> DescribeGroupsResponse:
-    """The answer when the coordinator is out of reach."""
+    """Make the answer for a coordinator that is out of reach."""
     return DescribeGroupsResponse(
         groups=[DescribedGroup(group_id=group_id, error_code=error) for group_id in request.groups]
     )

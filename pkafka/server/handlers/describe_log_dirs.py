@@ -1,4 +1,4 @@
-"""DescribeLogDirs (key 35, v0-4): what each log directory holds, replicas on their way there too (KIP-113).
+"""DescribeLogDirs (key 35, v0-4): what each log directory holds, with the replicas that move there (KIP-113).
 
 v1 no change · v2 flexible · v3 error code of the whole answer · v4 total and usable bytes (KIP-827)
 """
@@ -35,7 +35,7 @@ async def handle(
         try:
             rows += (await peer.call("describe_log_dirs"))[0]
         except (PeerGone, ApiError):
-            # Its successor is opening the logs; they are missing from this answer, as during a start.
+            # The worker died and its successor is opening the logs: this answer lacks them, as during a start.
             continue
     wanted = None
     if request.topics is not None:
@@ -71,7 +71,11 @@ def _result(
 
 
 def local(worker: "Worker") -> list[list[Any]]:
-    """The logs of one worker: directory, topic, partition, whether it is a replica on its way, bytes, offset lag."""
+    """Describe the logs of this worker.
+
+    Returns:
+        A row a log: directory, topic, partition, whether it is a future replica, bytes, offset lag.
+    """
     logs = [*worker.partitions.logs(), *worker.moves.logs()]
     return [
         [str(log.directory.parent), *log.topic_partition, log.is_future, log.size_bytes, _lag(worker, log)]
@@ -80,8 +84,12 @@ def local(worker: "Worker") -> list[list[Any]]:
 
 
 def _lag(worker: "Worker", log: "Log") -> int:
-    """How far a replica on its way is behind the one that is served; -1 without one, 0 for the one that is served: its
-    end is never below its high watermark, from which Kafka counts that."""
+    """How many offsets a log is behind.
+
+    Returns:
+        For a future replica its distance to the current one, -1 when there is no current one. For the current replica
+        0: Kafka counts from its high watermark, which is never above its end.
+    """
     partition = worker.partitions.hosted.get((log.topic_partition.topic, log.topic_partition.partition))
     if partition is None:
         return _NO_LAG

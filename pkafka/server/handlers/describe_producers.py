@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61, v0): who writes to partitions, with or without transactions (KIP-664)."""
+"""DescribeProducers (key 61, v0): the producers that write to partitions, with or without transactions (KIP-664)."""
 
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def handle(
     context: RequestContext, request: DescribeProducersRequest, _version: int
 ) -> DescribeProducersResponse:
-    """Ask the owners of all partitions of the topics that there are."""
+    """Ask the owners of the partitions; a topic that does not exist is refused here."""
     worker = context.worker
     refusals = [_refusal(worker, topic.name) for topic in request.topics]
     rows: list[Row] = [
@@ -46,7 +46,7 @@ async def handle(
 
 
 def _refusal(worker: "Worker", topic: str) -> ApiError | None:
-    """Why nothing can be said of a whole topic; Kafka has a text for that, and none for one partition."""
+    """Why all partitions of a topic are refused; Kafka sends a text with that, but none for a single partition."""
     problem = topic_name_problem(topic)
     if problem is not None:
         return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
@@ -80,7 +80,7 @@ def _described(index: int, answer: Row) -> PartitionResponse:
 
 
 def local(worker: "Worker", row: Row) -> Row:
-    """The owner's answer: code, then a row for each producer that its log remembers."""
+    """Answer for a partition of this worker: code, then a row for each producer that its log remembers."""
     log = worker.partitions.led[row[0], row[1]].log
     return [
         0,

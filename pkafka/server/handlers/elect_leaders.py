@@ -1,4 +1,4 @@
-"""ElectLeaders (key 43, v0-2): an administrator wants the preferred leaders, from v1 on also unclean ones (KIP-460).
+"""ElectLeaders (key 43, v0-2): an administrator asks for preferred leaders, from v1 on also unclean ones (KIP-460).
 
 v2 flexible
 """
@@ -22,10 +22,10 @@ _UNCLEAN: Final = 1
 
 
 async def handle(ctx: ControlContext, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
-    """Have the controller elect, and answer when this broker's metadata say so."""
+    """Have the controller elect, and answer when this broker's metadata name the new leaders."""
     named = request.topic_partitions
     if named is None:
-        # All that this broker's metadata have: a partition that never had a leader is not among them.
+        # All partitions of this broker's metadata, which lack those that never had a leader.
         partitions = ctx.metadata.partitions()
     else:
         partitions = [TopicPartition(topic.topic, index) for topic in named for index in topic.partitions]
@@ -37,7 +37,7 @@ async def handle(ctx: ControlContext, request: ElectLeadersRequest, version: int
         asked = partitions if named is not None else []
         return _response(dict.fromkeys(asked, refused), ErrorCode.NONE if version == 0 or asked else code)
     if named is None:
-        # Of all that there are, only those tell something that changed, or could not.
+        # When all partitions are asked for, the answer names only those that changed or could not change.
         outcome = {
             partition: result
             for partition, result in outcome.items()

@@ -1,13 +1,13 @@
-"""Fetch (key 1, v0-17): hand out ranges of the partitions' logs.
+"""Fetch (key 1, v0-17): answer with ranges of the partitions' logs.
 
 v1 throttle time · v2 magic 1 · v3 max bytes · v4 isolation level, magic 2 · v5 log start offset · v7 sessions
 (KIP-227) · v9 current leader epoch (KIP-320) · v10 zstd · v11 rack (KIP-392) · v12 flexible, diverging epoch (KIP-595)
 · v13 topic ids (KIP-516) · v15 replica state · v16 node endpoints (KIP-951) · v17 directory id
 
-Records are never read here: an answer names file ranges, which the kernel copies to the socket. What other workers own
-comes back from them as (descriptor, position, length). A fetch that finds too little waits in the purgatory. Only for
-clients that do not know magic 2 the ranges are read and converted, when the answer is made: until then they count as
-what they are in the log.
+The handler does not read records: the answer names file ranges, which the kernel copies to the socket. Other workers
+send the ranges of their partitions as (descriptor, position, length). A fetch that finds too little waits in the
+purgatory. Only for clients that do not know magic 2 the records are read and converted, when the answer is made; until
+then their size in the log counts.
 """
 
 import asyncio
@@ -53,24 +53,24 @@ _FIRST_VERSION_WITH_LEADERS: Final = 16
 _ABOUT_LEADERS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _EMPTY: Final = FileRange(-1, 0, 0)
 _BATCH_START: Final = struct.Struct(">qi")
-"""Base offset, and the length of what follows."""
+"""Bytes of a batch's base offset and length; the length counts what follows them."""
 _NOT_KNOWN_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Errors with which Kafka answers before it asks the log: no aborted transactions then, where else it says null."""
+"""Errors that Kafka answers before it asks the log: the list of aborted transactions is then empty, not null."""
 _TOO_OLD: Final = (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.UNSUPPORTED_VERSION)
-"""Errors with which Kafka answers after it has asked the log: null for records then, and no aborted transactions."""
+"""Errors that Kafka answers after it has asked the log: records are then null, and aborted transactions empty."""
 _NULL: Final = -1
 RANGES_MAX: Final = 256
-"""So many partitions of one worker can have records in one answer; the others come first in the next one. More open
-files at once would close each other (see OpenFiles) before the first one is sent, and be more than a reader borrows."""
+"""At most so many partitions of one worker have records in one answer; the others come first in the next answer. With
+more, OpenFiles would close some files before the answer is sent, and a worker would borrow more than it may."""
 _REMOTE_WAIT_MAX_MS: Final = 1_000
-"""Then a fetch looks again. The waits that it left behind at other workers, when one had something, end by then,
-however long clients are ready to wait."""
+"""A fetch looks again after so long at the latest. When one worker has records, the waits at the other workers go on,
+and end by this limit, however long the client is ready to wait."""
 
 Aborted: TypeAlias = list[tuple[int, int]] | None
 
 
 class Found(NamedTuple):
-    """What one partition has for a fetch."""
+    """Holds what one partition has for a fetch."""
 
     error: int
     high_watermark: int = -1
@@ -80,13 +80,13 @@ class Found(NamedTuple):
     records: Part = _EMPTY
     diverging: "tuple[int, int] | None" = None
     readable_end: int = -1
-    """What a reader who wants more waits for to move: for a follower the end of the log, else the high watermark."""
+    """The offset whose growth brings more records: for a follower the end of the log, else the high watermark."""
     preferred: int = -1
-    """The broker from which this reader had better read."""
+    """The broker from which the client should read instead (KIP-392)."""
     generation: int = 0
-    """Which open file the range lies in, for workers that keep its descriptor."""
+    """Names the open file of the range, for other workers, which keep its descriptor."""
     leader: CurrentLeader | None = None
-    """Who leads, where that is the error."""
+    """The leader, when the error is that this broker does not lead."""
     is_adding: bool = False
     """Whether a reassignment is still adding the replica that fetches."""
 
@@ -98,7 +98,7 @@ class Found(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What bounds one read over several partitions."""
+    """Holds what bounds one read over several partitions."""
 
     bytes_max: int
     at_least_one_batch: bool
@@ -108,17 +108,17 @@ class Limits(NamedTuple):
     rack: str = ""
     listener: str = ""
     is_first_look: bool = True
-    """Where a follower is counts once for each of its requests, however often the logs are looked at for it."""
+    """Whether this is a request's first look at the logs: only that one tells the leader the follower's position."""
 
     @property
     def follows(self) -> bool:
-        """Whether a broker asks, for its replicas."""
+        """Whether the request comes from a follower."""
         return self.replica_id >= 0
 
 
 Wanted: TypeAlias = tuple[str, int, int, int, int, int, bytes | None, int]
-"""topic, partition, current leader epoch, fetch offset, last fetched epoch, bytes at the most, topic id if
-asked by id, where a follower's log begins"""
+"""Topic, partition, current leader epoch, fetch offset, last fetched epoch, most bytes, topic id when the request names
+the topic by id, log start offset of a follower."""
 
 
 def handle(
@@ -132,15 +132,15 @@ def handle(
     may_begin_session = False
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         state.has_session = False
-        # A session lives where it was made, so a connection moves only before its session begins.
+        # A session stays in the worker that made it, so a connection moves only before its session begins.
         names = [(worker.topic_name(row[0]), row[1]) for row in request.partitions]
         foreign = worker.foreign_owner(names)
         if foreign is not None:
             detach = worker.hand_over(connection, foreign)
             if detach is not None:
                 return detach
-        # Of topics that nobody has told this broker of yet it cannot know where the session had better be: a follower
-        # asks that early. Without a session it says everything once more.
+        # A follower may ask before this broker has heard of the topics, and so before it knows which worker owns them.
+        # It gets no session then, and its next request names all partitions again.
         may_begin_session = any(name is not None for name, _ in names)
     try:
         fetch = _Fetch(worker, connection, header, request, may_begin_session=may_begin_session)
@@ -153,13 +153,13 @@ def handle(
 def fetch_error(
     worker: "Worker", header: RequestHeader, code: ErrorCode, session_id: int = NO_SESSION
 ) -> Answer:
-    """An answer that carries only an error of the whole request."""
+    """Make an answer that carries only an error of the whole request."""
     parts = encode_fetch_response(header.api_version, header.correlation_id, 0, code, session_id, [])
     return [part for part in parts if not isinstance(part, int)]
 
 
 class _Fetch(DelayedOperation):
-    """One fetch request, from its first look at the logs to its answer."""
+    """Serves one fetch request, from its first look at the logs to its answer."""
 
     __slots__ = (
         "_connection",
@@ -267,14 +267,14 @@ class _Fetch(DelayedOperation):
         return None
 
     def _end_wait(self) -> None:
-        """There is nothing to wait for any more (the connection's ``hurry``)."""
+        """Answer with what there is (the connection's ``hurry``)."""
         if self._connection.closed:
             self.abandon()
         else:
             self._worker.fetches.expire(self)
 
     def _by_owner(self) -> dict[int, list[int]]:
-        """Places of the targets by the worker that owns them, in the order in which the owners come first."""
+        """Group the places of the targets by the worker that owns them, in the order of each owner's first target."""
         groups: dict[int, list[int]] = {}
         worker = self._worker
         for place, row in enumerate(self._wanted):
@@ -297,7 +297,7 @@ class _Fetch(DelayedOperation):
         return [end_key(*key) for key in keys] if self._limits.follows else [*keys]
 
     async def _read_everywhere(self, by_owner: dict[int, list[int]]) -> None:
-        """The same over several workers: read, and when that was too little, again after a sign or the time-out."""
+        """Read at several workers; when that was too little, read again after a signal or the time-out."""
         worker = self._worker
         deadline_ms = worker.clock.monotonic_ms() + self._max_wait_ms
         while True:
@@ -332,8 +332,13 @@ class _Fetch(DelayedOperation):
             )
 
     async def _read_round(self, by_owner: dict[int, list[int]], held: list[int]) -> None:
-        """One look at all owners. The descriptors that the answer needs are put into ``held``: while another worker
-        is asked, a log may close its own."""
+        """Read once at all owners.
+
+        Args:
+            by_owner: places of the targets by worker.
+            held: gets duplicates of the descriptors that the answer needs: a log may close its own while this waits for
+                another worker.
+        """
         found: list[Found] = [Found(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(self._targets)
         wanted = self._wanted
 
@@ -363,7 +368,7 @@ class _Fetch(DelayedOperation):
         return self._is_satisfied()
 
     def on_expiration(self) -> None:
-        # What is there now counts, however little it is.
+        # The answer leaves with what there is now, however little.
         self._found = read(self._worker, self._wanted, self._limits)
 
     def on_complete(self) -> None:
@@ -400,10 +405,10 @@ class _Fetch(DelayedOperation):
             else:
                 code, aborted, size = _beside_error(found, self._version)
                 if self._worker.knows(target.topic):
-                    # Names that clients make up would fill the memory.
+                    # Clients can make up names, which must not fill the memory.
                     metrics.failed_fetch(target.topic)
             news = target.has_news(
-                # A follower cuts its log then, and takes nothing else of the answer: it has to be told that again.
+                # The follower cuts its log and ignores the rest of this partition's answer, so it has to hear it again.
                 error=code != 0 or found.diverging is not None,
                 high_watermark=found.high_watermark,
                 log_start_offset=found.log_start_offset,
@@ -443,7 +448,7 @@ class _Fetch(DelayedOperation):
         return [next(following) if isinstance(part, int) else part for part in parts]
 
     def _record_throttled(self) -> None:
-        """What goes to followers in sync counts, too: it is all replication together that has a quota."""
+        """Count the bytes of this answer for the replication quota; bytes for followers in sync count, too."""
         quota = self._worker.quotas.leader
         name = self._worker.topic_name
         quota.record(
@@ -456,10 +461,10 @@ class _Fetch(DelayedOperation):
 
 
 def _beside_error(found: Found, version: int) -> tuple[int, Aborted, int]:
-    """The code to answer, and what Kafka answers beside it: aborted transactions and the bytes of records."""
+    """Return the code to answer, with the aborted transactions and the length of records that Kafka sends with it."""
     code = found.error
     if code == ErrorCode.KAFKA_STORAGE_ERROR and version < _FIRST_VERSION_WITH_STORAGE_ERRORS:
-        # One that these clients know, and look for the leader again.
+        # These clients know this error and look for the leader again.
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if code in _TOO_OLD:
         return code, [], _NULL
@@ -467,7 +472,7 @@ def _beside_error(found: Found, version: int) -> tuple[int, Aborted, int]:
 
 
 def _wanted(worker: "Worker", targets: Iterable[FetchTarget]) -> list[Wanted]:
-    """The targets by name. A topic that is not known by its id now is not known to this fetch."""
+    """Name the targets. A topic id that is not known now stays unknown to this fetch."""
     name = worker.topic_name
     return [
         (
@@ -485,9 +490,10 @@ def _wanted(worker: "Worker", targets: Iterable[FetchTarget]) -> list[Wanted]:
 
 
 def within(found: Sequence[Found], partition_limits: Sequence[int], limits: Limits) -> list[Found]:
-    """Cut what several workers found, each of them within the limits, to the limits of the whole, in the order asked.
+    """Cut what several workers found to the limits of the request, in its order.
 
-    The first partition with records keeps at least the batch that its owner gave it; others lose what no longer fits.
+    Each worker kept to the limits, but all together may exceed them. The first partition with records keeps at least
+    one batch; others lose what does not fit.
     """
     kept: list[Found] = []
     bytes_left, at_least_one = limits.bytes_max, limits.at_least_one_batch
@@ -507,7 +513,7 @@ def _cut(records: Part, length: int) -> Part:
         return _EMPTY
     start = os.pread(records.fd, _BATCH_START.size, records.position)
     if len(start) < _BATCH_START.size or length < _BATCH_START.size + _BATCH_START.unpack(start)[1]:
-        return _EMPTY  # part of a batch is of no use to anybody
+        return _EMPTY  # a client cannot use part of a batch
     return FileRange(records.fd, records.position, length)
 
 
@@ -520,7 +526,7 @@ def _hold(found: Found, held: list[int]) -> Found:
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
-        return found._replace(records=_EMPTY)  # these pass; the client asks again
+        return found._replace(records=_EMPTY)  # the shortage passes, and the client asks again
     held.append(fd)
     return found._replace(records=FileRange(fd, records.position, records.length))
 
@@ -558,8 +564,10 @@ def read(worker: "Worker", wanted: Sequence[Wanted], limits: Limits) -> list[Fou
 
 
 def _has_to_wait(worker: "Worker", row: Wanted, replica_id: int) -> bool:
-    """Whether a follower gets nothing of a partition while the quota for replication is used up. One in sync gets
-    all, or it would fall out of the ISR (ReplicaManager.shouldLeaderThrottle)."""
+    """Whether a follower gets no records because the replication quota is used up.
+
+    A follower in sync always gets its records, or it would fall out of the ISR (ReplicaManager.shouldLeaderThrottle).
+    """
     partition = worker.partitions.led.get((row[0], row[1]))
     return (
         partition is not None
@@ -578,14 +586,14 @@ def _read_partition(
     if limits.version < _FIRST_VERSION_WITH_ZSTD:
         _check_client_reads(log.config, limits)
     if topic_id is not None and topic_id != log.topic_id:
-        # A topic made anew under its old name: the log is led already, and the old id not yet forgotten.
+        # The topic was deleted and created again: this broker leads the new log and still knows the old id.
         raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
     if current_leader_epoch >= 0:
         partition.check_epoch(current_leader_epoch)
     if led is None and not _may_follow(partition, limits):
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if limits.follows and limits.replica_id not in partition.replicas:
-        # Who knows the leader's epoch knows of an assignment of the replicas that is still to come here, says Kafka.
+        # A follower that knows this leader epoch comes from an assignment of which this leader will hear, says Kafka.
         knows_more = current_leader_epoch >= 0
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_more else ErrorCode.NOT_LEADER_OR_FOLLOWER)
     diverging = divergence(log, offset, last_fetched_epoch)
@@ -616,7 +624,7 @@ def _read_partition(
         worker.follower_fetched(partition, limits.replica_id, offset, start)
     records: Part = _EMPTY
     aborted: Aborted = [] if committed else None
-    # Part of a batch is of no use to anybody; the oldest clients alone expect it, to see that they must ask for more.
+    # Only the oldest clients use part of a batch: it tells them to ask for more bytes.
     if slice_.length and not (
         slice_.first_batch_incomplete and limits.version >= _FIRST_VERSION_WITH_MAX_BYTES
     ):
@@ -641,7 +649,7 @@ def _read_partition(
 
 
 def _hosted(worker: "Worker", topic: str, index: int, limits: Limits) -> Partition:
-    """A partition that this broker only follows.
+    """Find a partition that this broker only follows.
 
     Raises:
         ApiError: there is no such partition here.
@@ -655,15 +663,15 @@ def _hosted(worker: "Worker", topic: str, index: int, limits: Limits) -> Partiti
 
 
 def _may_follow(partition: Partition, limits: Limits) -> bool:
-    """Whether a follower serves this reader: consumers since KIP-392 may read from it what is committed."""
+    """Whether a follower serves this reader: since KIP-392 consumers may read committed records from it."""
     return not limits.follows and limits.version >= _FIRST_VERSION_WITH_RACK and partition.leader != NO_LEADER
 
 
 def _check_client_reads(config: LogConfig, limits: Limits) -> None:
-    """Kafka answers with this whatever else is wrong, and without a look at the records.
+    """Refuse clients that are too old for the topic. Kafka checks this first, without a look at the records.
 
     Raises:
-        ApiError: UNSUPPORTED_COMPRESSION_TYPE, or UNSUPPORTED_VERSION where nothing is converted for old clients.
+        ApiError: UNSUPPORTED_COMPRESSION_TYPE, or UNSUPPORTED_VERSION where records are not converted for old clients.
     """
     if config.compression_type == "zstd":
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -676,7 +684,7 @@ def _check_client_reads(config: LogConfig, limits: Limits) -> None:
 
 
 def _for_old_client(found: Found, offset: int, version: int) -> Found:
-    """The same with records in the format that a client of before 0.11 reads."""
+    """Convert the records to the format that a client from before 0.11 reads."""
     records = found.records
     if type(records) is not FileRange or not records.length:
         return found
@@ -694,7 +702,11 @@ def _for_old_client(found: Found, offset: int, version: int) -> Found:
 def serve_peer(
     worker: "Worker", peer_index: int, payload: Sequence[Any]
 ) -> "tuple[list[Any], bytes, list[int]]":
-    """Read for another worker: file ranges as (generation, position, length), with descriptors it has not seen yet."""
+    """Read for another worker.
+
+    Returns:
+        File ranges as (generation, position, length), with the descriptors that the other worker does not have yet.
+    """
     rows, *limits_of_all = payload
     limits = Limits(*limits_of_all)
     return worker.files.describe(peer_index, read(worker, rows, limits))

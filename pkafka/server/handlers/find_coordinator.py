@@ -1,8 +1,8 @@
-"""FindCoordinator (key 10, v0-6): the broker that coordinates a group (GROUP-2).
+"""FindCoordinator (key 10, v0-6): the broker that coordinates a group.
 
 v1 key types, throttle time, error message · v3 flexible · v4 several keys (KIP-699) · v5 and v6 more errors, key types
 
-Answered from the metadata alone: the coordinator of a group is whoever leads its partition of __consumer_offsets.
+The metadata suffice for the answer: the coordinator of a group is the leader of its partition of __consumer_offsets.
 """
 
 from collections.abc import Awaitable
@@ -27,7 +27,7 @@ _SHARE_VERSION: Final = 6
 def handle(
     context: RequestContext, request: FindCoordinatorRequest, version: int
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    """Name the coordinators; where there is no topic for them yet, have it made first."""
+    """Name the coordinators, after the topic was created where it does not exist yet."""
     worker = context.worker
     if request.key_type == GROUP and worker.metadata.topic(CONSUMER_OFFSETS_TOPIC) is None:
         return _create_first(context, request, version)
@@ -39,7 +39,7 @@ async def _create_first(
 ) -> FindCoordinatorResponse:
     groups = context.worker.groups
     if not groups.is_topic_on_its_way:
-        # Once, however many clients look for a coordinator when a broker is new.
+        # The topic is created once, however many clients look for a coordinator of a new broker.
         groups.is_topic_on_its_way = True
         try:
             await context.worker.auto_create([CONSUMER_OFFSETS_TOPIC])
@@ -58,7 +58,7 @@ def _response(
     [one] = found
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        # Only the old answers have a text, also where there is no error.
+        # Only the old versions send a text, and they send one without an error, too.
         error_message=ErrorCode(one.error_code).message if one.error_code else "NONE",
         node_id=one.node_id,
         host=one.host,

@@ -1,4 +1,4 @@
-"""Heartbeat (key 12, v0-4): a member of a group is alive (GROUP-7).
+"""Heartbeat (key 12, v0-4): a member tells its group that it is alive.
 
 v1 throttle time · v3 static members (KIP-345) · v4 flexible
 """
@@ -28,5 +28,5 @@ def serve(worker: "Worker", _caller: Caller, request: HeartbeatRequest, _version
 
 
 def refused(_request: HeartbeatRequest, _version: int, error: ErrorCode) -> HeartbeatResponse:
-    """The answer when the coordinator is out of reach."""
+    """Make the answer for a coordinator that is out of reach."""
     return HeartbeatResponse(error_code=error)

@@ -17,7 +17,7 @@ from pkafka.server.dynamic_config import Change
 async def handle(
     context: ConfigContext, request: IncrementalAlterConfigsRequest, version: int
 ) -> IncrementalAlterConfigsResponse:
-    """Change each resource, or with ``validate_only`` say whether it could be; one's failure stops no other."""
+    """Change each resource on its own, or with ``validate_only`` say whether it could be changed."""
     resources = [_changes(resource) for resource in request.resources]
     results = await change_all(context, resources, incremental, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(responses=[_response(result) for result in results])

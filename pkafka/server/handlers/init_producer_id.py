@@ -1,4 +1,4 @@
-"""InitProducerId (key 22, v0-5): an identity for an idempotent producer (TXN-2); served by the control process.
+"""InitProducerId (key 22, v0-5): an identity for an idempotent producer; served by the control process.
 
 v1 throttle time · v2 flexible · v3 id and epoch of the producer's former life (KIP-360) · v4 PRODUCER_FENCED ·
 v5 TRANSACTION_ABORTABLE
@@ -18,16 +18,16 @@ _NO_PRODUCER_EPOCH = -1
 
 
 async def handle(ctx: ControlContext, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
-    """Give a producer id that nobody had before, at epoch 0."""
+    """Give an unused producer id, at epoch 0."""
     if request.transactional_id is not None:
-        # An empty id is as wrong for the coordinator of transactions as it is without one.
+        # Kafka's transaction coordinator refuses an empty id, too, so the answer is the same without a coordinator.
         empty = request.transactional_id == ""
         return _failed(ErrorCode.INVALID_REQUEST if empty else ErrorCode.COORDINATOR_NOT_AVAILABLE)
     has_id = request.producer_id != NO_PRODUCER_ID
     if has_id != (request.producer_epoch != _NO_PRODUCER_EPOCH):
         return _failed(ErrorCode.INVALID_REQUEST)
     try:
-        # An idempotent producer that names its former id gets a new one, as with Kafka: nothing binds it to the old.
+        # An idempotent producer that names its former id gets a new one, as in Kafka.
         producer_id = await ctx.producer_ids.next(ctx)
     except StoreError as error:
         log.warning("no block of producer ids could be had: %s", error)

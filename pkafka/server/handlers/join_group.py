@@ -1,4 +1,4 @@
-"""JoinGroup (key 11, v0-9): a member joins a group and waits for its generation (GROUP-4).
+"""JoinGroup (key 11, v0-9): a member joins a group and waits for its generation.
 
 v1 rebalance timeout · v2 throttle time · v4 a new member first gets its id (KIP-394) · v5 static members (KIP-345) ·
 v6 flexible · v7 protocol type in the answer (KIP-559) · v8 reason (KIP-800) · v9 skipped assignments (KIP-814)
@@ -37,7 +37,7 @@ def handle(context: RequestContext, request: JoinGroupRequest, _version: int) ->
 def serve(
     worker: "Worker", caller: Caller, request: JoinGroupRequest, version: int
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
-    """Serve a member of a group of this worker; answered when its group's generation begins."""
+    """Serve a member of a group of this worker; the answer comes when the group's next generation begins."""
     has_timeout = version >= _REBALANCE_TIMEOUT_VERSION
     joining = JoinRequest(
         member_id=request.member_id,
@@ -64,7 +64,7 @@ def serve(
 
 @lru_cache(maxsize=1_000)
 def java_text_of(host: str) -> str:
-    """An address as Java prints it, which is how members' hosts are stored and shown."""
+    """Write an address as Java prints it: Kafka stores and shows the hosts of members so."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -100,5 +100,5 @@ def _response(result: JoinResult, version: int) -> JoinGroupResponse:
 
 
 def refused(request: JoinGroupRequest, version: int, error: ErrorCode) -> JoinGroupResponse:
-    """The answer when the coordinator is out of reach."""
+    """Make the answer for a coordinator that is out of reach."""
     return _response(JoinResult(error=error, member_id=request.member_id), version)

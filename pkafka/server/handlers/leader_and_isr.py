@@ -17,7 +17,7 @@ _FIRST_VERSION_WITH_IDS = 5
 
 
 async def handle(ctx: BrokerContext, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
-    """Have the workers carry it out, after what the controller said before."""
+    """Have the workers carry it out, after the controller's earlier requests."""
     by_topic: dict[str, LeaderAndIsrTopicState] = {}
     for state in request.ungrouped_partition_states:
         topic = by_topic.setdefault(state.topic_name, LeaderAndIsrTopicState(topic_name=state.topic_name))
@@ -38,7 +38,7 @@ async def handle(ctx: BrokerContext, request: LeaderAndIsrRequest, version: int)
 
 
 def _refused(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
-    """An error of the whole request, which the answer repeats for each partition."""
+    """Make the answer for an error of the whole request; it repeats the error for each partition."""
     return LeaderAndIsrResponse(
         error_code=code,
         topics=[

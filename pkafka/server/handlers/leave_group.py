@@ -1,4 +1,4 @@
-"""LeaveGroup (key 13, v0-5): members leave a group (GROUP-7).
+"""LeaveGroup (key 13, v0-5): members leave a group.
 
 v1 throttle time · v3 several at once, static members (KIP-345) · v4 flexible · v5 reason (KIP-800)
 """
@@ -45,5 +45,5 @@ def serve(worker: "Worker", _caller: Caller, request: LeaveGroupRequest, version
 
 
 def refused(_request: LeaveGroupRequest, _version: int, error: ErrorCode) -> LeaveGroupResponse:
-    """The answer when the coordinator is out of reach."""
+    """Make the answer for a coordinator that is out of reach."""
     return LeaveGroupResponse(error_code=error)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pkafka.server.worker import Worker
 
 CLASSIC: Final = "classic"
-"""The type of every group here: those of KIP-848 are not served."""
+"""The type of every group here: groups of KIP-848 are not served."""
 
 
 def handle(
@@ -57,5 +57,5 @@ def serve(worker: "Worker", _caller: Caller, request: ListGroupsRequest, _versio
 
 
 def refused(_request: ListGroupsRequest, _version: int, error: ErrorCode) -> ListGroupsResponse:
-    """The answer of a worker that is out of reach: the list is not complete."""
+    """Make the answer for a worker that is out of reach: an error, as the list is not complete."""
     return ListGroupsResponse(error_code=error)

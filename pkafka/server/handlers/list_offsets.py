@@ -39,7 +39,7 @@ _FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5
 _READ_COMMITTED: Final = 1
 _CONSUMER: Final = -1
 _DEBUGGING: Final = -2
-"""Tools that look at a broker's replicas, led there or not."""
+"""The replica id of tools that look at all replicas of a broker, led there or not."""
 _NONE_FOUND: Final = (-1, -1, NO_EPOCH)
 
 
@@ -91,7 +91,7 @@ def _response(partition: int, answer: Row, version: int) -> ListOffsetsPartition
 
 
 def local(worker: "Worker", row: Row) -> Row:
-    """The owner's answer: code, then (timestamp, offset, leader epoch), or a list of offsets for version 0.
+    """Answer for a partition of this worker: code, then timestamp, offset and leader epoch, or for version 0 offsets.
 
     Raises:
         ApiError: the code to answer.
@@ -128,10 +128,10 @@ def local(worker: "Worker", row: Row) -> Row:
 
 
 def _refuse_before_first_commit(partition: "Partition", version: int) -> None:
-    """A leader that has committed nothing in its epoch does not know yet what its predecessor had committed (KIP-207).
+    """Refuse while the leader has committed nothing in its epoch: it cannot know its predecessor's commits (KIP-207).
 
     Raises:
-        ApiError: OFFSET_NOT_AVAILABLE, or LEADER_NOT_AVAILABLE for clients that do not know that.
+        ApiError: OFFSET_NOT_AVAILABLE, or LEADER_NOT_AVAILABLE for clients that do not know the former.
     """
     leadership = partition.leadership
     if leadership is not None and leadership.epoch_start_offset > partition.log.high_watermark:
@@ -140,8 +140,10 @@ def _refuse_before_first_commit(partition: "Partition", version: int) -> None:
 
 
 def _segment_starts(log: Log, now_ms: Millis) -> list[tuple[Offset, Millis]]:
-    """Where segments begin and when their files were last written, the oldest first; the log end counts as the
-    beginning of one that is written now, unless the last segment is empty."""
+    """List the first offset of each segment and the time of its last write, oldest first.
+
+    The end of the log counts as the start of a segment that is written now, unless the last segment is empty.
+    """
     segments = log.segments
     starts = [(max(segment.base_offset, log.log_start_offset), segment.modified_ms) for segment in segments]
     if segments[-1].size:
@@ -152,14 +154,13 @@ def _segment_starts(log: Log, now_ms: Millis) -> list[tuple[Offset, Millis]]:
 def starts_up_to(
     starts: Sequence[tuple[Offset, Millis]], timestamp: Millis, *, count: int, bound: Offset | None
 ) -> list[Offset]:
-    """What version 0 answers: starts of segments, the newest first, from the newest that is not later than
-    ``timestamp`` on.
+    """Choose what version 0 answers: starts of segments, newest first, beginning with the newest one not after a time.
 
     Args:
         starts: of :func:`_segment_starts`.
-        timestamp: a moment, or EARLIEST or LATEST.
-        count: so many at the most.
-        bound: what the client may see; instead of all that is beyond it, it gets the bound itself.
+        timestamp: the time, or EARLIEST or LATEST.
+        count: how many starts at the most.
+        bound: the last offset that the client may see; it stands for all starts beyond it.
 
     Raises:
         ApiError: UNKNOWN_SERVER_ERROR, the count is negative.

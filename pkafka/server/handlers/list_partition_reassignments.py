@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46, v0): which partitions are on their way to other brokers (KIP-455)."""
+"""ListPartitionReassignments (key 46, v0): which partitions move to other brokers (KIP-455)."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ from pkafka.server.controller.context import Assignment
 async def handle(
     ctx: ControlContext, request: ListPartitionReassignmentsRequest, version: int
 ) -> ListPartitionReassignmentsResponse:
-    """Those that move among the ones that are asked for; those that do not move are left out."""
+    """List the partitions that move, of those that the request names or of all."""
     try:
         ongoing = await ctx.run(lambda: ctx.controller.office().reassignments.ongoing())
     except ApiError as error:

@@ -5,7 +5,7 @@ v3 throttle time · v4 creation of topics can be declined · v5 offline replicas
 v7 leader epoch (KIP-320) · v8 authorized operations (KIP-430; the cluster's moved to DescribeCluster in v11) ·
 v9 flexible · v10 topic ids in the answer · v12 topic ids in the request
 
-Served by the workers. Nothing here waits but the creation of missing topics.
+The workers serve it. Only the creation of missing topics waits.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,18 +24,18 @@ from pkafka.protocol.messages.metadata import (
 from pkafka.server.config import BrokerConfig
 from pkafka.server.metadata import BrokerInfo, MetadataCache, PartitionInfo, TopicInfo
 
-# Bit n stands for AclOperation n. Without an authorizer everything that the resource knows is allowed (KIP-430).
+# Bit n stands for AclOperation n. Without an authorizer all operations of the resource are allowed (KIP-430).
 CLUSTER_OPERATIONS: Final = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 TOPIC_OPERATIONS: Final = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 
 _ENCODED_MAX: Final = 32
-"""Encoded answers kept per version of the cache: clients of one application ask for the same few lists."""
+"""How many encoded answers are kept for a version of the cache: the clients of an application ask for few lists."""
 
 _Topics = list[MetadataResponseTopic]
 
 
 class MetadataContext(Protocol):
-    """What this handler needs of its process and of the connection."""
+    """Names what this handler needs of its process and of the connection."""
 
     @property
     def metadata(self) -> MetadataCache: ...
@@ -45,20 +45,22 @@ class MetadataContext(Protocol):
 
     @property
     def listener_name(self) -> str:
-        """The listener that the client is connected to; it is told the addresses of the same one."""
+        """The listener of the client's connection; the answer has the brokers' addresses of this listener."""
         ...
 
     @property
     def dead(self) -> frozenset[BrokerId]:
-        """Brokers that are dead, whether the controller has said so yet or a moment ago: what they led, nobody does.
-        They are told of as if they lived."""
+        """Brokers that are dead, even when the controller does not know yet or has said so only a moment ago.
+
+        The answer gives their partitions no leader, and lists the brokers themselves as if they lived.
+        """
         ...
 
     async def auto_create(self, names: Sequence[str]) -> Mapping[str, ErrorCode]:
         """Have topics created (by the control process, see ``create_topics.auto_create``).
 
         Returns:
-            What to answer for each: LEADER_NOT_AVAILABLE when it is on its way, else why not.
+            The error to answer for each: LEADER_NOT_AVAILABLE when the topic is being made, else the reason why not.
         """
         ...
 
@@ -74,10 +76,10 @@ async def handle(ctx: MetadataContext, request: MetadataRequest, version: int) -
 
 
 def handle_encoded(ctx: MetadataContext, request: MetadataRequest, version: int) -> bytes | None:
-    """The body of the answer, encoded once per version of the cache and list of topics.
+    """Encode the body of the answer, once for each version of the cache and list of topics.
 
     Returns:
-        None when :func:`handle` has to be asked: topics have to be created, or the request is wrong.
+        None when topics have to be created or the request is wrong; :func:`handle` serves these.
     """
     kept = ctx.metadata.derived.setdefault("encoded", {})
     assert isinstance(kept, dict)
@@ -105,7 +107,11 @@ def handle_encoded(ctx: MetadataContext, request: MetadataRequest, version: int)
 
 
 def answer_from_cache(ctx: MetadataContext, request: MetadataRequest, version: int) -> _Topics | None:
-    """The topics of the answer; None when some of them have to be created first."""
+    """Collect the topics of the answer.
+
+    Returns:
+        None when some of them have to be created first.
+    """
     if request.topics is None or (version == 0 and not request.topics):
         return [_describe(ctx, topic, request, version) for topic in _sorted(ctx.metadata)]
     wanted_ids = dict.fromkeys(one.topic_id for one in request.topics if one.topic_id != NO_TOPIC_ID)
@@ -121,7 +127,7 @@ def answer_from_cache(ctx: MetadataContext, request: MetadataRequest, version: i
 
 
 def leaders_named(cache: MetadataCache, request: MetadataRequest, version: int) -> Collection[BrokerId]:
-    """The brokers to which an answer sends its client."""
+    """The brokers that an answer names as leaders."""
     if request.topics is None or (version == 0 and not request.topics):
         everywhere = cache.derived.get("leaders")
         if not isinstance(everywhere, frozenset):
@@ -159,7 +165,7 @@ async def _with_creation(ctx: MetadataContext, request: MetadataRequest, version
     _, unknown = _known(ctx, names, request, version)
     creatable = [name for name in unknown if topic_name_problem(name) is None]
     outcome = await ctx.auto_create(creatable) if creatable else {}
-    # The cache may have moved while the topics were made; what is known by now is told.
+    # The cache may have changed while the topics were made; the answer has what is known by now.
     known, unknown = _known(ctx, names, request, version)
     return known + [_failed(outcome.get(name, _why_unknown(name)), name) for name in unknown]
 
@@ -193,7 +199,7 @@ def _by_id(
 
 
 def _problem(request: MetadataRequest, version: int) -> ErrorCode:
-    # Versions 10 and 11 carry ids and null names already, but their brokers did not understand them.
+    # Versions 10 and 11 carry ids and null names, but Kafka's brokers refuse them before version 12.
     for topic in request.topics or ():
         if version < 12 and (topic.name is None or topic.topic_id != NO_TOPIC_ID):
             return ErrorCode.INVALID_REQUEST
@@ -218,7 +224,7 @@ def _describe(
     ctx: MetadataContext, topic: TopicInfo, request: MetadataRequest, version: int
 ) -> MetadataResponseTopic:
     operations = request.include_topic_authorized_operations
-    # Version 0 hides what is not alive, version 6 began to blame listeners.
+    # Version 0 leaves dead replicas out; LISTENER_NOT_FOUND exists from version 6 on.
     key = (topic.name, ctx.listener_name, version == 0, version >= 6, operations, ctx.dead)
     derived = ctx.metadata.derived
     found = derived.get(key)

@@ -1,9 +1,9 @@
-"""OffsetCommit (key 8, v0-9): a group's member stores positions (GROUP-11).
+"""OffsetCommit (key 8, v0-9): a group's member stores positions.
 
 v1 generation and member · v2 to v4 retention time · v3 throttle time · v5 without retention time (KIP-211) ·
 v6 leader epochs (KIP-320) · v7 static members (KIP-345) · v8 flexible · v9 new errors only (KIP-848)
 
-Version 0 goes to the coordination store, as on every Kafka in ZooKeeper mode (OLDC-15), and from any broker.
+Version 0 writes to the coordination store, as in Kafka's ZooKeeper mode; any broker serves it.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -77,7 +77,7 @@ def serve(
 def _known_partitions(
     worker: "Worker", request: OffsetCommitRequest
 ) -> dict[PartitionKey, OffsetCommitRequestPartition]:
-    """Those of the request that the cluster has; of one that is named twice the last."""
+    """The partitions of the request that the cluster has; when one is named twice, its last offset counts."""
     return {
         (topic.name, one.partition_index): one
         for topic in request.topics
@@ -127,6 +127,6 @@ async def _to_store(worker: "Worker", request: OffsetCommitRequest) -> OffsetCom
 
 
 def refused(request: OffsetCommitRequest, _version: int, error: ErrorCode) -> OffsetCommitResponse:
-    """The answer when the coordinator is out of reach."""
+    """Make the answer for a coordinator that is out of reach."""
     named = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
     return _response(request, dict.fromkeys(named, error))

@@ -39,5 +39,5 @@ def serve(
 
 
 def refused(_request: OffsetDeleteRequest, _version: int, error: ErrorCode) -> OffsetDeleteResponse:
-    """The answer when nothing of the request can be done."""
+    """Make the answer for a request of which nothing can be done."""
     return OffsetDeleteResponse(error_code=error)

@@ -1,6 +1,6 @@
-"""OffsetFetch (key 9, v0-9): reads a group's positions (GROUP-11).
+"""OffsetFetch (key 9, v0-9): reads a group's positions.
 
-v2 null asks for all topics, an error of the whole group · v3 throttle time · v5 leader epochs (KIP-320) · v6 flexible ·
+v2 null for all topics, error code of the whole group · v3 throttle time · v5 leader epochs (KIP-320) · v6 flexible ·
 v7 stable offsets only (KIP-447) · v8 several groups (KIP-709) · v9 member epochs (KIP-848), which classic groups lack
 
 Version 0 reads the coordination store, as OffsetCommit v0 writes it.
@@ -97,7 +97,7 @@ def _keys(request: OffsetFetchRequest) -> list[PartitionKey] | None:
 
 
 def _topics(found: Found, topic: Callable[..., _Topic], partition: Callable[..., Message]) -> list[_Topic]:
-    """What was found, in order, in the structures that a version has for it."""
+    """Put what was found, in order, into the structures that a version has for it."""
     answers: dict[str, list[Message]] = {}
     for key in sorted(found):
         answers.setdefault(key[0], []).append(_answered(partition, key[1], found[key]))
@@ -142,7 +142,7 @@ async def _from_store(worker: "Worker", request: OffsetFetchRequest) -> OffsetFe
 
 
 def refused(request: OffsetFetchRequest, version: int, error: ErrorCode) -> OffsetFetchResponse:
-    """The answer when the offsets of no group can be told."""
+    """Make the answer for a request of which no group can be read."""
     if version >= _BATCHED_VERSION:
         return OffsetFetchResponse(
             groups=[

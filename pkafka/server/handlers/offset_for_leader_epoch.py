@@ -42,10 +42,10 @@ async def handle(
 
 
 def local(worker: "Worker", row: Row) -> Row:
-    """The owner's answer: code, epoch, end offset.
+    """Answer for a partition of this worker: code, epoch, end offset.
 
     Raises:
-        ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, or it is led elsewhere.
+        ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, or another broker leads the partition.
     """
     partition = worker.replica_at(row[0], row[1], row[2], led_only=True)
     return [0, *partition.log.end_offset_for_epoch(row[3])]

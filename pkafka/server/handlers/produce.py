@@ -3,8 +3,8 @@
 v1 throttle time · v2 log append time · v3 transactional id, v2 batches only · v5 log start offset · v7 zstd · v8 record
 errors · v9 flexible · v10 current leader (KIP-951) · v11 no change on the wire
 
-The hot path: everything that this worker owns is validated and appended before the handler returns, without a task, a
-future or an object per record. Only partitions that other workers own cost a call to them.
+The hot path: the handler validates and appends the records of this worker's partitions before it returns, without a
+task, a future or an object per record. Only for partitions of other workers it calls these.
 """
 
 import logging
@@ -43,7 +43,7 @@ _REFUSED: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Of records that are not in the log, and that their producer sends again."""
+"""Errors of records that are not in the log and that their producer sends again."""
 _ADMIN_CLIENT_ID: Final = "__admin_client"
 
 _FIRST_VERSION_WITH_LEADERS: Final = 10
@@ -58,23 +58,27 @@ _WITHOUT_LOG_START: Final = (
     ErrorCode.INVALID_TOPIC_EXCEPTION,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-"""Errors beside which Kafka does not say where the log begins."""
+"""Errors with which Kafka sends no log start offset."""
 
 Row: TypeAlias = tuple[str, int, int, int, int, int, list[tuple[int, str]], str | None, CurrentLeader | None]
-"""topic, partition, error code, base offset, log append time, log start offset, record errors, error message, leader
-where that is another broker"""
+"""Topic, partition, error code, base offset, log append time, log start offset, record errors, error message, and the
+leader when that is another broker."""
 _NO_ROW: Final[Row] = ("", -1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, [], None, None)
 
 
 def handle(
     worker: "Worker", connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
 ) -> Answer | LaterAnswer | Detach:
-    """Serve one frame; a later answer when other workers' have to be waited for."""
+    """Serve one frame.
+
+    Returns:
+        A later answer when the answers of other workers, a flush or replicas have to be waited for.
+    """
     version = header.api_version
     transactional_id, acks, timeout_ms, parts = decode_produce(frame, position, version)
     refused = _refused_before(connection) if connection.has_refused else None
     if len(parts) == 1 and not refused:
-        # Most requests of a busy producer look like this.
+        # Most requests of a busy producer take this way.
         topic, partition, data = parts[0]
         if (topic, partition) in worker.partitions.led:
             row = append(worker, topic, partition, data, version, acks, header.client_id, transactional_id)
@@ -99,11 +103,12 @@ def handle(
 
 
 def _refused_before(connection: ServerConnection) -> dict[tuple[str, int], Row]:
-    """What was refused of partitions in requests whose answers are still due.
+    """The partitions refused in requests of this connection whose answers have not left yet.
 
-    What the client has sent behind it is refused as well. It cannot have known, and an idempotent producer's next
-    sequence would be out of order, on which some begin a new epoch, and write twice what they have on its way to other
-    partitions. (Apache Kafka, which looks at a request when all before it are answered, hardly ever comes to that.)
+    Later records of the client for these partitions are refused, too: the client sent them before it heard of the
+    refusal. Otherwise the next batch of an idempotent producer would be out of order; some producers then begin a new
+    epoch and write twice what they had in flight for other partitions. (Apache Kafka looks at a request only after it
+    has answered all before it, so this hardly ever happens there.)
     """
     refused = {
         (row[0], row[1]): row
@@ -126,10 +131,11 @@ def append(
     client_id: str | None,
     transactional_id: str | None,
 ) -> Row:
-    """Append one record set to a log of this worker; the outcome as a row of the answer.
+    """Append one record set to a log of this worker.
 
-    A row is not to be answered before what ``worker.logs.flushes_due`` lists then is flushed, and what
-    ``worker.acks_due`` lists is committed.
+    Returns:
+        The outcome as a row of the answer. The row must not leave before the logs in ``worker.logs.flushes_due`` are
+        flushed and the appends in ``worker.acks_due`` are committed.
     """
     found = worker.partitions.led.get((topic, partition))
     if found is None:
@@ -172,9 +178,10 @@ def append(
 
 
 def _refuse_transaction(transactional_id: str | None) -> None:
-    """
+    """Refuse records of a transaction: this broker has no transactions.
+
     Raises:
-        ApiError: the request does not say whose transaction it is, or it does, and there are none here.
+        ApiError: always; the code depends on whether the request names its transactional id.
     """
     if transactional_id is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -182,7 +189,7 @@ def _refuse_transaction(transactional_id: str | None) -> None:
 
 
 def _refused(partition: "Partition", error: ApiError, data: Blob | None, transactional_id: str | None) -> Row:
-    """The row of a record set that did not get into the log, with what Kafka says beside the code."""
+    """Make the row of a record set that was not appended, with the fields that Kafka fills beside the code."""
     if transactional_id is None and data is not None and _is_transactional(data):
         error = ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)  # whatever else is wrong
     log_start = partition.log.log_start_offset
@@ -215,7 +222,7 @@ def _check_may_append(partition: "Partition", acks: int, client_id: str | None) 
 
 def _let_read(worker: "Worker", partition: "Partition", *, is_new: bool) -> None:
     if partition.log.flush_is_due:
-        # A duplicate too: the flush of what it repeats may not be done yet.
+        # A duplicate waits, too: the batch that it repeats may not be flushed yet.
         worker.logs.flushes_due.append(partition)
     elif is_new:
         worker.appended(partition)
@@ -236,7 +243,11 @@ def _not_here(worker: "Worker", topic: str, partition: int) -> Row:
 def _answer(
     worker: "Worker", connection: ServerConnection, header: RequestHeader, acks: int, rows: Sequence[Row]
 ) -> Answer | None:
-    """The answer; None when the connection is to be closed instead."""
+    """Make the answer.
+
+    Returns:
+        None when the connection is to be closed instead.
+    """
     if acks != 0:
         endpoints: Sequence[NodeEndpoint] = ()
         if header.api_version >= _FIRST_VERSION_WITH_LEADERS:
@@ -247,7 +258,7 @@ def _answer(
     failed = next((row for row in rows if row[2]), None)
     if failed is None:
         return ()
-    # The only way to tell a client that wants no answer (KafkaApis.handleProduceRequest).
+    # A client with acks=0 expects no answer: a closed connection is the only signal (KafkaApis.handleProduceRequest).
     log.info("Closing the connection of %s: acks=0 and %s", connection.peer_host, ErrorCode(failed[2]).name)
     return None
 
@@ -263,7 +274,7 @@ def _answer_now(
 
 
 class _Gathering(LaterAnswer):
-    """The rows of a request of which other workers own a part, until all of them have answered."""
+    """Gathers the rows of a request until all workers that own a part of it have answered."""
 
     __slots__ = (
         "_acks",
@@ -296,20 +307,20 @@ class _Gathering(LaterAnswer):
         self._held: Lease | None = None
         self._missing = 1  # this worker's own share
         self._readers = 1
-        """Who may still read the frame; a worker that hangs may do so after the client was answered."""
+        """How many readers may still read the frame. A worker that hangs may read it after the client was answered."""
         self._waiting = False
         self.rows: list[Row] = [_NO_ROW] * len(parts)
 
     def forward_others(
         self, transactional_id: str | None, refused: Mapping[tuple[str, int], Row]
     ) -> Sequence[int]:
-        """Send to other workers what is theirs, first, so that they work while this one does.
+        """Send other workers their record sets before this worker appends its own, so that all work at the same time.
 
         Args:
-            refused: what is refused at once, see _refused_before.
+            refused: the partitions that are refused at once, see _refused_before.
 
         Returns:
-            The places in the request of what is this worker's own.
+            The places in the request of this worker's own record sets.
         """
         worker = self._worker
         here: list[int] = []
@@ -328,13 +339,13 @@ class _Gathering(LaterAnswer):
         return here
 
     def take(self, number: int, row: Row) -> None:
-        """What became of a record set."""
+        """Note the outcome of a record set."""
         self.rows[number] = row
         if row[2]:
             self._connection.has_refused = True
 
     def _forward(self, owner: int, numbers: Sequence[int], transactional_id: str | None) -> None:
-        """Send the record sets of one owner to it, as they are, behind one frame header."""
+        """Send one owner its record sets, unchanged, behind one frame header."""
         parts = [self._parts[number] for number in numbers]
         sets = [data if data is not None else b"" for _topic, _partition, data in parts]
         self._missing += 1
@@ -357,7 +368,7 @@ class _Gathering(LaterAnswer):
             elif isinstance(error, PeerLate):
                 self._fail(numbers, ErrorCode.REQUEST_TIMED_OUT)
             else:
-                # The owner died with our records in hand: they may or may not be in the log; a retry finds out.
+                # The owner died with these records in hand: they may or may not be in the log; a retry finds out.
                 self._fail(numbers, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
         places = self._places(sets)
@@ -383,8 +394,11 @@ class _Gathering(LaterAnswer):
             peer.call_back("produce_from", facts, b"", answered)
 
     def _places(self, sets: Sequence[Blob]) -> list[int] | None:
-        """Where in this worker's arena the record sets lie, kept there until everybody has answered; None when they
-        lie elsewhere."""
+        """Find the record sets in this worker's arena, and keep them there until all workers have answered.
+
+        Returns:
+            None when they do not lie in the arena.
+        """
         arena = self._worker.arena
         if self._held is None:
             self._held = self._connection.hold_frame() if arena is not None else None
@@ -393,7 +407,7 @@ class _Gathering(LaterAnswer):
         return [arena.position_of(data) if isinstance(data, memoryview) and data else 0 for data in sets]
 
     def _has_read(self) -> None:
-        """One reader less of the frame; the last one gives it back."""
+        """Count one reader less of the frame; the last one gives its memory back."""
         self._readers -= 1
         if not self._readers and self._held is not None:
             self._held.release()
@@ -403,7 +417,7 @@ class _Gathering(LaterAnswer):
         self._take(numbers, [_failed(*self._parts[number][:2], code) for number in numbers])
 
     def _wait_for_own(self) -> None:
-        """What this worker appended is flushed (flush.messages) or replicated (acks=all) before the answer."""
+        """Wait until what this worker appended is flushed (flush.messages) and replicated (acks=all)."""
         self._missing += 1
         _when_safe(self._worker, self.rows, self._timeout_ms, self._share_is_there)
 
@@ -422,7 +436,7 @@ class _Gathering(LaterAnswer):
                 self.finish(all_together)
 
     def wait(self) -> Answer | LaterAnswer:
-        """The answer when all rows are there, else itself."""
+        """Return the answer when all rows are there, else this object."""
         if self._worker.logs.flushes_due or self._worker.acks_due:
             self._wait_for_own()
         self._has_read()
@@ -433,13 +447,13 @@ class _Gathering(LaterAnswer):
         answer = _answer_now(self._worker, self._connection, self._header, self._acks, self.rows)
         if not (self._connection.has_refused and self._connection.has_answers_due):
             return answer
-        # Requests behind this one see in its rows what was refused, until the answers before it are sent.
+        # Until the answers before this one are sent, later requests see in its rows what was refused.
         self.answer = answer
         return self
 
 
 def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callable[[], None]) -> None:
-    """Call back when what was just appended is as safe as its producer wants it; rows of what is not become errors."""
+    """Call back when the appended records are as safe as the producer wants; rows that are not become errors."""
     flushes = [(partition, partition.log.log_end_offset) for partition in worker.logs.flushes_due]
     acks = [*worker.acks_due]
     worker.logs.flushes_due.clear()
@@ -471,8 +485,10 @@ def _note_failures(
     codes: "Mapping[PartitionKey, ErrorCode]",
     leader_of: Callable[[str, int], CurrentLeader | None],
 ) -> None:
-    """Put errors into the rows of what was appended. What is in the log, but less safe than asked for, has its place
-    there beside the error."""
+    """Put errors into the rows of appended records.
+
+    Records that are in the log, but less safe than asked for, keep their offset in the row, beside the error.
+    """
     if not any(codes.values()):
         return
     for number, row in enumerate(rows):
@@ -487,7 +503,7 @@ def _note_failures(
 
 
 def _safe_rows(worker: "Worker", rows: list[Row], timeout_ms: int) -> list[Row] | LaterReply:
-    """The rows for another worker, at once where nothing has to be waited for."""
+    """Return the rows for another worker, later where a flush or replicas have to be waited for."""
     if not (worker.logs.flushes_due or worker.acks_due):
         return rows
     later = LaterReply()
@@ -496,7 +512,7 @@ def _safe_rows(worker: "Worker", rows: list[Row], timeout_ms: int) -> list[Row] 
 
 
 def serve_arena(worker: "Worker", payload: Sequence[Any], arena: memoryview) -> list[Row] | LaterReply:
-    """Append what another worker received for partitions of this one, out of the memory into which it was received."""
+    """Append records for this worker's partitions from the arena of the worker that received them."""
     version, acks, timeout_ms, client_id, transactional_id, parts = payload
     rows = [
         append(
@@ -508,7 +524,7 @@ def serve_arena(worker: "Worker", payload: Sequence[Any], arena: memoryview) -> 
 
 
 def serve_peer(worker: "Worker", payload: Sequence[Any], blob: memoryview) -> list[Row] | LaterReply:
-    """Append what another worker received for partitions of this one."""
+    """Append records for this worker's partitions that another worker received and sent as a blob."""
     version, acks, timeout_ms, client_id, transactional_id, parts = payload
     rows = []
     position = 0

@@ -1,4 +1,4 @@
-"""SaslAuthenticate (key 36, v0-2): on a listener without SASL nobody authenticates.
+"""SaslAuthenticate (key 36, v0-2): refused on a listener without SASL.
 
 v1 session lifetime (KIP-368) · v2 flexible
 """
@@ -11,7 +11,7 @@ from pkafka.server.dispatch import RequestContext
 def handle(
     _context: RequestContext, _request: SaslAuthenticateRequest, _version: int
 ) -> SaslAuthenticateResponse:
-    """Refuse it; the connection stays, and serves whatever else its client asks."""
+    """Refuse it; the connection stays open for other requests."""
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

@@ -1,4 +1,4 @@
-"""SaslHandshake (key 17, v0-1): on a listener without SASL there is no mechanism to pick.
+"""SaslHandshake (key 17, v0-1): refused on a listener without SASL, which has no mechanism to offer.
 
 v1 tokens travel in SaslAuthenticate (KIP-152)
 """
@@ -9,5 +9,5 @@ from pkafka.server.dispatch import RequestContext
 
 
 def handle(_context: RequestContext, _request: SaslHandshakeRequest, _version: int) -> SaslHandshakeResponse:
-    """Refuse it; the connection stays, and serves whatever else its client asks."""
+    """Refuse it; the connection stays open for other requests."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -18,7 +18,7 @@ _FIRST_VERSION_WITH_STATES = 3
 
 
 async def handle(ctx: BrokerContext, request: StopReplicaRequest, version: int) -> StopReplicaResponse:
-    """Have the workers carry it out, after what the controller said before."""
+    """Have the workers carry it out, after the controller's earlier requests."""
     if ctx.is_stale(request.broker_epoch):
         return StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     if version < _FIRST_VERSION_WITH_STATES:
@@ -41,7 +41,7 @@ async def handle(ctx: BrokerContext, request: StopReplicaRequest, version: int) 
 
 
 def _named(request: StopReplicaRequest) -> Iterator[tuple[str, int]]:
-    """The partitions of a request of before version 3."""
+    """The partitions of a request below version 3."""
     for partition in request.ungrouped_partitions:
         yield partition.topic_name, partition.partition_index
     for topic in request.topics:

@@ -1,4 +1,4 @@
-"""SyncGroup (key 14, v0-5): the leader hands in the assignment, everybody gets a share (GROUP-5).
+"""SyncGroup (key 14, v0-5): the leader of the group sends the assignment, every member gets its share.
 
 v1 throttle time · v3 static members (KIP-345) · v4 flexible · v5 protocol type and name (KIP-559)
 """
@@ -27,7 +27,7 @@ def handle(context: RequestContext, request: SyncGroupRequest, _version: int) ->
 def serve(
     worker: "Worker", _caller: Caller, request: SyncGroupRequest, version: int
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
-    """Serve a member of a group of this worker; answered when the leader's assignment is stored."""
+    """Serve a member of a group of this worker; the answer comes when the leader's assignment is stored."""
     if version >= _PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     syncing = SyncRequest(
@@ -58,5 +58,5 @@ def _response(result: SyncResult) -> SyncGroupResponse:
 
 
 def refused(_request: SyncGroupRequest, _version: int, error: ErrorCode) -> SyncGroupResponse:
-    """The answer when the coordinator is out of reach."""
+    """Make the answer for a coordinator that is out of reach."""
     return SyncGroupResponse(error_code=error)

@@ -2,8 +2,8 @@
 
 v1 kinds of upgrade, validate only (KIP-778)
 
-A broker of 3.9 in ZooKeeper mode supports no feature, so that none can be finalized: every change is refused, each in
-Kafka's words, and what is only to be validated no less.
+A broker of 3.9 in ZooKeeper mode supports no feature, so none can be finalized: every change is refused in Kafka's
+words, also when it is only to be validated.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _FIRST_VERSION_WITH_KINDS: Final = 1
 
 
 async def handle(ctx: ControlContext, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
-    """Say of every feature why it is not changed; of one that is named twice, only about its first change."""
+    """Say for each feature why it is not changed; when one is named twice, its first change counts."""
     if not ctx.controller.is_active:
         refused = ApiError(ErrorCode.NOT_CONTROLLER)
         return UpdateFeaturesResponse(error_code=refused.code, error_message=refused.message)
@@ -49,7 +49,7 @@ def _kind(update: FeatureUpdateKey, version: int) -> int:
 
 
 def refusal(update: FeatureUpdateKey, kind: int) -> str:
-    """Why a broker that knows no feature does not make a change.
+    """Say why a broker that knows no feature refuses a change.
 
     Args:
         update: the change.

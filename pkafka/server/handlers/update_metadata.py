@@ -13,7 +13,7 @@ from pkafka.server.control_context import BrokerContext
 
 
 async def handle(ctx: BrokerContext, request: UpdateMetadataRequest, version: int) -> UpdateMetadataResponse:
-    """Have all processes take it over, after what the controller said before."""
+    """Have all processes take it over, after the controller's earlier requests."""
     if ctx.is_stale(request.broker_epoch):
         return UpdateMetadataResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     by_topic: dict[str, UpdateMetadataTopicState] = {}

@@ -1,1 +1,1 @@
-"""How replicas of a partition follow their leader: decisions without I/O, and the fetchers that carry them out."""
+"""Replication: decisions of leaders and followers without I/O, and the fetchers that carry them out."""

@@ -1,9 +1,9 @@
-"""Replicas of one worker that move to other log directories of the broker (LOG-25, KIP-113).
+"""Moves of one worker's replicas to other log directories of the broker (KIP-113).
 
-The copy lies in ``<topic>-<partition>.<id>-future`` until it takes its place, so a start finds what was under way and
-goes on with it. The worker that owns the partition copies, one partition at a time, batches as they are, in turns that
-leave time for everything else; the last piece is copied, and the replicas change places, within one turn, so no write
-comes in between. What is to be done next is decided in :mod:`pkafka.server.replication.future_replica`.
+The copy lies in ``<topic>-<partition>.<id>-future`` until it replaces the current replica, so a start finds unfinished
+moves and goes on with them. The worker that owns the partition copies one partition at a time, in short turns that
+leave time for other work. It copies the last piece and swaps the replicas in one turn, so no write comes in between.
+:mod:`pkafka.server.replication.future_replica` decides what comes next.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ log = logging.getLogger(__name__)
 
 RATE_KEY: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 COPY_BYTES: Final = 256 * 1024
-"""So much is read, checked and written in one step: half a millisecond, of the smallest batches ten."""
+"""The bytes that one step reads, checks and writes: half a millisecond of work, or ten for the smallest batches."""
 _THROTTLED_S: Final = 0.1
-"""After so long a move that was throttled looks again whether it may go on."""
+"""A throttled move checks after so long whether it may go on."""
 _TOO_MANY_FILES: Final = (errno.EMFILE, errno.ENFILE)
 
 
 def move_rate(*, samples: int = 11, window_ms: int = 1000) -> SharedRate:
-    """What the workers measure of their copying, for the quota. Made before they are forked.
+    """Measures what all workers copy, for the quota. Made before they are forked.
 
     Args:
         samples: alter.log.dirs.replication.quota.window.num.
@@ -54,16 +54,16 @@ def move_rate(*, samples: int = 11, window_ms: int = 1000) -> SharedRate:
 
 
 class _Move:
-    """One replica on its way.
+    """Holds the state of one move.
 
     Attributes:
         future: the copy.
         truncations_seen: of the current replica, see :func:`next_step`.
         is_flushed: see :func:`next_step`.
-        rests_until_ms: after a failure that may pass.
-        is_failing: whether the last step did not succeed.
-        told: the last failure that the log named.
-        read_ahead: the offset of what was looked for in memory, or brought there.
+        rests_until_ms: the end of its pause after a failure that may pass.
+        is_failing: whether the last step failed.
+        told: the last failure that was logged.
+        read_ahead: the offset up to which the source was read into memory, or found there.
     """
 
     __slots__ = (
@@ -87,10 +87,10 @@ class _Move:
 
 
 class DirectoryMoves:
-    """See the module.
+    """Moves replicas of one worker to other log directories.
 
     Args:
-        worker: whose replicas.
+        worker: the owner of the replicas.
         rate: the bytes that all workers of this broker copy in a second.
     """
 
@@ -102,7 +102,7 @@ class DirectoryMoves:
         self._task: asyncio.Task[None] | None = None
         self._wishes: dict[PartitionKey, Path] = {}
         self._reads = 0
-        """How often something was read of a replica that moves."""
+        """How many pieces were read of replicas that move."""
 
     def __contains__(self, key: PartitionKey) -> bool:
         return key in self._moves
@@ -117,11 +117,11 @@ class DirectoryMoves:
         return None if move is None else move.future
 
     def gauges(self) -> dict[str, Any]:
-        """What Kafka's ReplicaAlterLogDirsManager tells of its fetchers; here the worker is one while something moves.
+        """The gauges of Kafka's ReplicaAlterLogDirsManager. The worker counts as one fetcher while a replica moves.
 
         Returns:
-            ``lags``: topic, partition and committed records that its copy misses. ``failed``: how many moves do not get
-            on, and are tried again. ``dead``: how many fetchers are. ``requests``: of each fetcher, by its number.
+            ``lags``: topic, partition and the committed records that the copy lacks. ``failed``: moves that failed and
+            are tried again. ``dead``: dead fetchers. ``requests``: reads of each fetcher, by its number.
         """
         partitions = self._worker.partitions.hosted
         return {
@@ -138,10 +138,10 @@ class DirectoryMoves:
     # -- what administrators ask --
 
     def move_to(self, topic: str, index: int, path: str) -> None:
-        """The replica of a partition is to lie in another log directory (AlterReplicaLogDirs).
+        """Begin to move a replica to another log directory (AlterReplicaLogDirs).
 
-        One that is there already stays, and a move of it to elsewhere is given up. One that is not here yet is made
-        there when it comes, unless this process dies before that.
+        A replica that is there already stays, and its move to another directory is given up. A replica that this broker
+        does not have yet is made there when it comes, unless this process dies before that.
 
         Args:
             path: of the log directory, as the broker names it.
@@ -172,7 +172,7 @@ class DirectoryMoves:
             self._begin(partition, target)
 
     def wish(self, key: PartitionKey) -> Path | None:
-        """Where somebody wants a replica that is not here yet."""
+        """The directory that was asked for a replica that does not exist yet."""
         return self._wishes.get(key)
 
     def fulfilled(self, key: PartitionKey) -> None:
@@ -186,7 +186,7 @@ class DirectoryMoves:
             "Moving the replica of %s-%d from %s to %s", *partition.key, current.directory.parent, target
         )
         self._moves[partition.key] = _Move(future)
-        # Who cleans a log while it is copied makes work twice; Kafka's cleaner leaves it alone as well.
+        # Cleaning a log while it is copied would make work twice; Kafka's cleaner leaves it alone as well.
         self._worker.logs.compaction.leave(current)
         self._some.set()
 
@@ -205,11 +205,11 @@ class DirectoryMoves:
     # -- what happens to partitions --
 
     def found_on_disk(self, futures: Mapping[TopicPartition, Log]) -> None:
-        """Take over what was under way when the broker, or a worker before this one, ended."""
+        """Go on with the moves that the last run of the broker, or this worker's predecessor, left."""
         self._moves.update({(key.topic, key.partition): _Move(future) for key, future in futures.items()})
 
     def update(self, key: PartitionKey) -> None:
-        """The controller said something of a partition: its move goes on, or ends with it."""
+        """Check a move after a request of the controller about its partition: it goes on, or ends."""
         move = self._moves.get(key)
         if move is None:
             return
@@ -238,7 +238,7 @@ class DirectoryMoves:
         self._task = self._worker.tasks.spawn_vital(self._run())
 
     def close(self) -> None:
-        """Copy no more: the logs are about to be closed."""
+        """Stop copying, as the logs are about to be closed."""
         if self._task is not None:
             self._task.cancel()
 
@@ -250,10 +250,10 @@ class DirectoryMoves:
                 await self._wait()
             else:
                 await self._advance(*found)
-                await asyncio.sleep(0)  # after every step: who copies for hours takes short turns
+                await asyncio.sleep(0)  # after every step, as copying may go on for hours
 
     def _next(self) -> tuple[Partition, _Move] | None:
-        """The first in order that can go on: so one comes to its end before the next one begins."""
+        """The first move that can go on; so one move ends before the next one begins."""
         now_ms = self._worker.clock.monotonic_ms()
         for key in sorted(self._moves):
             move = self._moves[key]
@@ -265,7 +265,7 @@ class DirectoryMoves:
         return None
 
     async def _wait(self) -> None:
-        """Until something is said of a partition that moves, or one of them has rested."""
+        """Wait until a moving partition has news, or a move's pause is over."""
         now_ms = self._worker.clock.monotonic_ms()
         rests_ms = [
             move.rests_until_ms - now_ms for move in self._moves.values() if move.rests_until_ms > now_ms
@@ -277,7 +277,7 @@ class DirectoryMoves:
             pass
 
     async def _advance(self, partition: Partition, move: _Move) -> None:
-        """One step of one move, whatever becomes of it."""
+        """Take one step of a move, and log its failure."""
         current, future = partition.log, move.future
         try:
             await self._step(partition, move)
@@ -307,7 +307,7 @@ class DirectoryMoves:
                 future.truncate_to(offset)
             case Copy(offset):
                 if await self._copy(partition, move, offset):
-                    # In this turn: before the next one something may be appended again.
+                    # In the same turn: later, records may be appended again.
                     await self._step(partition, move)
                     return
             case Flush():
@@ -326,10 +326,10 @@ class DirectoryMoves:
         move.rests_until_ms = self._worker.clock.monotonic_ms() + rest_ms
 
     async def _copy(self, partition: Partition, move: _Move, offset: Offset) -> bool:
-        """Copy one piece; or wait, which leaves everything to be decided anew.
+        """Copy one piece, or wait for the quota or the disk.
 
         Returns:
-            Whether that was the last one, and nothing has happened since it was decided.
+            Whether that was the last piece and this did not wait; after a wait the next step is decided anew.
         """
         current, future = partition.log, move.future
         bytes_max = self._allowance()
@@ -356,7 +356,7 @@ class DirectoryMoves:
         return future.log_end_offset == end
 
     async def _read_ahead(self, descriptor: int, position: int, length: int) -> None:
-        """What was written long ago a thread brings from the disk, so that the next step does not wait for it."""
+        """Have a thread read old records from the disk, so that the next step does not wait for the disk."""
         ready: asyncio.Future[None] = self._worker.loop.create_future()
         self._page_cache.read_ahead(
             descriptor, position, length, lambda _length: None if ready.done() else ready.set_result(None)
@@ -373,20 +373,20 @@ class DirectoryMoves:
 
     @staticmethod
     def _follow(current: Log, future: Log) -> None:
-        """What the current replica knows of its records, the copy knows of the same records."""
+        """Give the copy the current replica's knowledge of the same records."""
         future.set_high_watermark(min(current.high_watermark, future.log_end_offset))
         if future.log_start_offset < current.log_start_offset <= future.high_watermark:
             future.raise_log_start_offset(current.log_start_offset)
 
     def _replace(self, partition: Partition, move: _Move) -> None:
-        """The copy becomes the replica, in Kafka's order: between the two renames both have the partition's name.
+        """Put the copy into the replica's place, in Kafka's order: between the two renames both have the same name.
 
-        A start that finds that goes on with the one that was renamed last.
+        A start that finds both goes on with the one that was renamed last.
         """
         current, future, logs = partition.log, move.future, self._worker.logs
         self._follow(current, future)
         if future.leader_epochs.latest < current.leader_epochs.latest:
-            # One that has begun here and has no record yet.
+            # A replica that is new here and has no record yet.
             future.begin_epoch(current.leader_epochs.latest)
         was = future.directory
         future.become_current()

@@ -1,8 +1,8 @@
-"""Followers: what other brokers lead is fetched and written here, byte for byte (REPL-10, REPL-11, REPL-13).
+"""Followers: they fetch from the leaders on other brokers, and write what comes, byte for byte.
 
-A worker has ``num.replica.fetchers`` fetchers for each broker that leads partitions of which it owns replicas: each has
-one connection, and one request in hand for all of its partitions. Where a log and its leader's part shows in the answer
-to a fetch, and the log is cut by epochs.
+A worker has ``num.replica.fetchers`` fetchers for each broker that leads partitions of which it owns replicas. Each has
+one connection, and one request in hand for all its partitions. The leader's answer to a fetch tells where the two logs
+part; the follower then cuts its log by leader epochs.
 """
 
 import asyncio
@@ -39,18 +39,18 @@ log = logging.getLogger(__name__)
 _FETCH_VERSION: Final = 17
 _LIST_OFFSETS_VERSION: Final = 9
 _FIRST_REST_MS: Final = 20
-"""After an error; twice as long after each that follows, and never longer than ``replica.fetch.backoff.ms``. When a
-leader changes, the first fetch often comes before the new one has heard of it."""
+"""The pause after an error. It doubles with each further error, up to ``replica.fetch.backoff.ms``. When a leader
+changes, the first fetch often comes before the new leader knows that it leads, so the first pause is short."""
 _UNKNOWN_ADDRESS_PAUSE_S: Final = 0.02
-"""LeaderAndIsr comes before the metadata that say where the leader is."""
+"""The pause while the leader's address is unknown: LeaderAndIsr comes before the metadata with the address."""
 _WAIT_FOR_CONTROLLER: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH})
 
 
 class ReplicaFetchers:
-    """All fetchers of one worker.
+    """Holds all fetchers of one worker, and gives each partition to one.
 
     Args:
-        worker: whose partitions they follow for.
+        worker: the owner of the replicas.
     """
 
     def __init__(self, worker: "Worker") -> None:
@@ -62,16 +62,16 @@ class ReplicaFetchers:
         self._follows_no_more = False
 
     def follow_no_more(self) -> None:
-        """This broker stops: what it gives away it does not follow.
+        """Do not follow the partitions that this broker gives away while it stops.
 
-        Caught up as it is, the new leader would propose it for the ISR that it has just left, and commit nothing until
-        it knows better. Where the controller is what stops, Apache Kafka's leaders hear that late, and look again only
-        with the next fetch or record: producers waited for half a minute.
+        The replica is caught up, so the new leader would propose it for the ISR that it has just left, and would commit
+        nothing before the controller's answer. When the controller is the broker that stops, leaders of Apache Kafka
+        hear of the refusal late, and look again only at the next fetch or record: producers waited for half a minute.
         """
         self._follows_no_more = True
 
     def update(self, key: PartitionKey) -> None:
-        """Follow what the controller last said of a partition."""
+        """Follow the leader of a partition that the controller named last."""
         partition = self._worker.partitions.hosted.get(key)
         wanted = None
         if partition is not None and partition.leadership is None and partition.leader != NO_LEADER:
@@ -85,7 +85,7 @@ class ReplicaFetchers:
             del self._followed[key]
             before = self._fetchers.get((now[0], self._number(key)))
             if before is not None:
-                # It may have ended: a partition whose leader knows better has left it already.
+                # The fetcher may have let the partition go: its leader has answered that it does not lead.
                 before.remove(key)
         if wanted is not None and partition is not None:
             self._followed[key] = wanted
@@ -94,9 +94,9 @@ class ReplicaFetchers:
             self._fetchers.pop(place).close()
 
     def resize(self, size: int) -> None:
-        """Have ``num.replica.fetchers`` of another size: all partitions are shared out anew.
+        """Change the number of fetchers (``num.replica.fetchers``), and share out all partitions anew.
 
-        Every fetcher begins anew, so that no answer on its way touches a log that another one follows by now.
+        All fetchers are replaced, so that a late answer to one does not touch a log that another fetcher follows now.
         """
         if size == self._size:
             return
@@ -109,7 +109,7 @@ class ReplicaFetchers:
             self._fetcher(leader, one.partition.key).take_over(one)
 
     def _fetcher(self, leader: BrokerId, key: PartitionKey) -> "_Fetcher":
-        """The one that follows a partition; a new one where there is none."""
+        """The fetcher for a partition, made when it does not exist."""
         place = (leader, self._number(key))
         fetcher = self._fetchers.get(place)
         if fetcher is None:
@@ -119,7 +119,7 @@ class ReplicaFetchers:
     def _number(self, key: PartitionKey) -> int:
         """Which of its leader's fetchers follows a partition: Kafka's rule, over those that this worker owns."""
         topic, partition = key
-        # A worker owns every N-th partition of a topic. Shared out by their numbers they would all be one fetcher's.
+        # A worker owns every N-th partition of a topic; shared out by their numbers, one fetcher could get them all.
         place = (31 * string_hash(topic) + partition // self._worker.setup.workers) & 0xFFFFFFFF
         return min(place, (1 << 32) - place) % self._size  # Java's Math.abs of the signed number
 
@@ -133,11 +133,11 @@ class ReplicaFetchers:
         ]
 
     def gauges(self) -> dict[str, Any]:
-        """What Kafka's ReplicaFetcherManager tells of its fetchers.
+        """The gauges of Kafka's ReplicaFetcherManager.
 
         Returns:
-            ``failed``: how many partitions nobody follows although their leader is known, until the controller speaks.
-            ``dead``: how many fetchers are. ``requests``: fetches of each fetcher that follows, by number and leader.
+            ``failed``: partitions with a known leader that no fetcher follows, until the controller's next request.
+            ``dead``: dead fetchers. ``requests``: fetches of each fetcher that follows, by number and leader.
         """
         fetchers = self._fetchers.items()
         return {
@@ -151,7 +151,7 @@ class ReplicaFetchers:
         }
 
     def close(self) -> None:
-        """Follow nobody any more: the logs are about to be closed."""
+        """End all fetchers, as the logs are about to be closed."""
         for fetcher in self._fetchers.values():
             fetcher.close()
         self._fetchers.clear()
@@ -159,7 +159,7 @@ class ReplicaFetchers:
 
 
 class _Followed:
-    """One partition of a fetcher."""
+    """Holds one partition of a fetcher."""
 
     __slots__ = ("lag", "leader_epoch", "partition", "rest_ms", "rests_until_ms", "topic_id")
 
@@ -170,16 +170,16 @@ class _Followed:
         self.rests_until_ms: Millis = 0
         self.rest_ms: Millis = _FIRST_REST_MS
         self.lag: int | None = None
-        """Records of the leader's high watermark that were missing here when something came last; None before that."""
+        """How many committed records this replica lacked after the last answer; None before the first one."""
 
     @property
     def is_in_sync(self) -> bool:
-        """Whether, as far as it knows, it has all that is committed."""
+        """Whether the replica has all committed records of which it knows."""
         return self.lag is not None and self.lag <= 0
 
 
 class _Ends(NamedTuple):
-    """Where a leader's log begins and ends."""
+    """Holds the start and the end of a leader's log."""
 
     start: Offset
     end: Offset
@@ -192,7 +192,7 @@ class _Fetcher:
         self._worker = worker
         self._leader = leader
         self.fetcher_id = number * worker.setup.workers + worker.index
-        """Unlike the number, no other worker has it."""
+        """Unique over all workers, unlike the number."""
         self.requests = 0
         config = worker.config
         self._link = BrokerLink(
@@ -207,7 +207,7 @@ class _Fetcher:
         self._places: dict[PartitionKey, Key] = {}
         self._some = asyncio.Event()
         self._told = ""
-        """Why it cannot fetch, as the log has it; empty while it can."""
+        """The last failure that was logged; empty while fetching works."""
         self._pause_ms: Millis = _FIRST_REST_MS
         """After the next failure."""
         self._task = worker.tasks.spawn_vital(self._run())
@@ -229,19 +229,19 @@ class _Fetcher:
     def add(self, partition: Partition) -> None:
         """Follow a partition from where its log ends."""
         if partition.log.leader_epochs.latest < 0 and partition.log.log_end_offset > 0:
-            # Nothing to compare with the leader's: only what was committed is sure to be the same.
+            # Without leader epochs to compare, only the committed records are sure to be the leader's, too.
             partition.log.truncate_to(partition.log.high_watermark)
         self.take_over(_Followed(partition))
 
     def take_over(self, followed: _Followed) -> None:
-        """Go on with a partition where another fetcher of the same leader is."""
+        """Take a partition over from another fetcher of the same leader, with its position."""
         place = (followed.topic_id, followed.partition.index)
         self._followed[place] = followed
         self._places[followed.partition.key] = place
         self._some.set()
 
     def remove(self, key: PartitionKey) -> None:
-        """Follow a partition no longer; an answer that is on its way says nothing of it any more."""
+        """Stop following a partition; an answer that is on its way does not count for it any more."""
         place = self._places.pop(key, None)
         if place is not None:
             del self._followed[place]
@@ -251,7 +251,7 @@ class _Fetcher:
         self._followed.clear()
         self._places.clear()
         self._task.cancel()
-        del self._task  # how it ended leads to its frames, and from them back to this fetcher
+        del self._task  # breaks a cycle: the task's error refers to its frames, and these to this fetcher
         self._link.close()
 
     # -- fetching --
@@ -277,7 +277,7 @@ class _Fetcher:
                 self._pause_ms = 2 * pause_ms
 
     async def _fetch(self) -> None:
-        """Fetch until there is something else to do than to fetch again."""
+        """Fetch until something else has to be done."""
         wishes = self._wishes()
         if not wishes:
             await self._rest_all()
@@ -288,17 +288,19 @@ class _Fetcher:
             await self._find_place(followed)
 
     async def _fetch_on(self) -> list[_Followed]:
-        """Fetch as long as that is all there is to do: each time from where the answer before is received, as a task
-        that waits for it would cost a turn of the event loop and more.
+        """Fetch again and again, until something else has to be done.
+
+        Each request is sent from the callback that receives the answer before it: a task that waits for the answer
+        would cost a turn of the event loop and more.
 
         Returns:
-            Those whose leader's log has nothing where this one ends, as :meth:`_take_all`.
+            The partitions whose leader's log has nothing where this one ends, as :meth:`_take_all`.
         """
         over: asyncio.Future[list[_Followed]] = self._worker.loop.create_future()
         try:
             return await over if self._fetch_again(over) else []
         finally:
-            del over  # an error would lead to this frame, and from it back to itself
+            del over  # breaks a cycle: an error refers to this frame, and the frame to the error
 
     def _fetch_again(self, over: "asyncio.Future[list[_Followed]]") -> bool:
         wishes = self._wishes()
@@ -307,7 +309,7 @@ class _Fetcher:
 
         def answered(answer: memoryview | None, error: ChannelError | None) -> None:
             if over.done():
-                return  # this fetcher was closed, as it may be by what is written, too: its disk refuses
+                return  # this fetcher was closed, perhaps by a failed write of this very answer
             if answer is None:
                 over.set_exception(error or ChannelError("The connection is closed"))
                 return
@@ -318,7 +320,7 @@ class _Fetcher:
             except Exception as failure:
                 if over.done():
                     raise
-                over.set_exception(failure)  # it is the task's to say what that means
+                over.set_exception(failure)  # the task decides what the failure means
 
         return self._link.ask_then(
             self._request(wishes), _FETCH_VERSION, answered, timeout_s=self._patience_s
@@ -341,10 +343,10 @@ class _Fetcher:
         return request
 
     def _take_all(self, answer: memoryview, wishes: "dict[Key, Wish]") -> list[_Followed]:
-        """Write what came.
+        """Write the records of an answer.
 
         Returns:
-            Those whose leader's log has nothing where this one ends.
+            The partitions whose leader's log has nothing where this one ends.
         """
         _, response = decode_response(ApiKey.FETCH, _FETCH_VERSION, answer)
         assert isinstance(response, FetchResponse)
@@ -359,7 +361,7 @@ class _Fetcher:
                 key = (topic.topic_id, data.partition_index)
                 followed = self._followed.get(key)
                 wish = wishes.get(key)
-                # What has been taken over by another leader, or another epoch, since the request is not touched.
+                # A partition that has got another leader or epoch since the request is left alone.
                 if followed is None or wish is None or wish.leader_epoch != followed.leader_epoch:
                     self._session.begin_anew()
                     continue
@@ -368,8 +370,10 @@ class _Fetcher:
         return lost
 
     async def _rest_all(self) -> None:
-        """All rest after errors, or wait until there is room in the quota: until the first of them may go on, or
-        there is one more."""
+        """Wait until the first partition may go on, or another one is added.
+
+        All of them pause after errors, or wait for room in the quota.
+        """
         now_ms = self._worker.clock.monotonic_ms()
         backoff_ms = self._worker.config.replica_fetch_backoff_ms
         rests_ms = [one.rests_until_ms - now_ms for one in self._followed.values()]
@@ -400,10 +404,10 @@ class _Fetcher:
         return wishes
 
     def _take(self, followed: _Followed, wish: Wish, data: PartitionData) -> bool:
-        """Write what came for one partition.
+        """Write the records of one partition.
 
         Returns:
-            Whether the leader's log has nothing at the place where this one ends.
+            Whether the leader's log has nothing where this one ends.
         """
         partition = followed.partition
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -427,7 +431,7 @@ class _Fetcher:
         partition = followed.partition
         own = partition.log
         if data.diverging_epoch.epoch >= 0:
-            # Whatever else the answer says counts for nothing: it is about another log than this one was.
+            # The rest of the answer does not count: it continues a log that this one does not share.
             offset = truncation_offset(own, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             log.info("Truncating %s-%d to %d, where its leader's log and it part", *partition.key, offset)
             own.truncate_to(offset)
@@ -452,7 +456,7 @@ class _Fetcher:
             own.raise_log_start_offset(data.log_start_offset)
 
     def _rest(self, followed: _Followed, code: ErrorCode) -> None:
-        """Leave a partition alone for a while: most errors pass when both sides have heard the controller."""
+        """Pause a partition: most errors pass when both brokers have heard from the controller."""
         log.info("Broker %d answers %s for %s-%d", self._leader, code.name, *followed.partition.key)
         rest_ms = min(followed.rest_ms, self._worker.config.replica_fetch_backoff_ms)
         followed.rests_until_ms = self._worker.clock.monotonic_ms() + rest_ms
@@ -463,7 +467,7 @@ class _Fetcher:
     # -- a log that ends where the leader's has nothing --
 
     async def _find_place(self, followed: _Followed) -> None:
-        """Ask where the leader's log begins and ends, and go on from there."""
+        """Ask the leader for the start and the end of its log, and go on from there."""
         try:
             ends = await self._ends(followed)
         except ApiError as error:
@@ -471,7 +475,7 @@ class _Fetcher:
             return
         partition = followed.partition
         if self._followed.get((followed.topic_id, partition.index)) is not followed:
-            return  # decided otherwise meanwhile
+            return  # the partition has got another leader or epoch meanwhile
         own = partition.log
         try:
             if ends.end < own.log_end_offset:

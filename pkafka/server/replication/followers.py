@@ -1,7 +1,8 @@
-"""How far one follower is, as the leader of its partition learns from its fetches.
+"""The position of one follower, as the leader of its partition learns it from the follower's fetches.
 
-A follower is in step as long as it had, at some time within ``replica.lag.time.max.ms``, all that the leader had then.
-That it is a few records behind under load says nothing: what counts is whether it keeps reaching the end of before.
+A follower is in step when, at some time within the last ``replica.lag.time.max.ms``, it had all that the leader had at
+that time. Under load it may always be some records behind; it is in step as long as it keeps reaching the leader's
+former ends.
 """
 
 from typing import Final
@@ -9,11 +10,11 @@ from typing import Final
 from pkafka.model import NO_OFFSET, BrokerId, Millis, Offset
 
 _NEVER_MS: Final[Millis] = -(1 << 62)
-"""Further back than any lag that is allowed, on a clock that began at 0 a moment ago too."""
+"""A time further back than any allowed lag, even on a clock that has just begun at 0."""
 
 
 class Follower:
-    """One remote replica of a partition that this broker leads.
+    """Tracks one remote replica of a partition that this broker leads.
 
     Times are readings of one monotonic clock, in milliseconds.
     """
@@ -34,17 +35,17 @@ class Follower:
         self.log_start_offset: Offset = NO_OFFSET
         self.caught_up_ms: Millis = _NEVER_MS
         self.is_refused = False
-        """The controller would not have it in the ISR when that was last proposed: its broker stops, or is gone."""
+        """The controller refused the last proposal to add it to the ISR: its broker stops, or is gone."""
         self._fetched_ms: Millis = _NEVER_MS
         self._leader_end_then: Offset = NO_OFFSET
 
     def begin_epoch(self, *, now_ms: Millis, leader_end: Offset, is_new_leader: bool, in_sync: bool) -> None:
-        """A leader epoch begins, or goes on under another ISR.
+        """Begin a leader epoch, or go on with it under another ISR.
 
         Args:
             leader_end: where the leader's log ends.
-            is_new_leader: this broker did not lead before: what it knew of its followers, it knew as a follower.
-            in_sync: the follower is in the ISR, so it has ``replica.lag.time.max.ms`` to show itself.
+            is_new_leader: this broker did not lead before, so it knows nothing of its followers yet.
+            in_sync: the follower is in the ISR, so it has ``replica.lag.time.max.ms`` for its first fetch.
         """
         self.caught_up_ms = now_ms if in_sync else _NEVER_MS
         if is_new_leader:
@@ -62,7 +63,7 @@ class Follower:
         leader_end: Offset,
         now_ms: Millis,
     ) -> None:
-        """The follower asked for records from ``offset`` on: it has all before.
+        """Note that the follower asked for records from ``offset`` on, so it has all records before.
 
         Args:
             log_start_offset: where its log begins.
@@ -71,7 +72,7 @@ class Follower:
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self._leader_end_then:
-            # It now has what there was at its fetch before this one: then it had caught up.
+            # It has now all that the leader had at its fetch before this one: it was caught up at that time.
             self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset

@@ -1,8 +1,9 @@
-"""What the leader of a partition decides: who is in sync, what is committed, when a producer may be answered.
+"""The decisions of a partition's leader: which replicas are in sync, what is committed, when a producer gets its
+answer.
 
-Nothing here does I/O or waits. An ISR changes only when the controller says so; until it answers, everything is decided
-on the larger of the two, so that what counts as committed is so under either (the maximal ISR: a pending member counts
-at once, one that is to go counts until it is gone).
+Nothing here does I/O or waits. The leader proposes another ISR, the controller decides. Until it has answered, the
+leader counts with the maximal ISR: a proposed member counts at once, a member that is to leave counts until it has
+left. So a record that counts as committed is committed under both ISRs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,11 +16,11 @@ from pkafka.model import BrokerId, LeaderEpoch, Millis, Offset
 from pkafka.server.replication.followers import Follower
 
 Eligible: TypeAlias = Callable[[BrokerId], bool]
-"""Whether a broker may (re)join an ISR now: it is alive."""
+"""Says whether a broker is alive and so may join an ISR."""
 
 
 class IsrProposal(NamedTuple):
-    """What a leader asks the controller for (AlterPartition)."""
+    """Holds an ISR that a leader proposes to the controller (AlterPartition)."""
 
     isr: tuple[BrokerId, ...]
     leader_epoch: LeaderEpoch
@@ -27,16 +28,16 @@ class IsrProposal(NamedTuple):
 
 
 class Verdict(Enum):
-    """What to do after the controller's answer to a proposal."""
+    """Says what to do after the controller's answer to a proposal."""
 
     DONE = "done"
-    """It was decided: look again at the high watermark and at who waits for it."""
+    """The controller has decided: look again at the high watermark, and at the producers that wait for it."""
     AGAIN = "again"
     """Send the same proposal again."""
     WAIT = "wait"
-    """Leave it pending: the controller knows better, and its LeaderAndIsr is on its way."""
+    """Leave it pending: the controller has newer facts, and its LeaderAndIsr is on its way."""
     GIVE_UP = "give up"
-    """Nothing was changed: what was committed before holds."""
+    """The ISR has not changed, nor has what is committed."""
 
 
 _WAIT_FOR_CONTROLLER: Final = frozenset(
@@ -53,12 +54,12 @@ _NOT_ATTEMPTED: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.
 
 
 def is_final(code: ErrorCode) -> bool:
-    """Whether a proposal that was answered so has been carried out, or never will be: by others it may be still."""
+    """Whether this answer tells for certain if the proposal was carried out; after others it may still be later."""
     return code is ErrorCode.NONE or code in _WAIT_FOR_CONTROLLER or code in _NOT_ATTEMPTED
 
 
 class Leadership:
-    """One partition under one leader epoch of this broker, or several in a row.
+    """Decides for one partition that this broker leads, over one leader epoch or several in a row.
 
     Args:
         broker_id: this broker, the leader.
@@ -83,11 +84,11 @@ class Leadership:
         self._lag_max_ms = lag_max_ms
         self._followers: dict[BrokerId, Follower] = {}
         self.has_followers = False
-        """Whether there is another replica than the leader's; every append asks."""
+        """Whether the partition has other replicas than the leader's; every append asks."""
         self._proposed: IsrProposal | None = None
         self._is_refused = False
         self.isr: tuple[BrokerId, ...] = ()
-        """As the controller decided it last."""
+        """The ISR that the controller decided last."""
         self.leader_epoch: LeaderEpoch = -1
         self.partition_epoch = -1
         self.epoch_start_offset: Offset = 0
@@ -99,12 +100,12 @@ class Leadership:
 
     @property
     def proposed(self) -> IsrProposal | None:
-        """What the controller has not answered yet."""
+        """The proposal that the controller has not answered yet."""
         return self._proposed
 
     @property
     def maximal_isr(self) -> tuple[BrokerId, ...]:
-        """Everybody who is in sync, or may be by the time the controller has answered."""
+        """The replicas that are in sync, or may be when the controller has answered."""
         if self._proposed is None or len(self._proposed.isr) < len(self.isr):
             return self.isr
         return self._proposed.isr
@@ -120,10 +121,10 @@ class Leadership:
         now_ms: Millis,
         is_new_leader: bool,
     ) -> None:
-        """The controller has decided (LeaderAndIsr): what was proposed before is void.
+        """Take the controller's decision (LeaderAndIsr), which makes an earlier proposal void.
 
-        Unless it says again what it said before the proposal (a controller that has just been elected does): then that
-        may be on its way still, and be carried out.
+        A new controller may only repeat what was decided before the proposal. Then the proposal may still be on its way
+        and be carried out, so it stays pending.
 
         Args:
             log_end: where the leader's log ends; a new epoch starts there.
@@ -140,8 +141,8 @@ class Leadership:
         for follower in self._followers.values():
             follower.is_refused = False
         if leader_epoch > self.leader_epoch or is_new_leader:
-            # Followers may have cut their logs for a leader that this broker never heard of: what it knows of them
-            # counts only when it has led in every epoch between.
+            # Followers may have cut their logs for a leader of which this broker never heard, so their positions count
+            # only when this broker led in every epoch between.
             others_may_have_led = leader_epoch > self.leader_epoch + 1
             self.leader_epoch = leader_epoch
             self.epoch_start_offset = log_end
@@ -156,8 +157,10 @@ class Leadership:
     # -- the ISR --
 
     def resume(self, proposal: IsrProposal) -> None:
-        """Take over what the process before this one proposed and did not live to hear the answer of: it may be carried
-        out yet, and is to be sent again. Nothing happens when something else was decided since."""
+        """Take over the proposal of this process's predecessor, which died before it heard the answer.
+
+        The proposal may still be carried out, and is sent again. It is ignored when the controller has decided since.
+        """
         if self._proposed is None and proposal[1:] == (self.leader_epoch, self.partition_epoch):
             self._proposed = proposal
             self._is_refused = False
@@ -165,10 +168,10 @@ class Leadership:
     def expansion(
         self, broker_id: BrokerId, *, high_watermark: Offset, is_eligible: Eligible
     ) -> IsrProposal | None:
-        """The ISR with a follower that has just fetched, when it is to join (REPL-5).
+        """The ISR with a follower that has just fetched, when it may join.
 
-        It has to have all that is committed, and to have reached the start of this epoch: before, its log may still
-        hold what the leader has not.
+        It must have all committed records and have reached the start of this leader epoch: before that, its log may
+        hold records that the leader lacks.
         """
         follower = self._followers.get(broker_id)
         if self._proposed is not None or follower is None or broker_id in self.isr:
@@ -181,16 +184,16 @@ class Leadership:
         return self._propose((*self.isr, broker_id))
 
     def shrinkage(self, *, log_end: Offset, now_ms: Millis) -> IsrProposal | None:
-        """The ISR without those that have fallen behind, when somebody has."""
+        """The ISR without the followers that have fallen behind; None when none has."""
         if self._proposed is not None:
             return None
         stays = tuple(broker for broker in self.isr if not self._has_fallen_behind(broker, log_end, now_ms))
         return self._propose(stays) if len(stays) < len(self.isr) else None
 
     def answered(self, proposal: IsrProposal, code: ErrorCode) -> Verdict:
-        """The controller did not do what was proposed."""
+        """Take the controller's refusal of the proposal."""
         if proposal is not self._proposed:
-            return Verdict.WAIT  # decided otherwise meanwhile
+            return Verdict.WAIT  # the controller has decided something else meanwhile
         if code in _NOT_ATTEMPTED:
             self._proposed = None
             if code is ErrorCode.INELIGIBLE_REPLICA:
@@ -201,16 +204,16 @@ class Leadership:
         return Verdict.WAIT if self._is_refused else Verdict.AGAIN
 
     def decided(self, isr: Iterable[BrokerId], *, leader_epoch: LeaderEpoch, partition_epoch: int) -> Verdict:
-        """The controller's answer to a proposal: the partition as it is now."""
+        """Take the controller's answer to the proposal: the present state of the partition."""
         if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
-            return Verdict.WAIT  # an answer of before the last LeaderAndIsr
+            return Verdict.WAIT  # the answer is older than the last LeaderAndIsr
         self.isr = tuple(isr)
         self.partition_epoch = partition_epoch
         self._proposed = None
         return Verdict.DONE
 
     def broker_changed(self, broker_id: BrokerId) -> None:
-        """A broker is gone, or has come: whether it may join is open again."""
+        """Note that a broker is gone or has come: an earlier refusal of it does not count any more."""
         follower = self._followers.get(broker_id)
         if follower is not None:
             follower.is_refused = False
@@ -223,21 +226,22 @@ class Leadership:
     def _has_fallen_behind(self, broker: BrokerId, log_end: Offset, now_ms: Millis) -> bool:
         follower = self._followers.get(broker)
         if follower is None:
-            return broker != self.broker_id  # no replica any more
+            return broker != self.broker_id  # not a replica any more
         return not follower.is_caught_up(log_end, now_ms, self._lag_max_ms)
 
     # -- what is committed --
 
     def in_sync_min(self, min_insync_replicas: int) -> int:
-        """``min.insync.replicas``, but no more than there are: few replicas could never be written otherwise."""
+        """``min.insync.replicas``, but at most the number of replicas: with fewer, no record could be written."""
         return min(min_insync_replicas, len(self._followers) + 1)
 
     def high_watermark(
         self, *, log_end: Offset, now_ms: Millis, min_insync_replicas: int, is_eligible: Eligible
     ) -> Offset | None:
-        """How far the log is committed: what all have who are in sync or about to be (REPL-7).
+        """The offset up to which all replicas of the maximal ISR have the log.
 
-        None when it must not move: with fewer in sync than ``min.insync.replicas``, nothing is.
+        None when the high watermark must not move: with fewer than ``min.insync.replicas`` in sync nothing is
+        committed.
         """
         if len(self.isr) < self.in_sync_min(min_insync_replicas):
             return None
@@ -246,8 +250,8 @@ class Leadership:
         for follower in self._followers.values():
             if follower.log_end_offset < end and (
                 follower.broker_id in counted
-                # It will be in sync in a moment, and must then have all that is committed. (Kafka waits for a broker
-                # that stops, too: it still fetches from its successor, but never joins.)
+                # This follower will join in a moment, and must have all committed records then. (Kafka waits for a
+                # broker that stops, too; that one still fetches from the new leader, but never joins.)
                 or (
                     not follower.is_refused
                     and follower.is_caught_up(log_end, now_ms, self._lag_max_ms)
@@ -258,13 +262,13 @@ class Leadership:
         return end
 
     def is_enough_in_sync(self, min_insync_replicas: int) -> bool:
-        """Whether a producer that waits for all may append at all (REPL-9)."""
+        """Whether enough replicas are in sync for a producer with acks=all to append."""
         return len(self.isr) >= self.in_sync_min(min_insync_replicas)
 
     def acknowledges(
         self, required: Offset, *, high_watermark: Offset, min_insync_replicas: int
     ) -> ErrorCode | None:
-        """What a producer with acks=all is told whose records end at ``required``; None while it has to wait."""
+        """The outcome for a producer with acks=all whose records end at ``required``; None while it has to wait."""
         if high_watermark < required:
             return None
         if len(self.maximal_isr) < self.in_sync_min(min_insync_replicas):
@@ -272,6 +276,6 @@ class Leadership:
         return ErrorCode.NONE
 
     def low_watermark(self, own_log_start: Offset, is_alive: Eligible) -> Offset:
-        """From where on all live replicas have the log: below it, records are deleted everywhere."""
+        """The highest start of all live replicas' logs: all of them have deleted the records below it."""
         others = self._followers.values()
         return min([own_log_start, *(one.log_start_offset for one in others if is_alive(one.broker_id))])

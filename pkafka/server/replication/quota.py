@@ -1,10 +1,10 @@
-"""How fast replicas that are being moved may be copied (REPL-19, KIP-73): which are throttled, and to what rate.
+"""The replication quotas (KIP-73): which replicas are throttled while they are moved, and to what rate.
 
 A broker has two quotas, one for what it sends to followers and one for what it fetches as a follower. The bytes of all
-throttled replicas count, but only those out of sync are ever held back: an in-sync one that had to wait would leave its
-ISR. So a quota may be exceeded for as long as replicas in sync need more than it allows.
+throttled replicas count, but only replicas out of sync are held back: one in sync that had to wait would leave its ISR.
+So a quota is exceeded while replicas in sync need more than it allows.
 
-The rate is measured over all workers, in memory that they share; each decides by it for the partitions it owns.
+The rate is measured over all workers, in memory that they share; each worker decides for the partitions that it owns.
 """
 
 import logging
@@ -28,7 +28,7 @@ _ALL: Final = "*"
 
 
 def throttled_partitions(text: str, broker_id: BrokerId) -> frozenset[int] | None:
-    """The partitions of a topic whose replicas on one broker a list of throttled replicas names.
+    """Find the partitions of a topic whose replicas on a broker are in a list of throttled replicas.
 
     Args:
         text: ``*``, or ``partition:broker`` pairs with commas between; empty for none.
@@ -57,10 +57,10 @@ def _is_number(text: str) -> bool:
 
 
 class ReplicationQuota:
-    """One of the two.
+    """Throttles what a broker sends to followers, or what it fetches.
 
     Args:
-        used: how much is sent or fetched, measured over all workers.
+        used: measures what all workers send or fetch.
         clock: of these measurements.
 
     Attributes:
@@ -76,20 +76,20 @@ class ReplicationQuota:
         self.bytes_per_second = UNLIMITED
 
     def throttle(self, topic: str, partitions: frozenset[int] | None) -> None:
-        """Throttle these partitions of a topic, None for all, instead of those before."""
+        """Set the throttled partitions of a topic; None for all."""
         if partitions is None or partitions:
             self._throttled[topic] = partitions
         else:
             self._throttled.pop(topic, None)
 
     def throttles_only(self, topics: Iterable[str]) -> None:
-        """No other topics have throttled partitions."""
+        """Forget the throttled partitions of all other topics."""
         for topic in self._throttled.keys() - set(topics):
             del self._throttled[topic]
 
     @property
     def throttles_any(self) -> bool:
-        """Whether any partition is throttled here; where none is, nothing has to be asked or recorded."""
+        """Whether any partition is throttled here; if none is, nothing has to be recorded."""
         return bool(self._throttled)
 
     def throttles(self, topic: str, partition: int) -> bool:
@@ -106,18 +106,18 @@ class ReplicationQuota:
         return self._used.per_second(self._clock.monotonic_ms()) > self.bytes_per_second
 
     def record(self, size_bytes: int) -> None:
-        """Records of throttled replicas were sent, or fetched."""
+        """Record bytes of throttled replicas that were sent or fetched."""
         if size_bytes:
             self._used.record(self._clock.monotonic_ms(), size_bytes)
 
     @property
     def byte_rate(self) -> float | None:
-        """How many bytes a second all workers send, or fetch; None when nothing was ever throttled."""
+        """The bytes a second that all workers send or fetch; None when nothing was ever throttled."""
         return self._used.per_second(self._clock.monotonic_ms()) if self._used.has_begun else None
 
 
 class SharedReplicationRates:
-    """What the workers measure for both quotas. Made before they are forked.
+    """Measures for both quotas what all workers send and fetch. Made before they are forked.
 
     Args:
         samples, window_ms: as for :class:`pkafka.server.rates.SampledRate`.
@@ -129,7 +129,7 @@ class SharedReplicationRates:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "SharedReplicationRates":
-        """With the windows that a configuration asks for."""
+        """Make one with the windows of a configuration."""
         return cls(
             samples=config.replication_quota_window_num,
             window_ms=config.replication_quota_window_size_seconds * 1000,
@@ -137,7 +137,7 @@ class SharedReplicationRates:
 
 
 class ReplicationQuotas:
-    """Both quotas, as one worker sees them.
+    """Holds both quotas for one worker.
 
     Args:
         rates: shared with the other workers.
@@ -149,13 +149,13 @@ class ReplicationQuotas:
         self.follower = ReplicationQuota(rates.follower, clock)
 
     def byte_rates(self) -> dict[str, float]:
-        """How many bytes a second all workers send and fetch, by Kafka's name of the quota, once it was asked."""
+        """The bytes a second that all workers send and fetch, by Kafka's name of the quota."""
         quotas = {"LeaderReplication": self.leader, "FollowerReplication": self.follower}
         rates = {name: quota.byte_rate for name, quota in quotas.items()}
         return {name: rate for name, rate in rates.items() if rate is not None}
 
     def set_rates(self, settings: Mapping[str, str | None]) -> None:
-        """Take over the rates of the broker's dynamic settings; those that are not there are unlimited."""
+        """Take over the rates of the broker's dynamic settings; a missing one means unlimited."""
         for quota, key in ((self.leader, LEADER_RATE), (self.follower, FOLLOWER_RATE)):
             text = settings.get(key)
             quota.bytes_per_second = UNLIMITED if text is None else int(text)
@@ -167,7 +167,7 @@ class ReplicationQuotas:
                 try:
                     partitions = throttled_partitions(settings.get(key, ""), broker_id)
                 except ConfigError as error:
-                    # Somebody wrote it to the store past every check.
+                    # A tool wrote it to the store past every check.
                     log.error("Ignoring %s of topic %s: %s", key, topic, error)
                     partitions = frozenset()
                 quota.throttle(topic, partitions)

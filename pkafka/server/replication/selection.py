@@ -1,4 +1,4 @@
-"""From which replica a consumer had best read (KIP-392): ``replica.selector.class`` under Kafka's own names."""
+"""The replica from which a consumer should read (KIP-392): ``replica.selector.class`` under Kafka's own names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class ReplicaView(NamedTuple):
-    """A replica that has what a consumer asks for."""
+    """Describes a replica that has the records for which a consumer asks."""
 
     broker_id: BrokerId
     rack: str | None
     log_end_offset: Offset
     lag_ms: Millis
-    """Since it was caught up last; 0 of the leader."""
+    """The time since it was caught up last; 0 for the leader."""
 
 
 def replica_views(
@@ -28,13 +28,13 @@ def replica_views(
     offset: Offset,
     now_ms: Millis,
 ) -> list[ReplicaView]:
-    """The leader, and after it those of its followers that have an offset.
+    """List the leader, and after it the followers that have an offset.
 
     Args:
         leadership: of the partition.
         log_end_offset: of the leader.
         brokers: those that the consumer can reach.
-        offset: from where on it reads.
+        offset: the first one that it wants.
         now_ms: of the monotonic clock.
     """
     own = brokers.get(leadership.broker_id)
@@ -52,11 +52,11 @@ def replica_views(
 
 
 Selector: TypeAlias = Callable[[str, ReplicaView, Sequence[ReplicaView]], BrokerId]
-"""The client's rack, the leader and all replicas that have the offset, the leader among them -> the best one."""
+"""Takes the client's rack, the leader, and all replicas that have the offset with the leader; returns the best one."""
 
 
 def in_the_same_rack(rack: str, leader: ReplicaView, replicas: Sequence[ReplicaView]) -> BrokerId:
-    """The one in the client's rack that is furthest; the leader when it is there too, or when nobody is."""
+    """Choose the furthest replica in the client's rack; the leader when it is there, too, or when the rack has none."""
     near = [one for one in replicas if rack and one.rack == rack]
     if not near or leader in near:
         return leader.broker_id
@@ -64,7 +64,7 @@ def in_the_same_rack(rack: str, leader: ReplicaView, replicas: Sequence[ReplicaV
 
 
 def always_the_leader(_rack: str, leader: ReplicaView, _replicas: Sequence[ReplicaView]) -> BrokerId:
-    """Nobody but the leader."""
+    """Choose the leader always."""
     return leader.broker_id
 
 
@@ -75,7 +75,7 @@ _BY_NAME: Final[dict[str, Selector]] = {
 
 
 def selector_of(name: str | None) -> Selector | None:
-    """The selector of that name; None where none is configured.
+    """Return the selector of that name; None when none is configured.
 
     Raises:
         ConfigError: there is no such class.

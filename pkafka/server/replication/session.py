@@ -1,4 +1,4 @@
-"""A follower's side of an incremental fetch session (KIP-227): what is to be said in the next fetch."""
+"""A follower's side of an incremental fetch session (KIP-227): the content of the next fetch."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ _SESSION_ERRORS: Final = frozenset(
 
 
 class Wish(NamedTuple):
-    """What a follower asks of one partition."""
+    """Holds what a follower asks for one partition."""
 
     leader_epoch: LeaderEpoch
     fetch_offset: Offset
@@ -32,13 +32,13 @@ Key = tuple[TopicId, int]
 
 
 class FollowerSession:
-    """What the leader was told last, so that a fetch says only what has changed."""
+    """Remembers what the leader knows, so that a fetch names only what has changed."""
 
     def __init__(self) -> None:
         self._session: ClientSession[Key, Wish] = ClientSession()
 
     def fill(self, request: FetchRequest, wishes: Mapping[Key, Wish]) -> None:
-        """Put into a request what the leader must be told for it to know all wishes."""
+        """Put into a request all that the leader does not know yet."""
         known = self._session.begin(request, wishes)
         topics: dict[TopicId, FetchTopic] = {}
         for (topic_id, index), wish in wishes.items():
@@ -51,23 +51,23 @@ class FollowerSession:
         request.topics, request.forgotten_topics_data = list(topics.values()), list(forgotten.values())
 
     def answered(self, error_code: int, session_id: int) -> bool:
-        """The leader's answer to the last request.
+        """Take the leader's answer to the last request.
 
         Returns:
-            Whether it is about the session only, and the next request says everything anew.
+            Whether the answer is an error of the session, so that the next request names everything again.
         """
         self._session.answered(error_code, session_id)
         return error_code in _SESSION_ERRORS
 
     def begin_anew(self) -> None:
-        """Say everything anew, and have everything told: not all of an answer was taken, which the leader cannot know.
+        """Begin another session, as not all of an answer was taken and the leader cannot know that.
 
-        The leader ends the session that was, and begins another.
+        The next request names everything again, and so does its answer.
         """
         self._session.begin_anew()
 
     def reset(self) -> None:
-        """Say everything anew: the connection was lost, or the leader knows no such session."""
+        """Forget the session: the connection was lost, or the leader does not know the session."""
         self._session.reset()
 
 

@@ -1,6 +1,6 @@
 """Where the logs of a leader and a follower part, and what the follower keeps: by leader epochs (KIP-101, KIP-595).
 
-The high watermark does not tell it: a follower may have committed records that it does not know to be committed.
+The high watermark is no help: a follower may have committed records without knowing that they are committed.
 """
 
 from pkafka.errors import ApiError, ErrorCode
@@ -11,7 +11,7 @@ from pkafka.storage.log import Log
 def divergence(
     log: Log, offset: Offset, last_fetched_epoch: LeaderEpoch
 ) -> tuple[LeaderEpoch, Offset] | None:
-    """The leader's side: where its log and that of a reader part.
+    """Find, as the leader, where its log and that of a reader part.
 
     Args:
         log: the leader's.
@@ -19,11 +19,11 @@ def divergence(
         last_fetched_epoch: of the reader's last record; -1 of readers that do not say.
 
     Returns:
-        The largest epoch of the leader that is not above the reader's, and where it ended; None when all that the
-        reader has is here as well.
+        The largest epoch of the leader that is not above the reader's, and where it ended; None when the leader has all
+        of the reader's records.
 
     Raises:
-        ApiError: OFFSET_OUT_OF_RANGE; nothing is known of that epoch here.
+        ApiError: OFFSET_OUT_OF_RANGE; the leader does not know that epoch.
     """
     if last_fetched_epoch < 0:
         return None
@@ -36,10 +36,10 @@ def divergence(
 
 
 def truncation_offset(log: Log, epoch: LeaderEpoch, end_offset: Offset) -> Offset:
-    """The follower's side: how much of its log it keeps.
+    """Find, as the follower, how much of its log it keeps.
 
-    Where the follower has no such epoch, it keeps its own largest below, and what remains to be compared shows at its
-    next fetch (KIP-279).
+    A follower that lacks the epoch keeps its log up to the end of its largest epoch below; its next fetch compares the
+    rest (KIP-279).
 
     Args:
         log: the follower's.
