@@ -30,7 +30,7 @@ _PRELOADED: Final = (
         "pkafka.clients.admin",
         "pkafka.clients.consumer",
         "pkafka.clients.producer",
-        "pkafka.cli.kafka_command",
+        "pkafka.cli.kit.kafka_command",
     ),
 )
 

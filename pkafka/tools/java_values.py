@@ -1,9 +1,10 @@
-"""In which order Java's ``HashMap`` is walked: what Kafka's tools print."""
+"""In which order the hash tables of Java and of Scala are walked: what Kafka's tools print."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from pkafka.coordination.znode_json import string_hash
+from pkafka.model import TopicPartition
 
 T = TypeVar("T")
 
@@ -26,6 +27,31 @@ def in_hash_map_order(items: Iterable[T], hash_of: Callable[[T], int]) -> list[T
         return (value ^ (value >> 16)) & (size - 1)
 
     return sorted(kept, key=slot)
+
+
+def in_scala_hash_order(items: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
+    """The items as a mutable ``HashMap`` or ``HashSet`` of Scala 2.13 is walked to which they were added one by one.
+
+    Args:
+        hash_of: ``hashCode`` of an item, an unsigned 32-bit number.
+    """
+    kept = list(items)
+    size = 16
+    while len(kept) >= size * 3 // 4:
+        size *= 2
+
+    def place(item: T) -> tuple[int, int]:
+        value = hash_of(item)
+        spread = value ^ (value >> 16)
+        # Those of one slot stand in the order of their hashes, as signed numbers.
+        return spread & (size - 1), (spread ^ 0x8000_0000)
+
+    return sorted(kept, key=place)
+
+
+def topic_partition_hash(partition: TopicPartition) -> int:
+    """``TopicPartition.hashCode``, as an unsigned number."""
+    return (31 * (31 + partition.partition) + string_hash(partition.topic)) & 0xFFFFFFFF
 
 
 def entries_hash(entries: Iterable[tuple[str, str | None]]) -> int:

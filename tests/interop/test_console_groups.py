@@ -1,5 +1,6 @@
 """pk-console-consumer as a member of groups, and its formatters of internal topics, beside Kafka's tool."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -108,8 +109,9 @@ def test_what_the_coordinator_writes_is_shown_alike(
     for metadata in ("", "schön"):
         good(talk.admin.alter_group_offsets(group, {partition: OffsetAndMetadata(1, metadata, 0)})[partition])
     good(talk.admin.delete_group_offsets(group, [partition])[partition])
-    with member(system.bootstrap, group, topic, group_instance_id="i"):
-        pass
+    with contextlib.ExitStack() as members:
+        for name in ("i", "j", "k", "l"):  # of several, the order shows
+            members.enter_context(member(system.bootstrap, group, topic, group_instance_id=name))
     talk.admin.remove_members(group)
     where = _offsets_partition(group)
     flags = [
@@ -146,12 +148,13 @@ def test_what_the_transaction_coordinator_writes_is_shown_alike(
         pytest.skip("needs Apache Kafka: PKAFKA_INTEROP_SYSTEMS leaves it out")
     name = f"tx-{topic}"
     with talking(kafka.bootstrap) as talk:
-        talk.create(topic)
+        talk.create(topic, 14)
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name})
     producer.init_transactions(30)
     for end in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
-        producer.produce(topic, b"v")
+        for partition in range(14):
+            producer.produce(topic, b"v", partition=partition)
         producer.flush(30)
         end(30)
     flags = ["--bootstrap-server", kafka.bootstrap, "--topic", "__transaction_state"]

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from pkafka.coordination.znode_json import string_hash
 from pkafka.errors import ProtocolError
-from pkafka.model import topic_id_text
+from pkafka.model import TopicPartition, topic_id_text
 from pkafka.protocol.codec import decode_prefix
 from pkafka.protocol.messages.records.group_metadata import (
     GroupMetadataKey,
@@ -20,6 +21,7 @@ from pkafka.protocol.messages.records.group_metadata import (
 )
 from pkafka.protocol.messages.records.transaction_log import TransactionLogKey, TransactionLogValue
 from pkafka.protocol.schema import Field, Message, is_made_fresh, version_range
+from pkafka.tools.java_values import in_scala_hash_order, topic_partition_hash
 
 Formatter: TypeAlias = Callable[[bytes | None, bytes | None], bytes]
 """Key and value to what is printed; nothing for records that are not of this kind."""
@@ -122,7 +124,7 @@ def _group(key: GroupMetadataKey, stored: GroupMetadataValue) -> str:
         f"clientId={each.client_id}, clientHost={each.client_host}, "
         f"sessionTimeoutMs={each.session_timeout}, rebalanceTimeoutMs={each.rebalance_timeout}, "
         f"supportedProtocols=List({stored.protocol}))"
-        for each in stored.members
+        for each in in_scala_hash_order(stored.members, lambda each: string_hash(each.member_id))
     )
     state = "Stable" if stored.members else "Empty"
     return (
@@ -132,17 +134,20 @@ def _group(key: GroupMetadataKey, stored: GroupMetadataValue) -> str:
 
 
 def _transaction(key: TransactionLogKey, stored: TransactionLogValue) -> str:
-    partitions = sorted(
-        f"{each.topic}-{number}"
-        for each in stored.transaction_partitions or ()
-        for number in each.partition_ids
+    partitions = in_scala_hash_order(
+        (
+            TopicPartition(each.topic, number)
+            for each in stored.transaction_partitions or ()
+            for number in each.partition_ids
+        ),
+        topic_partition_hash,
     )
     return (
         f"TransactionMetadata(transactionalId={key.transactional_id}, "
         f"producerId={stored.producer_id}, producerEpoch={stored.producer_epoch}, "
         f"txnTimeoutMs={stored.transaction_timeout_ms}, "
         f"state={TRANSACTION_STATES[stored.transaction_status]}, pendingState=None, "
-        f"topicPartitions=HashSet({', '.join(partitions)}), "
+        f"topicPartitions=HashSet({', '.join(map(str, partitions))}), "
         f"txnStartTimestamp={stored.transaction_start_timestamp_ms}, "
         f"txnLastUpdateTimestamp={stored.transaction_last_update_timestamp_ms})"
     )
