@@ -42,7 +42,7 @@ class AuditCount(NamedTuple):
     """What one tier counted of one topic.
 
     Args:
-        tier: who counted.
+        tier: of the program that counted.
         topic: of the records.
         time_ms: when the stretch of time begins in which the messages were first sent.
         records: sent, by a producer; returned by poll, by a consumer.

@@ -48,7 +48,7 @@ class ListedOffset(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """As whom the group knows a consumer: what a transactional producer sends along with its offsets (KIP-447).
+    """By what the group knows a consumer: what a transactional producer sends along with its offsets (KIP-447).
 
     Args:
         generation_id, member_id: -1 and empty for a consumer whose partitions the group does not assign.

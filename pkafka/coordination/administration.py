@@ -154,7 +154,7 @@ class Event(NamedTuple):
 
 
 class ClientInfo(NamedTuple):
-    """As whom the server knows this session."""
+    """The identities by which the server knows this session."""
 
     scheme: str
     user: str
@@ -239,7 +239,7 @@ class Nodes(Protocol):
         ...
 
     def whoami(self) -> list[ClientInfo]:
-        """As whom the server knows this session."""
+        """The identities by which the server knows this session."""
         ...
 
     def config(self, *, watch: bool = False) -> tuple[bytes | None, Stat]:

@@ -56,7 +56,7 @@ def next_broker_id(store: Store, reserved_max: int) -> BrokerId:
         store: where the cluster lives.
         reserved_max: ``reserved.broker.max.id``; ids above it are generated, those up to it people assign.
     """
-    # The version of the znode is the sequence: every write, from whichever broker, gets another one.
+    # The version of the znode is the sequence: every write, from any broker, gets another one.
     while True:
         try:
             return reserved_max + store.set(BROKER_SEQUENCE, b"").version

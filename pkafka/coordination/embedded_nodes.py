@@ -40,7 +40,7 @@ _CODES: Final = {
     BadVersionError: KeeperCode.BAD_VERSION,
     NotEmptyError: KeeperCode.NOT_EMPTY,
     NoChildrenForEphemeralsError: KeeperCode.NO_CHILDREN_FOR_EPHEMERALS,
-    DataTooLargeError: KeeperCode.CONNECTION_LOSS,  # what ZooKeeper does to who sends too much
+    DataTooLargeError: KeeperCode.CONNECTION_LOSS,  # as ZooKeeper does to a client that sends too much
 }
 _MODES: Final = frozenset(
     {

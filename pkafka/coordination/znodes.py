@@ -242,7 +242,7 @@ def _ids(values: Iterable[Json]) -> tuple[BrokerId, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """``/brokers/topics/T/partitions/P/state``: who leads. The znode's version is the partition epoch.
+    """``/brokers/topics/T/partitions/P/state``: its leader. The znode's version is the partition epoch.
 
     ``recovering`` is written only when true (KIP-704).
     """

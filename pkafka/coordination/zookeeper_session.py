@@ -432,7 +432,7 @@ class ZooKeeperSession:
         self._on_event(Event(SessionEvent.CONNECTED, kind, path))
 
     def _on_refused(self) -> bool:
-        """No server took the connection: whether that is the end, as it is for who was never connected."""
+        """No server took the connection: whether that is the end, as it is for a client that was never connected."""
         if self._settled.is_set():
             return False
         self._ended = True
@@ -447,7 +447,7 @@ class ZooKeeperSession:
             self._watch_again()
             read_only = str(self._client.client_state) == "CONNECTED_RO"
             self._on_event(Event(SessionEvent.CONNECTED_READ_ONLY if read_only else SessionEvent.CONNECTED))
-            self._settled.set()  # who waits for the connection has been told of it by then
+            self._settled.set()  # the thread that waits for the connection has been told of it by then
             return
         was_alive, self._alive = self._alive, False
         if kazoo_state == "SUSPENDED":

@@ -74,7 +74,7 @@ def map_arena(descriptor: int) -> memoryview:
 
 
 class Lease:
-    """Memory of an arena that was read into, kept until the last of those who need it lets go of it.
+    """Memory of an arena that was read into, kept until the last of its users lets go of it.
 
     Args:
         slot: the memory.
@@ -146,7 +146,7 @@ class ReadBuffers:
         return self._frames_bytes_max is None or sum(self._frames.values()) < self._frames_bytes_max
 
     def call_when_room(self, call: Callable[[], object]) -> None:
-        """Call once, when :attr:`has_room` may have become true; there may be several who try then."""
+        """Call once, when :attr:`has_room` may have become true; several connections may try then."""
         self._starved[call] = None
 
     def take(self, size: int) -> FrameBytes:

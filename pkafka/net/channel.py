@@ -71,7 +71,7 @@ class Channel:
             raise
 
     def ask_then(self, frame: bytes, answered: Answered, *, timeout_s: float) -> None:
-        """As :meth:`ask`, for who asks again and again: ``answered`` is called where the answer is received.
+        """As :meth:`ask`, for callers that ask again and again: ``answered`` is called where the answer is received.
 
         Raises:
             ChannelError: it was closed before.

@@ -14,7 +14,7 @@ from typing import Final
 _STRIDE_BYTES: Final = 256 * 1024
 """Pages come and go in long runs, so one byte of each stride stands for it: a probe costs 2 µs, sending it 80."""
 _UNASKED_BYTES_MAX: Final = 64 * 1024
-"""Less than this is not asked for: who reads what is old reads much at once, who reads little reads what is new."""
+"""Less than this is not asked for: a client that reads old records reads much at once."""
 _READ_BYTES: Final = 1024 * 1024
 
 

@@ -1,4 +1,4 @@
-"""The records of one batch as columns: what a reader of many records wants, who looks at all of their values."""
+"""The records of one batch as columns: for readers that look at all values of many records."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

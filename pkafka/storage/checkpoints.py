@@ -5,7 +5,7 @@ Format, the same for all four files, each line ended by a newline:
     2                          number of entries
     topic partition offset     once per entry
 
-Not who may write them: one process per broker does, the others only read.
+This module does not say which process may write them: one per broker does, the others only read.
 """
 
 from collections.abc import Mapping

@@ -117,7 +117,7 @@ class ProducerSnapshots:
             self.latest_taken = offset
 
     def open_within(self, start: Offset, end: Offset) -> list[int]:
-        """Descriptors of the snapshots in (start, end], for a flush by the caller, who closes them."""
+        """Descriptors of the snapshots in (start, end], for a flush by the caller, which closes them."""
         descriptors = []
         for offset in self._offsets:
             if start < offset <= end:

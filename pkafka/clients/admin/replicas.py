@@ -1,4 +1,4 @@
-"""Replicas: who leads, which brokers they are on, and in which directory of a broker they lie."""
+"""Replicas: which one leads, which brokers they are on, and in which directory of a broker they lie."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol

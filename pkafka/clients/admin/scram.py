@@ -56,7 +56,7 @@ class ScramAdmin:
             users: these; all that have any when left out.
 
         Returns:
-            By user, in the broker's order; RESOURCE_NOT_FOUND for one who has none.
+            By user, in the broker's order; RESOURCE_NOT_FOUND for a user without credentials.
 
         Raises:
             ApiError: the broker refuses.

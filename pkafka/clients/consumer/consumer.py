@@ -363,7 +363,7 @@ class Consumer:
     def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has stored, by whichever member; None where there is nothing.
+        """What the group has stored, through any of its members; None where there is nothing.
 
         Raises:
             InvalidGroupIdError: there is no ``group.id``.
@@ -378,7 +378,7 @@ class Consumer:
                 return commits.committed(list(partitions), self._net.now_ms + wait_ms, wait_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """As whom the group gave this consumer its partitions, for ``Producer.send_offsets_to_transaction()``.
+        """The identity that this consumer got its partitions with, for ``Producer.send_offsets_to_transaction()``.
 
         It stays when the group has dropped this consumer since: the coordinator refuses such a zombie's offsets then.
 

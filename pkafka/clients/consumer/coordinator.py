@@ -1,7 +1,7 @@
 """The consumer's part in its group: drives ``membership.py`` over the network and runs the user's callbacks.
 
 What needs the user's code runs in :meth:`ConsumerCoordinator.advance`, on the application's thread; what must happen in
-time runs in :meth:`ConsumerCoordinator.background`, on whichever thread is inside the consumer.
+time runs in :meth:`ConsumerCoordinator.background`, on the thread that is inside the consumer.
 """
 
 import logging
@@ -400,7 +400,7 @@ class ConsumerCoordinator:
         self._send(self._membership.join(protocols, now_ms), now_ms)
 
     def _assign(self, step: Lead) -> bool:
-        """Decide who reads what.
+        """Decide which member reads which partitions.
 
         Returns:
             False while metadata of the group's topics is awaited.

@@ -346,7 +346,7 @@ class Fetcher:
             self._errors.append(ApiError(code, f"{partition}: {code.message}"))
 
     def _note_leader(self, partition: TopicPartition, data: PartitionData, response: FetchResponse) -> None:
-        """The broker says who leads now (KIP-951): ask there, without waiting."""
+        """The broker names the new leader (KIP-951): ask there, without waiting."""
         leader = data.current_leader
         brokers = [Broker(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
         state = self._subscription.get(partition)

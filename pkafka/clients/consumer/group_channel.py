@@ -21,7 +21,7 @@ class GroupChannel:
     """The way to the coordinator of a group.
 
     Args:
-        membership: knows who the coordinator is.
+        membership: knows which broker the coordinator is.
     """
 
     def __init__(self, net: ConsumerNetwork, membership: Membership) -> None:

@@ -134,7 +134,7 @@ class Membership:
         self._coordinator_wanted = True
 
     def due(self, now_ms: int) -> list[Request]:
-        """What to send now, by whichever thread is there."""
+        """What to send now; either thread may."""
         if self.coordinator is None:
             if not self._coordinator_wanted or self._lookup_under_way or now_ms < self._lookup_at_ms:
                 return []
@@ -309,7 +309,7 @@ class Membership:
         return request
 
     def commit_identity(self, *, automatic: bool) -> tuple[int, str, str | None]:
-        """As whom to commit: generation, member id, instance id.
+        """The identity to commit with: generation, member id, instance id.
 
         Args:
             automatic: whether the group gives the partitions; without it any consumer may commit.

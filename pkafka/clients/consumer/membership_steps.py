@@ -21,7 +21,7 @@ class MemberState(Enum):
 
 
 class Generation(NamedTuple):
-    """As whom, and in which generation, the coordinator knows this member."""
+    """The id and the generation by which the coordinator knows this member."""
 
     id: int = -1
     member_id: str = ""

@@ -343,7 +343,7 @@ class Positions:
         """Ask where topics are, unless there are none or it is too late."""
         left_ms = deadline_ms - self._net.now_ms
         if topics and left_ms > 0:
-            # Out of time is for the caller to tell, who knows what was asked.
+            # The caller tells of the time-out: it knows what was asked.
             with suppress(ClientTimeoutError):
                 self._cluster.refresh(
                     topics, allow_auto_create=self._config.allow_auto_create_topics, timeout_ms=left_ms

@@ -247,7 +247,7 @@ class Subscription:
         state.position, state.position_epoch = offset, epoch
 
     def leader_is(self, partition: TopicPartition, leader: Leader) -> bool:
-        """Take note of who leads a partition.
+        """Take note of the leader of a partition.
 
         Returns:
             Whether its position must be validated with the leader.

@@ -1,4 +1,4 @@
-"""Who of a group reads what, decided by every member for itself from the same facts.
+"""Which member of a group reads what, decided by every member for itself from the same facts.
 
 The strategies are those of Kafka 0.8 and 0.9, ``partition.assignment.strategy=range`` and ``roundrobin``. Members of
 one group must have the same one, and Java members may be among them, so every order here counts.

@@ -146,7 +146,7 @@ class OldProducerConfig(_OldOptions):
         return not self.compressed_topics or topic in self.compressed_topics
 
     def client_keys(self) -> dict[str, object]:
-        """The keys of today's clients for connections that do the same; who tries again is the producer."""
+        """The keys of today's clients for connections that do the same; it is the producer that tries again."""
         return {
             "bootstrap.servers": ",".join(self.metadata_broker_list),
             "client.id": self.client_id,

@@ -459,7 +459,7 @@ class ZookeeperConsumerConnector:
     def _renew_session(self) -> bool:
         """Begin again after the session expired.
 
-        Nothing is committed: what was owned may be others' by now, who are farther.
+        Nothing is committed: other members may own the partitions by now, and be farther.
 
         Returns:
             Whether a rebalance is due.

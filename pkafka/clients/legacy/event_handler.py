@@ -89,7 +89,7 @@ class EventHandler:
     # -- one try ------------------------------------------------------------------------------------------
 
     def _try(self, messages: Sequence[Encoded]) -> tuple[list[Encoded], Exception | None]:
-        """Send messages to those who lead their partitions; those that were not taken, and why."""
+        """Send messages to the leaders of their partitions; those that were not taken, and why."""
         left: list[Encoded] = []
         cause: Exception | None = None
         by_leader: dict[Broker, _Batches] = {}

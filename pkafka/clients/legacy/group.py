@@ -1,4 +1,4 @@
-"""What a member of an old consumer's group reads in ZooKeeper: who is there, who reads what, which partitions exist."""
+"""What a member of an old consumer's group reads in ZooKeeper: the members, what each reads, which partitions exist."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

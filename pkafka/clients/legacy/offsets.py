@@ -83,7 +83,7 @@ class ZooKeeperOffsets:
 
 
 class KafkaOffsets:
-    """OffsetCommit and OffsetFetch version 1 at the group's coordinator, as one who is no member of it.
+    """OffsetCommit and OffsetFetch version 1 at the group's coordinator, as a client that is no member of it.
 
     Args:
         brokers: tells where brokers are, for finding the coordinator.

@@ -266,7 +266,7 @@ class Accumulator:
             topic.ratio = max(topic.ratio - _RATIO_BETTER, ratio)
 
     def close(self) -> None:
-        """Take no more records; who waits for memory or metadata is told."""
+        """Take no more records; threads that wait for memory or metadata are told."""
         with self.lock:
             self.closed = True
             for queue in self.waiting:

@@ -110,7 +110,7 @@ class ProducerBatch:
         error: Exception | None = None,
         record_errors: Mapping[int, Exception] | None = None,
     ) -> bool:
-        """Set the outcome, call the callbacks, and then let go who waits; False when it was set before.
+        """Set the outcome, call the callbacks, and then let the waiting threads go; False when it was set before.
 
         Args:
             base_offset: of the first record; -1 when it is not known.
@@ -152,7 +152,7 @@ class ProducerBatch:
         with _SETTLING:
             self.halves = halves
             event = self._event
-            # What listens looks again when it is called: whichever half it hears of will do.
+            # What listens looks again when it is called: either half will do.
             halves[1]._listeners, self._listeners = self._listeners, []
         if event is not None:
             event.set()

@@ -40,7 +40,7 @@ class Coordinator(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What to send next, and to whom: None for any broker."""
+    """What to send next, and to which broker: None for any."""
 
     request: Request
     to: Coordinator | None
@@ -48,7 +48,7 @@ class Ask(NamedTuple):
 
 
 class ProducerIdentity(NamedTuple):
-    """As whom a producer speaks of its transactions."""
+    """By what coordinators know a producer; makes its requests."""
 
     transactional_id: str
     id: int

@@ -123,7 +123,7 @@ class Transactions:
     # -- calls --------------------------------------------------------------------------------------------
 
     def init(self) -> Outcome:
-        """Get the producer id, and fence who had it before (``init_transactions``)."""
+        """Get the producer id, and fence the producer that had it before (``init_transactions``)."""
         return self._called("init_transactions", State.INITIALIZING)
 
     def begin(self) -> None:
@@ -425,7 +425,7 @@ class Transactions:
             self._ended()
         elif code in ID_UNKNOWN and self.state is State.ABORTING_TRANSACTION:
             self._bump_wanted = True
-            self._ended()  # who does not know the producer has nothing of it to abort
+            self._ended()  # a coordinator that does not know the producer has nothing of it to abort
         else:
             self._refused(sent, code, "Unhandled error in EndTxnResponse", now_ms)
 

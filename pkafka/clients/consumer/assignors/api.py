@@ -71,7 +71,7 @@ class Assignor:
     def assign(
         self, partitions: PartitionsByTopic, subscriptions: Mapping[str, Subscription]
     ) -> Mapping[str, Assignment]:
-        """Decide who reads what.
+        """Decide which member reads which partitions.
 
         Args:
             partitions: every partition there is to assign.

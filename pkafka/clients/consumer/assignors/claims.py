@@ -31,7 +31,7 @@ class Claims:
 def settle(
     partitions: PartitionsByTopic, subscriptions: Mapping[str, Subscription], claims: Mapping[str, Claim]
 ) -> Claims:
-    """Decide who owned what: where two members claim a partition, the one with the newer generation did.
+    """Decide which member owned which partitions: of two that claim one, the member of the newer generation did.
 
     Partitions that do not exist are left out.
 

@@ -20,8 +20,8 @@ class DifferentSubscriptions:
     Args:
         partitions: all there are.
         subscriptions: by member id.
-        racks: who is near what.
-        claims: who had what; what they owned is changed into the assignment.
+        racks: which members are near which partitions.
+        claims: which member had which partitions; what they owned is changed into the assignment.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class DifferentSubscriptions:
         return moved
 
     def _better(self, partition: TopicPartition) -> str | None:
-        """A member that should have the partition instead of its owner: who had it before that, or has the least."""
+        """The member that should have the partition instead of its owner: the one before that, or one with less."""
         size = len(self._current[self._owner[partition]])
         former = self._outdated.get(partition)
         # Kafka does not ask whether the former owner still subscribes the topic, and then assigns what is refused.

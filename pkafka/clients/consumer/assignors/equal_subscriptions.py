@@ -18,8 +18,8 @@ class EqualSubscriptions:
 
     Args:
         partitions: all there are.
-        racks: who is near what.
-        claims: who had what.
+        racks: which members are near which partitions.
+        claims: which member had which partitions.
     """
 
     def __init__(self, partitions: PartitionsByTopic, racks: Racks, claims: Claims) -> None:

@@ -1,7 +1,7 @@
 """The order in which Java iterates over a ``HashMap`` of texts.
 
-Kafka's assignors walk such maps, and who is looked at first may get one partition more. A leader that walks in the
-same order decides the same, so that a group keeps its assignment when the leadership moves between clients.
+Kafka's assignors walk such maps, and the member that is looked at first may get one partition more. A leader that walks
+in the same order decides the same, so that a group keeps its assignment when the leadership moves between clients.
 Left out: what Java does with eight and more keys in one bucket.
 """
 
