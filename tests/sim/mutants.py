@@ -27,9 +27,9 @@ from pkafka.server.partition import Partition
 from pkafka.server.partitions import Partitions
 from pkafka.server.replication import fetcher
 from pkafka.server.replication.leadership import IsrProposal, Leadership
-from pkafka.storage import log as storage_log
-from pkafka.storage import recovery
+from pkafka.storage import producer_history, recovery
 from pkafka.storage.log import Log
+from pkafka.storage.producer_history import ProducerHistory
 from pkafka.storage.producer_rebuild import ProducerSnapshots
 from pkafka.storage.producer_state import ProducerEntry, Producers
 
@@ -99,8 +99,9 @@ def _unfenced(self: StateStore, transactions: Any) -> Any:
     return self._store.multi_many(transactions) if transactions else []
 
 
-def _forget_producers(self: Log, end_offset: int) -> None:
-    self.producers.clear()
+def _forget_producers(self: ProducerHistory, _log_start_offset: int, end_offset: int, *_: Any) -> None:
+    self._producers.clear()
+    self._forgotten_below = end_offset
 
 
 def _begin_without_producers(producers: Producers, *_: Any, **__: Any) -> None:
@@ -163,15 +164,15 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
     "leaders do not say where logs part": (fetch_handler, "divergence", lambda *_: None),
     "followers cut at their high watermark": (Partition, "follow", _cut_at_high_watermark),
     "who was away when a replica moved keeps it": (Partitions, "moved_away", lambda *_: []),
-    "a truncated log forgets what producers wrote": (Log, "_rebuild_producers", _forget_producers),
+    "a truncated log forgets what producers wrote": (ProducerHistory, "rebuild", _forget_producers),
     "a log that was not closed forgets what producers wrote": (recovery, "rebuild", _begin_without_producers),
     "a log that was opened or cut knows the last batch of a producer alone": (
-        storage_log,
+        producer_history,
         "remember_resends",
         lambda *_: None,
     ),
     "snapshots of producers have nobody in them": (ProducerSnapshots, "take", _write_down_nobody),
-    "followers do not note what producers wrote": (storage_log, "replay", lambda *_: None),
+    "followers do not note what producers wrote": (producer_history, "replay", lambda *_: None),
     "nobody looks at sequences but at those of resends": (ProducerEntry, "check", lambda *_: None),
     "nobody asks for min.insync.replicas": (Leadership, "in_sync_min", lambda *_: 1),
     "brokers obey controllers of older epochs": [
