@@ -135,7 +135,7 @@ class DifferentSubscriptions:
         return moved
 
     def _better(self, partition: TopicPartition) -> str | None:
-        """The member that should have the partition instead of its owner: the one before that, or one with less."""
+        """The member that should have the partition instead of its owner: the one before that, or the least loaded."""
         size = len(self._current[self._owner[partition]])
         former = self._outdated.get(partition)
         # Kafka does not ask whether the former owner still subscribes the topic, and then assigns what is refused.
