@@ -6,6 +6,7 @@ from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import Offset
 from pkafka.storage.batch_scan import StoredBatch, scan_buffer
 from pkafka.storage.log_values import UnexpectedOffsetError
+from pkafka.storage.segment import AppendedBatch
 
 
 def batches_in_order(view: memoryview, log_end_offset: Offset) -> list[StoredBatch]:
@@ -25,6 +26,12 @@ def batches_in_order(view: memoryview, log_end_offset: Offset) -> list[StoredBat
                 f"the leader sent offset {following.base_offset} behind {one.last_offset}",
             )
     return batches
+
+
+def entries_of(run: list[StoredBatch]) -> list[AppendedBatch]:
+    """What a segment notes of batches that are written in one piece, by their places in it."""
+    start = run[0].position
+    return [(each.position - start, each.size, each.last_offset, each.max_timestamp) for each in run]
 
 
 def split_for_segments(batches: list[StoredBatch], room: int, segment_bytes: int) -> list[list[StoredBatch]]:

@@ -5,6 +5,7 @@ both increasing from line to line.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from pkafka.java.numbers import parse_int, parse_long
 from pkafka.java.text import lines as lines_of
 from pkafka.java.text import split_blanks
 from pkafka.model import LeaderEpoch, Offset
+from pkafka.storage.batch_scan import StoredBatch
 from pkafka.storage.files import Files, read_file, replace_file
 
 LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
@@ -64,7 +66,10 @@ class LeaderEpochs:
     def assign(self, epoch: LeaderEpoch, start: Offset, *, save: bool = True) -> bool:
         """Note that ``epoch`` begins at ``start``; whatever contradicts it at the end of the list goes.
 
-        Returns whether anything changed. With ``save=False`` the caller saves later (recovery does).
+        With ``save=False`` the caller saves later (recovery does).
+
+        Returns:
+            Whether anything changed.
 
         Raises:
             OSError: the file could not be written.
@@ -81,6 +86,18 @@ class LeaderEpochs:
         if save:
             self.save(durable=durable)
         return True
+
+    def follow(self, batches: Iterable[StoredBatch]) -> None:
+        """Note the epochs of batches that a leader sent. After one of an old format, which has none, none is known.
+
+        Raises:
+            OSError: the file could not be written.
+        """
+        for batch in batches:
+            if batch.leader_epoch >= 0:
+                self.assign(batch.leader_epoch, batch.base_offset)
+            elif self.latest >= 0:
+                self.clear()
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
         """The largest known epoch not above ``epoch`` and where it ended; (-1, -1) when that is unknown."""

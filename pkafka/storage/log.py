@@ -5,11 +5,8 @@ removal of files) is handed to the owner through the hooks. recovery.py opens a 
 watermark is.
 """
 
-import random
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode, StorageError
@@ -18,18 +15,22 @@ from pkafka.records.batch import stamp
 from pkafka.records.validation import ValidatedBatch, ValidatedRecords
 from pkafka.storage.batch_scan import StoredBatch
 from pkafka.storage.config import LogConfig
-from pkafka.storage.fetched_batches import batches_in_order, split_for_segments
+from pkafka.storage.fetched_batches import batches_in_order, entries_of, split_for_segments
 from pkafka.storage.files import Files, disk_failure
-from pkafka.storage.log_files import LogFiles
+from pkafka.storage.log_files import (
+    DELETED_DIRECTORY_SUFFIX,
+    DIRECTORY_NAME_CHARS_MAX,
+    FUTURE_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
+    LogFiles,
+)
 from pkafka.storage.log_reader import LogReader
 from pkafka.storage.log_values import (
     AppendResult,
     DeletedFiles,
     LogHooks,
     LogParts,
-    LogRead,
     PendingFlush,
-    TimestampOffset,
     UnexpectedOffsetError,
 )
 from pkafka.storage.open_files import OpenFiles
@@ -37,27 +38,17 @@ from pkafka.storage.producer_history import ProducerHistory
 from pkafka.storage.producer_state import BatchMetadata
 from pkafka.storage.producer_trial import ProducerTrial
 from pkafka.storage.retention import RetentionLimits, expired_segments
-from pkafka.storage.segment import (
-    AppendedBatch,
-    Segment,
-)
+from pkafka.storage.roll_time import RollTime
+from pkafka.storage.segment import AppendedBatch, Segment
 
 __all__ = [
-    "AppendResult",
+    "DIRECTORY_NAME_CHARS_MAX",
+    "FUTURE_DIRECTORY_SUFFIX",
     "DeletedFiles",
     "Log",
     "LogHooks",
-    "LogParts",
-    "LogRead",
     "PendingFlush",
-    "TimestampOffset",
-    "UnexpectedOffsetError",
 ]
-
-DELETED_DIRECTORY_SUFFIX: Final = "-delete"
-STRAY_DIRECTORY_SUFFIX: Final = "-stray"
-FUTURE_DIRECTORY_SUFFIX: Final = "-future"
-DIRECTORY_NAME_CHARS_MAX: Final = 255
 
 
 class Log(LogReader):
@@ -91,8 +82,9 @@ class Log(LogReader):
         self._clock = clock
         self._hooks = hooks
         self._closed = False
-        self._truncations = 0
-        self._jitter_ms = self._draw_jitter()
+        self.truncations = 0
+        """How often it was cut so far: what is known of its segments holds as long as this number does."""
+        self._roll_time = RollTime(self.config)
         self._active.update_config(self.config)
         self._active.activate()
 
@@ -141,13 +133,7 @@ class Log(LogReader):
                 except ApiError as error:
                     duplicate = self._recalled(batch, error)
                 if duplicate is not None:
-                    return AppendResult(
-                        duplicate.first_offset,
-                        duplicate.last_offset,
-                        duplicate.timestamp,
-                        self.log_start_offset,
-                        True,
-                    )
+                    return AppendResult.of_resent(duplicate, self.log_start_offset)
             stamp(data, batch.position, base_offset=offset, leader_epoch=leader_epoch)
             newest = batch.max_timestamp if batch.max_timestamp > newest else newest
             appended.append((batch.position, batch.size, last, batch.max_timestamp))
@@ -230,24 +216,19 @@ class Log(LogReader):
         now_ms: Millis,
     ) -> None:
         segment = self._active
-        if not segment.has_room_for(len(data), end_offset - 1) or self._is_too_old(segment, newest, now_ms):
+        if not segment.has_room_for(len(data), end_offset - 1) or self._roll_time.is_over(
+            segment, newest, now_ms
+        ):
             segment = self._roll(first_offset, now_ms)
         self._remember(first_offset, segment.size)
         segment.append(data, appended, first_timestamp=appended[0][3])
         self.log_end_offset = end_offset
 
     def _append_run(self, view: memoryview, run: list[StoredBatch], now_ms: Millis) -> None:
-        entries: list[AppendedBatch] = []
-        start = run[0].position
-        for batch in run:
-            if batch.leader_epoch >= 0:
-                self.leader_epochs.assign(batch.leader_epoch, batch.base_offset)
-            elif self.leader_epochs.latest >= 0:
-                self.leader_epochs.clear()
-            entries.append((batch.position - start, batch.size, batch.last_offset, batch.max_timestamp))
+        self.leader_epochs.follow(run)
         newest = max(batch.max_timestamp for batch in run)
-        data = view[start : run[-1].position + run[-1].size]
-        self._write(data, entries, run[0].base_offset, run[-1].last_offset + 1, newest, now_ms)
+        data = view[run[0].position : run[-1].position + run[-1].size]
+        self._write(data, entries_of(run), run[0].base_offset, run[-1].last_offset + 1, newest, now_ms)
         for batch in run:
             self._history.replay(batch, self._active.transaction_index)
 
@@ -260,7 +241,9 @@ class Log(LogReader):
             Whether it did.
         """
         segment = self._active
-        if segment.has_room_for(0, self.log_end_offset) and not self._is_too_old(segment, now_ms, now_ms):
+        if segment.has_room_for(0, self.log_end_offset) and not self._roll_time.is_over(
+            segment, now_ms, now_ms
+        ):
             return False
         self.roll(now_ms)
         return True
@@ -271,14 +254,7 @@ class Log(LogReader):
         Raises:
             StorageError: the disk refused; the log is fenced.
         """
-        try:
-            self._roll(self.log_end_offset, now_ms)
-        except OSError as error:
-            raise self.fence(error, "roll") from error
-
-    def _is_too_old(self, segment: Segment, newest: Millis, now_ms: Millis) -> bool:
-        limit = self.config.roll_ms - self._jitter_ms
-        return segment.size > 0 and segment.waited_for_roll_ms(now_ms, newest) > limit
+        self._guarded("roll", lambda: self._roll(self.log_end_offset, now_ms))
 
     def _roll(self, first_offset: Offset, now_ms: Millis) -> Segment:
         base = max(first_offset, self.log_end_offset)
@@ -300,11 +276,7 @@ class Log(LogReader):
         self._active = segment
         segment.activate()
         self._positions.clear()
-        self._jitter_ms = self._draw_jitter()
-
-    def _draw_jitter(self) -> int:
-        most = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return random.randrange(most) if most > 0 else 0  # noqa: S311 - spreads load, guards nothing
+        self._roll_time.draw(self.config)
 
     # -- offsets -------------------------------------------------------------------------------------------------
 
@@ -390,17 +362,9 @@ class Log(LogReader):
             self._guarded("truncate", lambda: self._truncate(offset))
         return True
 
-    @property
-    def truncations(self) -> int:
-        """How often it was cut so far: what is known of its segments holds as long as this number does."""
-        return self._truncations
-
     def _truncate(self, offset: Offset) -> None:
         self._note_truncation(offset)
-        # The newest first: a crash or failure on the way leaves a shorter log, never one with a hole.
-        for segment in reversed(list(self._segments)):
-            if segment.base_offset > offset:
-                self._files.drop(segment, "truncated", self.config)
+        self._files.drop_behind(offset, self.config)
         last = self._segments.last
         # Inside a batch the whole batch goes, and the end is where it began: a follower fetches it anew. (Kafka would
         # keep the asked offset as the end and with it a hole; it never asks for one inside a batch.)
@@ -424,14 +388,13 @@ class Log(LogReader):
         self._guarded("truncate", lambda: self._truncate_fully(offset))
 
     def _note_truncation(self, offset: Offset) -> None:
-        self._truncations += 1
+        self.truncations += 1
         if self.cleaner_checkpoint is not None and self.cleaner_checkpoint > offset:
             self.cleaner_checkpoint = offset
 
     def _truncate_fully(self, offset: Offset) -> None:
         self._note_truncation(offset)
-        for segment in reversed(list(self._segments)):
-            self._files.drop(segment, "truncated", self.config)
+        self._files.drop_behind(-1, self.config)
         self.leader_epochs.clear()
         self._history.clear()
         self._activate(self._files.new_segment(offset, self.config, self._clock.now_ms()))
@@ -450,9 +413,8 @@ class Log(LogReader):
         segments = list(self._segments)
         deleted: list[DeletedFiles] = []
         try:
-            facts = self._segments.facts(self.log_end_offset)
             decisions = expired_segments(
-                facts,
+                self._segments.facts(self.log_end_offset),
                 RetentionLimits(self.config.retention_ms, self.config.retention_bytes, self.config.deletes),
                 log_start_offset=self.log_start_offset,
                 high_watermark=self.high_watermark,
@@ -507,11 +469,11 @@ class Log(LogReader):
     def prepare_flush(self, up_to: Offset | None = None) -> PendingFlush:
         """The same, for a thread: its descriptors are its own. Default: all but the active segment, as after a roll."""
         end = self._active.base_offset if up_to is None else min(up_to, self.log_end_offset)
-        return self._files.prepare_flush(self.recovery_point, end, self._truncations)
+        return self._files.prepare_flush(self.recovery_point, end, self.truncations)
 
     def finish_flush(self, pending: PendingFlush) -> None:
         """The flush has run: what it covered needs no recovery, unless a truncation has replaced it meanwhile."""
-        if pending.truncations == self._truncations:
+        if pending.truncations == self.truncations:
             self._mark_flushed(min(pending.offset, self.log_end_offset))
 
     def _mark_flushed(self, end: Offset) -> None:
@@ -523,7 +485,7 @@ class Log(LogReader):
     def update_config(self, config: LogConfig) -> None:
         """Hold to a new configuration from the next append on."""
         self.config = config
-        self._jitter_ms = self._draw_jitter()
+        self._roll_time.draw(self.config)
         for segment in self._segments:
             segment.update_config(config)
 
@@ -604,10 +566,7 @@ class Log(LogReader):
         self._guarded("rename", lambda: self._files.flush_name(target))
 
     def _rename_directory(self, suffix: str) -> Path:
-        end = f".{uuid.uuid4().hex}{suffix}"
-        # After the partition, not after the directory: Apache Kafka stops at a name with two suffixes.
-        name = str(self.topic_partition)
-        target = self.directory.with_name(name[: DIRECTORY_NAME_CHARS_MAX - len(end)] + end)
+        target = self._files.unused_name(self.topic_partition, suffix)
         self._closed = True
         for segment in self._segments:
             segment.retire()

@@ -23,7 +23,8 @@ from pkafka.storage import checkpoints
 from pkafka.storage.broker_metadata import BrokerMetadata, read_broker_metadata, write_broker_metadata
 from pkafka.storage.config import LogConfig
 from pkafka.storage.files import Files, OsFiles, disk_failure, read_file, replace_file
-from pkafka.storage.log import FUTURE_DIRECTORY_SUFFIX, Log
+from pkafka.storage.log import Log
+from pkafka.storage.log_files import FUTURE_DIRECTORY_SUFFIX
 from pkafka.storage.recovery import LogEnvironment, open_log
 
 _LOGGER = logging.getLogger(__name__)

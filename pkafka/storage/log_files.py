@@ -4,15 +4,22 @@ Decides nothing and keeps no offsets: that is the log's, which also fences itsel
 """
 
 import os
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
-from pkafka.model import Millis, Offset
+from pkafka.model import Millis, Offset, TopicPartition
 from pkafka.storage.config import LogConfig
 from pkafka.storage.files import Files
 from pkafka.storage.log_values import DeletedFiles, LogHooks, LogParts, PendingFlush
 from pkafka.storage.open_files import OpenFiles
 from pkafka.storage.segment import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX, Segment
+
+DELETED_DIRECTORY_SUFFIX: Final = "-delete"
+STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+FUTURE_DIRECTORY_SUFFIX: Final = "-future"
+DIRECTORY_NAME_CHARS_MAX: Final = 255
 
 
 class LogFiles:
@@ -63,6 +70,13 @@ class LogFiles:
         deleted = DeletedFiles(segment.base_offset, segment.size, reason, paths, segment)
         self._hooks.on_deleted(deleted, config.file_delete_delay_ms)
         return deleted
+
+    def drop_behind(self, offset: Offset, config: LogConfig) -> None:
+        """Drop the segments that begin behind an offset, for a truncation."""
+        # The newest first: a crash or failure on the way leaves a shorter log, never one with a hole.
+        for segment in reversed(list(self._segments)):
+            if segment.base_offset > offset:
+                self.drop(segment, "truncated", config)
 
     # -- compaction ----------------------------------------------------------------------------------------------
 
@@ -131,6 +145,13 @@ class LogFiles:
         return PendingFlush(end, descriptors, self.directory if is_new else None, self._files, truncations)
 
     # -- the directory -------------------------------------------------------------------------------------------
+
+    def unused_name(self, topic_partition: TopicPartition, suffix: str) -> Path:
+        """A name beside the directory that no other has: the partition's, a UUID and the suffix."""
+        end = f".{uuid.uuid4().hex}{suffix}"
+        # After the partition, not after the directory: Apache Kafka stops at a name with two suffixes.
+        name = str(topic_partition)
+        return self.directory.with_name(name[: DIRECTORY_NAME_CHARS_MAX - len(end)] + end)
 
     def rename(self, target: Path) -> None:
         """Give the directory another name; :meth:`follow` comes behind it."""

@@ -11,7 +11,7 @@ from pkafka.storage.config import LogConfig
 from pkafka.storage.files import Files, unlink_all
 from pkafka.storage.leader_epochs import LeaderEpochs
 from pkafka.storage.producer_rebuild import PRODUCER_EXPIRATION_MS, ProducerSnapshots
-from pkafka.storage.producer_state import Producers
+from pkafka.storage.producer_state import BatchMetadata, Producers
 from pkafka.storage.segment import Segment
 from pkafka.storage.segments import Segments
 
@@ -27,6 +27,13 @@ class AppendResult(NamedTuple):
     log_append_time_ms: Millis
     log_start_offset: Offset
     duplicate: bool
+
+    @classmethod
+    def of_resent(cls, original: BatchMetadata, log_start_offset: Offset) -> "AppendResult":
+        """The result for a batch that a producer has sent a second time."""
+        return cls(
+            original.first_offset, original.last_offset, original.timestamp, log_start_offset, duplicate=True
+        )
 
 
 class LogRead(NamedTuple):

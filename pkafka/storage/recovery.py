@@ -24,7 +24,9 @@ from pkafka.storage.batch_scan import DamagedBatchError, StoredBatch
 from pkafka.storage.config import LogConfig
 from pkafka.storage.files import Files, OsFiles, disk_failure
 from pkafka.storage.leader_epochs import LEADER_EPOCH_FILE, LeaderEpochs
-from pkafka.storage.log import DELETED_DIRECTORY_SUFFIX, Log, LogHooks, LogParts
+from pkafka.storage.log import Log
+from pkafka.storage.log_files import DELETED_DIRECTORY_SUFFIX
+from pkafka.storage.log_values import LogHooks, LogParts
 from pkafka.storage.open_files import OpenFiles
 from pkafka.storage.partition_metadata import read_topic_id, write_topic_id
 from pkafka.storage.producer_rebuild import PRODUCER_EXPIRATION_MS, ProducerSnapshots, rebuild, replay

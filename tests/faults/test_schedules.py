@@ -20,7 +20,7 @@ from pkafka.clients.admin import Admin
 from pkafka.coordination.znodes import BrokerRegistration
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartition
-from pkafka.storage.log import DELETED_DIRECTORY_SUFFIX
+from pkafka.storage.log_files import DELETED_DIRECTORY_SUFFIX
 from tests.cluster import Cluster, hanging, kill_all_processes
 from tests.faults.zookeeper_faults import expire_session, mortal_zookeeper
 from tests.interop.kafka import OracleUnavailableError, jars

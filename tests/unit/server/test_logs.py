@@ -14,7 +14,7 @@ from pkafka.server import lifeline
 from pkafka.server.handlers import produce
 from pkafka.server.lifeline import ChildExit
 from pkafka.server.worker import Worker
-from pkafka.storage.log import PendingFlush
+from pkafka.storage.log_values import PendingFlush
 from tests.unit.server.workers import Family, until
 
 TOPIC_ID = b"i" * 16

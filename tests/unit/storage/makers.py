@@ -15,7 +15,8 @@ from pkafka.records.reading import read_records
 from pkafka.records.validation import ProduceRules, ValidatedBatch, ValidatedRecords, validate
 from pkafka.storage.config import LogConfig
 from pkafka.storage.files import OsFiles
-from pkafka.storage.log import AppendResult, DeletedFiles, Log, LogHooks
+from pkafka.storage.log import Log
+from pkafka.storage.log_values import AppendResult, DeletedFiles, LogHooks
 from pkafka.storage.recovery import LogEnvironment, create_log, open_log
 
 TP = TopicPartition("orders", 0)

@@ -9,8 +9,8 @@ import pytest
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.records.batch import BATCH_OVERHEAD, read_header
-from pkafka.storage.log import UnexpectedOffsetError
 from pkafka.storage.log_directory import LogDirectory
+from pkafka.storage.log_values import UnexpectedOffsetError
 from pkafka.storage.open_files import OpenFiles
 from pkafka.storage.recovery import create_log
 from tests.unit.storage.makers import (

@@ -12,7 +12,8 @@ from pkafka.errors import ApiError, ErrorCode
 from pkafka.records.batch import BatchHeader, iter_headers
 from pkafka.records.validation import ProduceRules, validate
 from pkafka.storage.config import LogConfig
-from pkafka.storage.log import AppendResult, Log
+from pkafka.storage.log import Log
+from pkafka.storage.log_values import AppendResult
 from pkafka.storage.producer_state import BATCHES_REMEMBERED
 from tests.unit.storage.makers import NOW, World, append, batch
 
