@@ -1,4 +1,4 @@
-"""What workers of one broker do for each other's fetches: lend open files, and tell of appends.
+"""How workers of one broker serve each other's fetches: they lend open files, and tell each other of appends.
 
 Bulk data never crosses a process boundary on a fetch: the owner answers with (generation, position, length), and sends
 the descriptor of a generation once to each worker that reads from it. Both sides see the same order of frames, so the
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pkafka.server.worker import Worker
 
 LENT_MAX: Final = 512
-"""Descriptors that one worker keeps of one other; the least recently used goes first. More than one answer uses."""
+"""How many descriptors a worker keeps of another one; the least recently used goes first. One answer uses fewer."""
 
 Seen: TypeAlias = tuple[str, int, int, bool]
 """Topic, partition, the end of what the reader has seen, whether the reader is a follower, which sees all of the
@@ -31,7 +31,7 @@ log."""
 
 
 class LentFiles:
-    """Descriptors of segments that go from the worker that owns them to workers that answer fetches."""
+    """Lends descriptors of segments from the worker that owns them to the workers that answer fetches."""
 
     def __init__(self, worker: "Worker") -> None:
         self._worker = worker
@@ -41,7 +41,7 @@ class LentFiles:
     # -- the owner's side --
 
     def describe(self, peer_index: int, found: Sequence[Found]) -> tuple[list[Any], bytes, list[int]]:
-        """What was read here, for another worker, with the descriptors that it does not have yet."""
+        """Prepare ranges that were read here for another worker, with the descriptors that it does not have yet."""
         lent = self._lent.setdefault(peer_index, OrderedDict())
         fds: list[int] = []
         new: list[int] = []
@@ -87,7 +87,7 @@ class LentFiles:
     # -- the reader's side --
 
     def give_back(self, peer_index: int, generations: Sequence[int]) -> None:
-        """Close what the owner takes back, after those that wait for answers sent before have had their turn."""
+        """Close what the owner takes back, after the fetches that use earlier answers have had their turn."""
         asyncio.get_running_loop().call_soon(self._close, peer_index, generations)
 
     def _close(self, peer_index: int, generations: Sequence[int]) -> None:
@@ -120,7 +120,7 @@ class LentFiles:
         self._close(owner, new)
         files.update(zip(new, fds, strict=True))
         if any(type(answer[5]) is list and answer[5][2] and answer[5][0] not in files for answer in answers):
-            # This answer was on its way when everything was returned.
+            # This answer was on its way when all descriptors were given back.
             self.return_all(owner)
             raise DescriptorsLost(ErrorCode.UNKNOWN_SERVER_ERROR)
         found = [self._found(files, answer) for answer in answers]
@@ -151,18 +151,18 @@ class LentFiles:
         )
 
     def return_all(self, owner: int) -> None:
-        """The owner may believe that we have a file which never came: let it lend everything anew."""
+        """Give back all files of an owner, which may believe that this worker has a file that never came."""
         self._close(owner, list(self._borrowed.get(owner, ())))
         peer = self._worker.worker_peers.get(owner)
         if peer is not None:
             peer.note("lent_returned")
 
     def returned(self, peer_index: int) -> None:
-        """A reader has closed all that it had from here."""
+        """Note that a reader has closed all files of this owner."""
         self._lent.pop(peer_index, None)
 
     def forget_peer(self, peer_index: int) -> None:
-        """The other worker is gone, and with it all that it lent or borrowed."""
+        """Forget a worker that is gone, with all that it lent or borrowed."""
         self._lent.pop(peer_index, None)
         for fd in self._borrowed.pop(peer_index, {}).values():
             os.close(fd)
@@ -201,7 +201,7 @@ class Appends:
         self._worker = worker
 
     def here(self, seen: Sequence[Seen], *, timeout_ms: int) -> "asyncio.Future[None]":
-        """Done when a partition of this worker moved on from what was seen, or when the time is over."""
+        """Wait until a partition of this worker moved on from what was seen, or the time is over."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         wait = _AppendWait(self._worker, seen, future)
         if wait.try_complete():

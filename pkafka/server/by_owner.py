@@ -1,6 +1,6 @@
 """Requests about partitions of several workers: ask each owner for its part, and put the answers back in order.
 
-For the APIs that are not hot: a row goes to the owner of its partition, and one row comes back for it.
+For APIs that are not hot paths: a row goes to the owner of its partition, and one row comes back for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pkafka.server.worker import Worker
 
 Row: TypeAlias = list[Any]
-"""topic, partition, whatever the API asks of it; msgpack values only."""
+"""Topic, partition, and what the API asks of it; msgpack values only."""
 LocalAnswer: TypeAlias = "Callable[[Worker, Row], Row]"
 """The answer of the owner: a list that begins with the error code."""
 
@@ -32,7 +32,7 @@ async def ask_owners(
     Args:
         operation: how other workers call ``local`` (registered with :func:`serve_rows`).
         led_only: refuse partitions that this broker does not lead.
-        away: what is answered for an owner that has died, and whose successor is not there yet.
+        away: the code for the partitions of an owner that has died and has no successor yet.
     """
     answers: list[Row] = [[int(away)]] * len(rows)
     elsewhere: dict[int, list[int]] = {}
@@ -57,7 +57,7 @@ async def ask_owners(
 
 
 def answer_here(worker: "Worker", row: Row, local: LocalAnswer, *, led_only: bool = True) -> Row:
-    """The owner's answer, or the code why there is none."""
+    """Return the owner's answer, or the code that says why there is none."""
     try:
         if led_only and (row[0], row[1]) not in worker.partitions.led:
             raise worker.missing_partition(row[0], row[1])

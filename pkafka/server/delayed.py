@@ -21,11 +21,11 @@ WHEEL_SIZE: Final = 20
 
 
 def _nothing() -> None:
-    """What is left of a task that was cancelled."""
+    """Stands in for the action of a cancelled task."""
 
 
 class TimerTask:
-    """Something to run at a time; cancelling is O(1)."""
+    """Holds an action that runs at a time; cancelling is O(1)."""
 
     __slots__ = ("_action", "_bucket", "expires_ms")
 
@@ -35,11 +35,11 @@ class TimerTask:
         self._bucket: _Bucket | None = None
 
     def run(self) -> None:
-        """Do it, unless it was cancelled."""
+        """Run the action, unless the task was cancelled."""
         self._action()
 
     def cancel(self) -> None:
-        """Take the task out of the timer, also when it is due already; nothing happens when it ran."""
+        """Cancel the task, even when it is due already; nothing happens when it has run."""
         self._action = _nothing
         if self._bucket is not None:
             self._bucket.tasks.pop(self, None)
@@ -127,7 +127,7 @@ class TimingWheel:
 class Timer:
     """A timing wheel driven by the event loop.
 
-    Whatever is due at once runs in short turns: after a process stood still, tens of thousands of tasks may be.
+    Tasks that are due at the same time run in short turns: after a process stood still, there may be tens of thousands.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -136,7 +136,7 @@ class Timer:
         self._armed: asyncio.TimerHandle | None = None
         self._armed_ms = 0
         self._due: deque[TimerTask] = deque()
-        """What another turn of the loop is going to run."""
+        """Tasks that run in later turns of the loop."""
 
     def now_ms(self) -> int:
         """The event loop's monotonic clock in milliseconds."""
@@ -144,7 +144,7 @@ class Timer:
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> TimerTask:
         """Run ``action`` on the loop after ``delay_ms``; at the next turn of the loop when that is 0 or less."""
-        # One tick more: a wait of N ms must not end before N ms are over.
+        # One tick more, so that a wait of N ms does not end before N ms are over.
         task = TimerTask(self.now_ms() + max(delay_ms, 0) + TICK_MS, action)
         if not self._wheel.add(task):
             self._loop.call_soon(task.run)
@@ -190,7 +190,7 @@ class Timer:
 
 
 class DelayedOperation:
-    """Something that answers when a condition holds or its time is over. Subclasses say which condition.
+    """Answers when a condition holds or its time is over. Subclasses define the condition.
 
     Completion happens exactly once: by :meth:`try_complete` returning True or by expiry, which then calls
     :meth:`on_expiration` first.
@@ -209,14 +209,14 @@ class DelayedOperation:
         raise NotImplementedError
 
     def on_complete(self) -> None:
-        """Answer. Called once."""
+        """Give the answer. Called once."""
         raise NotImplementedError
 
     def on_expiration(self) -> None:
         """The time is over; :meth:`on_complete` follows."""
 
     def on_failure(self, error: Exception) -> None:
-        """There is a bug in one of the other methods; it is logged, and nothing follows."""
+        """Called when a bug in one of the other methods was logged; no other call follows."""
 
     def force_complete(self) -> bool:
         """Complete now whatever the condition; False when it was completed before."""
@@ -237,7 +237,7 @@ class DelayedOperation:
 
 
 class Purgatory:
-    """The operations of one kind that wait in this process.
+    """Holds the operations of one kind that wait in this process.
 
     Args:
         name: for metrics (PurgatorySize).

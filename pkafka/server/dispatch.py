@@ -1,7 +1,7 @@
-"""From a frame to its handler and from the handler's word to the bytes of the answer; the fate of each kind of failure.
+"""Brings a frame to its handler, makes the bytes of the answer, and decides what each kind of failure causes.
 
 An ApiError is answered with its code, a ProtocolError closes the connection, a broken invariant ends the worker, and a
-bug in one handler is logged and closes the connection that hit it. Nothing of any API is known here.
+bug in one handler is logged and closes the connection of the request. This module knows nothing of the single APIs.
 """
 
 import logging
@@ -51,7 +51,7 @@ MessageApi: TypeAlias = (
 
 
 class RequestContext:
-    """What a handler may know of the request besides its body."""
+    """Holds what a handler may know of the request besides its body."""
 
     __slots__ = ("connection", "header", "worker")
 
@@ -108,7 +108,8 @@ class Dispatcher:
         try:
             header, position = decode_request_header(data)
             if header.api_key != ApiKey.PRODUCE and connection.has_answers_due:
-                # Records on their way to other workers may follow each other; all else must find them in the log.
+                # Produce may be served behind Produce whose records are on their way to other workers. Any other
+                # request must find the records in the log.
                 return AFTER_OTHERS
             logged = None
             if request_logger.isEnabledFor(logging.INFO) and is_logged(header):
@@ -141,7 +142,7 @@ class Dispatcher:
         return ()
 
     def finished(self, note: Note, answer: Answer) -> None:
-        """A request that was answered later is answered now (the connection's callback)."""
+        """Count and log a request whose later answer leaves now (the connection's callback)."""
         api_key, api_version, began_ns, handled_ns, logged = note
         local_ns, whole_ns = handled_ns - began_ns, perf_counter_ns() - began_ns
         self._worker.metrics.later_request(api_key, api_version, local_ns, whole_ns)
@@ -175,7 +176,7 @@ class Dispatcher:
                 f"{ApiKey(header.api_key).name} version {header.api_version} is not one of"
                 f" {allowed.start}-{allowed.stop - 1}"
             )
-        # A client that is newer than this broker learns what there is from a version 0 answer (KIP-511).
+        # A client that is newer than this broker learns the versions from an answer of version 0 (KIP-511).
         old = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
         context = RequestContext(self._worker, connection, header)
         response = self._message_apis[header.api_key](context, None, header.api_version)
@@ -204,7 +205,7 @@ class Dispatcher:
         try:
             answer = _encoded(header, await outcome)
         except ApiError as error:
-            # No place in this response for an error of the whole request: closing is what Kafka does too.
+            # This response has no place for an error of the whole request: Kafka closes the connection, too.
             log.info("Closing the connection of %s: %s: %s", connection.peer_host, _name(header), error)
             connection.close()
         else:
@@ -223,8 +224,8 @@ class Dispatcher:
             try:
                 _payload, answer, _fds = await control.call("api", facts, body)
             except PeerGone:
-                # It died with the request in hand; its successor answers. All of these are safe to repeat, as a client
-                # would after a time-out.
+                # The control process died with the request in hand; its successor answers. All these requests may be
+                # repeated, as a client would do after a time-out.
                 continue
             except ApiError as error:
                 log.info("Closing the connection of %s: %s: %s", connection.peer_host, _name(header), error)
@@ -251,7 +252,7 @@ def _name(header: RequestHeader) -> str:
 
 
 def _described(data: memoryview) -> str:
-    """A request, be it one or not, as the log names it: by the correlation id that its client's log has too."""
+    """How the log names a request, valid or not: by the correlation id that its client's log has, too."""
     try:
         header, _ = decode_request_header(data)
         return f"{_name(header)}, {len(data)} bytes"

@@ -1,7 +1,7 @@
-"""Incremental fetch sessions (KIP-227): what a client last asked for and was told, so that both sides send changes.
+"""Incremental fetch sessions (KIP-227): a client's last request and answer, so that both sides send only changes.
 
-Pure state of one worker. A session that moved away with its connection, was evicted or died with its worker is simply
-not found; clients then begin a new one, as the protocol provides.
+Pure state of one worker. A session that was evicted, or that stayed in another worker or died with it, is not found;
+the client then begins a new one, as the protocol provides.
 """
 
 import secrets
@@ -22,7 +22,7 @@ PartitionKey: TypeAlias = tuple[TopicKey, int]
 
 
 class FetchTarget:
-    """One partition of a fetch: what is asked, and in a session also what was answered last."""
+    """Holds one partition of a fetch: the request, and in a session also the last answer."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -72,7 +72,7 @@ class FetchTarget:
     def has_news(
         self, *, error: bool, high_watermark: int, log_start_offset: int, records_length: int
     ) -> bool:
-        """Whether an incremental answer must mention this partition; remembers what it is told then."""
+        """Whether an incremental answer must mention this partition; notes what that answer says."""
         news = records_length > 0 or error
         if self.told_high_watermark != high_watermark or self.told_log_start_offset != log_start_offset:
             news = True
@@ -85,7 +85,7 @@ class FetchTarget:
 
 
 class FetchSession:
-    """The partitions that one client follows, in the order in which they are served."""
+    """Holds the partitions that one client follows, in the order in which they are served."""
 
     __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "targets", "uses_topic_ids")
 
@@ -101,7 +101,7 @@ class FetchSession:
         )
 
     def served(self, target: FetchTarget) -> None:
-        """Its records were sent: let the others come first next time, so that none starves."""
+        """Let the other partitions come first next time, as records of this one were sent: none starves so."""
         key = (target.topic, target.partition)
         if key in self.targets:
             self.targets.move_to_end(key)
@@ -111,7 +111,7 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """All sessions of one worker.
+    """Holds all sessions of one worker.
 
     Args:
         slots: how many sessions it keeps (the worker's share of max.incremental.fetch.session.cache.slots).

@@ -29,20 +29,20 @@ log = logging.getLogger(__name__)
 Blob: TypeAlias = bytes | bytearray | memoryview
 Payload: TypeAlias = Any
 Reply: TypeAlias = tuple[Payload, Blob, Sequence[int]]
-"""What a handler answers: payload, blob, descriptors to send along (they stay open on this side)."""
+"""A handler's answer: payload, blob, and descriptors that go along (they stay open on this side)."""
 
 NO_BLOB: Final = b""
 FDS_PER_FRAME_MAX: Final = 64
 """Linux passes at most 253 descriptors with one message; a frame keeps well below."""
 
 _GATHERED_BLOB_BYTES_MAX: Final = 1024
-"""Copying more costs more than a call to the kernel."""
+"""The most bytes that are copied into one send: copying more costs more than another call to the kernel."""
 _PREFIX = struct.Struct(">II")
 _CALL, _REPLY, _ERROR, _NOTE = range(4)
 _INITIAL_BUFFER_BYTES: Final = 256 * 1024
 _KEPT_BUFFER_BYTES: Final = 4 * 1024 * 1024
 _pack: Final = msgpack.Packer().pack
-"""One packer for all frames of a process: each brings a buffer of its own, which packb would make anew every time."""
+"""One packer for all frames of a process: packb would make a packer, with its buffer, for each frame."""
 _NO_ROOM_PAUSE_S: Final = 0.05
 _NO_ROOM: Final = frozenset(
     {
@@ -64,7 +64,7 @@ class DescriptorsLost(ApiError):
 
 
 class LaterReply:
-    """A handler's word that its answer comes later, by :meth:`give`: for hot paths, without a task or a future.
+    """What a handler returns when it answers later, by :meth:`give`: for hot paths, without a task or a future.
 
     Answers that are given in one turn, while something is read, leave in one call to the kernel.
     """
@@ -77,7 +77,7 @@ class LaterReply:
         self._send: Callable[[Any], None] | None = None
 
     def give(self, answer: Any) -> None:  # noqa: ANN401
-        """This is the answer; called once."""
+        """Give the answer; called once."""
         self._is_given = True
         if self._send is None:
             self._answer = answer
@@ -96,20 +96,21 @@ class PeerGone(PkafkaError):
 
 
 class PeerLate(PeerGone):
-    """The process at the other end seems to hang. What it was asked for may still happen."""
+    """The process at the other end seems to hang. It may still carry out the request."""
 
 
 Outcome: TypeAlias = "Reply | Payload | LaterReply | Awaitable[Reply | Payload]"
 Handler: TypeAlias = "Callable[[Peer, Payload, memoryview, list[int]], Outcome]"
-"""Serves one operation. May answer at once (hot paths do), later, or by an awaitable. A plain payload is one, too."""
+"""Serves one operation. It returns the answer (hot paths do), an awaitable, or a LaterReply; a plain payload will
+do."""
 
 ReplyCallback: TypeAlias = "Callable[[Reply | None, PkafkaError | None], None]"
-"""Gets the reply, or else the reason why there is none. :class:`PeerLate` is not the last word: the callback is called
-again when the other process has answered after all, or has ended."""
+"""Gets the reply, or the reason why there is none. After :class:`PeerLate` it is called again, when the other process
+has answered after all, or has ended."""
 
 
 class Peer:
-    """One end of the channel to another process of this broker. Belongs to one event loop.
+    """Sends and receives frames on the channel to another process of this broker. Belongs to one event loop.
 
     Args:
         name: of the other process, for logs.
@@ -117,7 +118,7 @@ class Peer:
         handlers: operation -> handler, shared by all peers of a process.
         on_gone: called once when the other end is gone.
         together: frames that are sent while a read is served share one call; one for the process.
-        vital: a note whose descriptors are lost makes the channel useless: it counts as gone.
+        vital: when a note loses its descriptors, the channel is useless and counts as gone.
     """
 
     def __init__(
@@ -231,7 +232,7 @@ class Peer:
         if sent == len(prefix) + len(blob):
             return
         if sent < len(prefix):
-            # Descriptors travel with the first byte, so they are still to be sent only when no byte went out.
+            # Descriptors travel with the first byte: they have been sent as soon as any byte has.
             self._enqueue(prefix[max(sent, 0) :], fds if sent < 0 else ())
             self._enqueue(blob, ())
         else:
@@ -256,7 +257,7 @@ class Peer:
                 return
             except OSError as error:
                 if error.errno in _NO_ROOM:
-                    # The socket itself may have room, and then would call again and again.
+                    # The socket may have room although the descriptors do not fit; it would call again and again.
                     self._loop.remove_writer(self._sock.fileno())
                     self._loop.call_later(_NO_ROOM_PAUSE_S, self._send_on)
                 else:

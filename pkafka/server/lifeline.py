@@ -1,4 +1,4 @@
-"""The line between the supervisor and each of its children: the supervisor's side of it, and the words spoken on it.
+"""The line between the supervisor and each of its children: the supervisor's side, and the words of both sides.
 
 The supervisor runs no event loop, so its side is a plain socket with the frames of :mod:`pkafka.server.ipc`, notes
 only. The child's side is an ordinary :class:`~pkafka.server.ipc.Peer`; when it breaks, the supervisor is dead and the
@@ -51,7 +51,7 @@ class ChildExit(IntEnum):
     CLEAN = 0
     CRASHED = 1
     CANNOT_BOOT = 3
-    """Trying again would fail again: the broker stops instead of a respawn storm."""
+    """Another try would fail, too: the broker stops, instead of starting the child again and again."""
     ORPHANED = 4
     SESSION_OVER = 5
     """(control) Its session with the coordination store has ended; the next one begins with a new one."""
@@ -65,7 +65,7 @@ _TITLE_CHARS_MAX: Final = 15
 
 
 class Lifeline:
-    """The supervisor's side of the line to one child."""
+    """Sends to and reads from one child, for the supervisor."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -73,7 +73,7 @@ class Lifeline:
         sock.setblocking(False)
 
     def note(self, operation: str, payload: Any = None, fds: Sequence[int] = ()) -> None:  # noqa: ANN401 - msgpack
-        """Tell the child something; silently lost when the child is gone, whose end is noticed elsewhere."""
+        """Send the child a note. When the child is gone the note is lost; the supervisor notices the end elsewhere."""
         header = msgpack.packb([_NOTE, 0, operation, payload, len(fds)])
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
@@ -83,7 +83,7 @@ class Lifeline:
             return
 
     def read(self) -> list[tuple[str, Any]]:
-        """What the child said since the last call: (operation, payload) pairs."""
+        """Return the child's notes since the last call, as (operation, payload) pairs."""
         try:
             while chunk := self.sock.recv(65536):
                 self._buffer += chunk
@@ -108,7 +108,7 @@ class Lifeline:
 
 
 def end_orphan(_line: object) -> None:
-    """The supervisor is dead, or could not introduce another process to this one: end at once."""
+    """End at once: the supervisor is dead, or could not bring the channel to another process."""
     os._exit(ChildExit.ORPHANED)
 
 

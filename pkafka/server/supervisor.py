@@ -30,12 +30,12 @@ CLEANER: Final = "cleaner"
 SILENCE_MAX_S: Final = 10.0
 """A child whose event loop said nothing for this long hangs, and is killed and replaced."""
 LATE_SHARE: Final = 0.3
-"""After this part of that time it seems to hang: the others are told, and wait for it no longer."""
+"""After this part of that time a child seems to hang: the others hear of it, and do not wait for it any more."""
 POLL_S: Final = 0.5
 BOOT_MAX_S: Final = 600.0
 RESTARTS_MAX: Final = 6
 RESTARTS_WINDOW_S: Final = 30.0
-"""More deaths than this within the window is no accident any more: the broker stops."""
+"""With more deaths than this within the window the broker stops."""
 STOP_MAX_S: Final = 60.0
 """A child that has not ended this long after it was asked to, or after it closed a log, is killed. Its logs recover at
 the next start."""
@@ -43,7 +43,7 @@ the next start."""
 
 @dataclass(slots=True)
 class Birth:
-    """What a child gets to know: its line to the supervisor and what an earlier incarnation left behind."""
+    """Holds what a child gets: its line to the supervisor, and what an earlier incarnation left behind."""
 
     line: socket.socket
     name: str
@@ -58,7 +58,7 @@ ChildMain = Callable[[Birth], int]
 
 @dataclass(slots=True)
 class Child:
-    """A running child process, as the supervisor sees it."""
+    """Tracks a running child process."""
 
     name: str
     pid: int
@@ -77,7 +77,7 @@ class Child:
 
 @dataclass(slots=True)
 class Outcome:
-    """How the broker ended."""
+    """Says how the broker ended."""
 
     clean: bool = True
     deaths: "deque[float]" = field(default_factory=deque)
@@ -127,7 +127,11 @@ class Supervisor:
     # -- the loop --
 
     def run(self) -> int:
-        """Start everything, stay until it is over. Returns the exit code of the broker: 0 after a clean stop."""
+        """Start the children and watch them until they have ended.
+
+        Returns:
+            The exit code of the broker: 0 after a clean stop.
+        """
         with self._signal_handling():
             gc.collect()
             # Objects that exist now are never collected again: their pages stay shared with the children.
@@ -286,7 +290,7 @@ class Supervisor:
             self.stop()
             return
         if code == ChildExit.SESSION_OVER:
-            # It has said why. That is no accident of its own, however often it happens.
+            # The child has logged why. Such an end does not count as a death, however often it happens.
             self._start(child.name)
             return
         log.error("%s (pid %d) died: %s; starting it again", child.name, child.pid, _describe(code))
@@ -304,7 +308,7 @@ class Supervisor:
 
     def _kill_silent(self, *, slept_s: float) -> None:
         now = time.monotonic()
-        # This process itself was held up (Ctrl-Z, a suspended machine): that the children were silent says nothing.
+        # This process itself was held up (Ctrl-Z, a suspended machine), so the silence of the children proves nothing.
         held_up_s = slept_s if slept_s > 2 * POLL_S else 0.0
         for child in self._children.values():
             child.heard_s += held_up_s
