@@ -1,11 +1,12 @@
 """Taking over the partitions that an Apache Kafka left in the log directories, into the embedded store (``--adopt``).
 
-What the directories say is written as the znodes that a ZooKeeper would hold: topics with their ids and partitions,
-leader epochs that go on. What they do not say is lost with that ZooKeeper: above all the settings of topics. So that
-nothing is deleted by settings that its owner never chose, adopted topics keep everything until they are set anew; the
-internal ones get what Kafka gives them. Each partition has this broker as its only replica.
+The content of the directories is written as the znodes that a ZooKeeper would hold: topics with their ids and
+partitions, and leader epochs that go on. All else was in that ZooKeeper and is lost, above all the settings of topics.
+Default settings could delete records that the owner wants to keep, so adopted topics keep everything until they get
+settings; the internal topics get the settings that Kafka gives them. Each partition has this broker as its only
+replica.
 
-Adopting again is harmless, and takes over what came to the directories since: topics, and partitions of known topics.
+Adopting again does no harm, and takes over topics, and partitions of known topics, that came to the directories since.
 """
 
 import logging

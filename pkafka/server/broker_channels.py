@@ -55,9 +55,9 @@ OnResponse: TypeAlias = "Callable[[ControlResponse], None] | None"
 class LocalChannels:
     """Delivers control requests to the workers of this broker, one after the other.
 
-    What the controller last said of each partition is kept, so that a worker that is started again gets its share. Its
-    answers to proposals of other ISRs are a part of that: a leader that knew an older ISR would take for committed what
-    some members of the present one lack.
+    It keeps the controller's last decision about each partition, so that a worker that is started again gets its share.
+    The controller's answers to proposed ISRs belong to that: a leader that knew an older ISR would take records for
+    committed that members of the present ISR lack.
     """
 
     def __init__(self, control: "Control", workers: int) -> None:
@@ -68,10 +68,10 @@ class LocalChannels:
         self._last: LeaderAndIsrRequest | None = None
         self._metadata_on_their_way: UpdateMetadataRequest | None = None
         self._topics: set[str] = set()
-        """Those whose settings are known."""
+        """Topics whose settings are known."""
         self._assigned: dict[PartitionKey, tuple[bytes, LeaderAndIsrPartitionState]] = {}
         self._proposals: dict[PartitionKey, IsrProposal] = {}
-        """Those that may be carried out yet."""
+        """Proposals that the controller may still carry out."""
 
     # -- the controller's side: any thread --
 
@@ -86,12 +86,13 @@ class LocalChannels:
     # -- the event loop's side --
 
     def isrs_proposed(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Leaders of this broker propose other ISRs; rows as in :meth:`.to_controller.ToController.alter_partition`."""
+        """Note ISRs that leaders of this broker propose; rows as in
+        :meth:`.to_controller.ToController.alter_partition`."""
         for topic, partition, _topic_id, leader_epoch, isr, partition_epoch in rows:
             self._proposals[topic, partition] = IsrProposal(tuple(isr), leader_epoch, partition_epoch)
 
     def isrs_answered(self, rows: Sequence[Sequence[Any]], answers: Sequence[Sequence[Any]]) -> None:
-        """The controller's answer to each of these rows."""
+        """Note the controller's answer to each of these rows."""
         for (topic, partition, _topic_id, leader_epoch, isr, partition_epoch), (code, *now) in zip(
             rows, answers, strict=True
         ):
@@ -114,7 +115,7 @@ class LocalChannels:
         await mark
 
     async def carry_out(self, request: ControlRequest) -> ControlResponse:
-        """Deliver what the controller of another broker says, in its turn, and give back the answer."""
+        """Deliver a request of another broker's controller, in its turn, and return the answer."""
         answer: asyncio.Future[ControlResponse] = self._loop.create_future()
 
         def answered(response: ControlResponse) -> None:
@@ -159,14 +160,16 @@ class LocalChannels:
             if error.code is ErrorCode.STALE_CONTROLLER_EPOCH:
                 changes.warning("Ignoring %s request: %s", type(request).__name__, error)
                 return _RESPONSES[type(request)](error_code=error.code)
-            # A bug in a worker, which has logged it. The requests behind this one are not to wait for ever.
+            # A bug in a worker, which has logged it. The later requests must not wait for ever.
             log.error("%s could not be carried out: %s", type(request).__name__, error)
             return _RESPONSES[type(request)](error_code=error.code)
 
     async def learn_from(self, peer: Peer) -> None:
-        """Take over what a worker was told before this process was there: metadata, what was decided of its partitions,
-        and which proposals of its leaders have no answer yet. Controllers say it once in a session, and this one may be
-        that of the process before."""
+        """Take over from a worker what this process's predecessor told it.
+
+        That is the metadata, the decisions about its partitions, and the proposals of its leaders without an answer.
+        Controllers say these once in a session, and this process may go on in its predecessor's session.
+        """
         _, blob, _ = await peer.call("known_metadata")
         metadata = decode(UpdateMetadataRequest, CONTROL_REQUEST_VERSIONS["update_metadata"], bytes(blob))
         if metadata.controller_epoch > self._control.metadata.controller_epoch:
@@ -259,7 +262,7 @@ class LocalChannels:
 
     def _check_epoch(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> None:
         if self._last is not None and request.controller_epoch < self._last.controller_epoch:
-            # Workers would refuse it too; nothing of it is to be kept for those that come later.
+            # Workers would refuse it, too; nothing of it may be kept for workers that come later.
             raise ApiError(
                 ErrorCode.STALE_CONTROLLER_EPOCH,
                 f"controller {request.controller_id} has epoch {request.controller_epoch}, the latest one is"
@@ -282,7 +285,7 @@ class LocalChannels:
         self._assigned[topic, state.partition_index] = (topic_id, kept)
 
     async def _load_settings(self, request: LeaderAndIsrRequest) -> None:
-        """Another broker may have created the topics: their settings are read before there are logs that need them."""
+        """Read the settings of topics that another broker may have created, before logs are opened by them."""
         unknown = [
             topic.topic_name
             for topic in request.topic_states
@@ -347,7 +350,7 @@ class LocalChannels:
 
 
 def _epochs(state: LeaderAndIsrPartitionState) -> tuple[int, int]:
-    """Of two states of a partition, the one with the larger epochs is the later one."""
+    """The epochs of a state; of two states of a partition the one with the larger epochs is the later one."""
     return state.leader_epoch, state.partition_epoch
 
 

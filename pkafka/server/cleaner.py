@@ -1,8 +1,8 @@
 """The cleaner process: file work for which no request waits.
 
 It writes the checkpoint files of the log directories, which all workers share, unlinks files that their owners have
-renamed away, and compacts logs (log_cleaner.py). It owns nothing that cannot be had again: when it dies, the workers
-tell its successor what was left.
+renamed away, and compacts logs (log_cleaner.py). When it dies nothing is lost: the workers tell its successor what is
+left to do.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ WRITERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CleanerSetup:
-    """What the cleaner is told before it is forked."""
+    """Holds what the supervisor gives the cleaner before the fork."""
 
     config: BrokerConfig
     directories: Sequence[LogDirectory]
@@ -126,7 +126,7 @@ class Cleaner:
                 workers = files.setdefault(name, {})
                 workers[peer.name] = {TopicPartition(topic, index): offset for topic, index, offset in rows}
                 if len(workers) == self._setup.workers:
-                    # Before every worker has spoken the file would lose the offsets of those that have not.
+                    # Written before all workers have sent theirs, the file would lose the offsets of the others.
                     self._write(directory, name, workers)
 
     def _write(
@@ -139,7 +139,7 @@ class Cleaner:
             WRITERS[name](directory, merged)
         except (StorageError, OSError) as error:
             log.error("Cannot write %s in %s: %s", name, directory.path, error)
-            # As in Kafka: a disk that refuses this would refuse records too.
+            # As in Kafka, the directory fails: a disk that refuses this would refuse records, too.
             for worker in workers:
                 self._peers[worker].note("log_dir_failed", str(directory.path))
 

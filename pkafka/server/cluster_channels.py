@@ -25,25 +25,25 @@ from pkafka.server.metadata import BrokerInfo, Endpoint
 from pkafka.server.sentinel import Sentinel
 
 log = logging.getLogger("kafka.controller.RequestSendThread")
-"""Kafka's name, whose lines stand in the controller's log."""
+"""Kafka's name: the lines of this logger go to the controller's log."""
 
 _VERSIONS: Final[Mapping[type[ControlRequest], tuple[int, type[ControlResponse]]]] = {
     LeaderAndIsrRequest: (7, LeaderAndIsrResponse),
     UpdateMetadataRequest: (8, UpdateMetadataResponse),
     StopReplicaRequest: (4, StopReplicaResponse),
 }
-"""What brokers of 3.4 and newer say among themselves (inter.broker.protocol.version)."""
+"""The versions between brokers of 3.4 and newer (inter.broker.protocol.version)."""
 _RETRY_PAUSE_S: Final = 0.1
 
 
 class ClusterChannels:
-    """The controller's way to every broker.
+    """Sends the controller's requests to all brokers.
 
     Args:
         local: to this broker.
         broker_id: this broker.
         config: gives the settings of the moment.
-        on_death: told of a broker all of whose processes have died.
+        on_death: called with a broker whose processes have all died.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class ClusterChannels:
 
 
 class _RemoteQueue:
-    """What one other broker is to be told, in order, each after the one before was answered."""
+    """Sends requests to one other broker, in order, each after the answer to the one before."""
 
     def __init__(
         self, broker_id: BrokerId, endpoint: Endpoint | None, client_id: str, config: BrokerConfig

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: check each resource, write it, answer for each alone."""
+"""What AlterConfigs and IncrementalAlterConfigs share: they check, write and answer each resource on its own."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -43,10 +43,10 @@ class Result(NamedTuple):
 
 
 class Mode(NamedTuple):
-    """In which of the two ways settings change.
+    """Describes one of the two ways in which settings change.
 
-    ``apply(stored, changes, keys, kind)`` gives the new settings. ``keeps_the_rest`` tells whether what is not named
-    stays; only then loggers can be changed this way.
+    ``apply(stored, changes, keys, kind)`` gives the new settings. ``keeps_the_rest``: settings that are not named stay;
+    only then loggers can be changed in this way.
     """
 
     apply: Callable[[Configs, Sequence[Change], Mapping[str, ConfigKey], str], Configs]
@@ -157,7 +157,7 @@ async def _change_broker(
 
 
 def _facts(resource: ResourceChanges) -> ConfigChangeFacts:
-    # What the request says, and not what comes of it, as in the reference.
+    # As in Kafka this compares the request, not its effect.
     configs = {change.name: change.value for change in resource.changes}
     return ConfigChangeFacts(ResourceType(resource.type), resource.name, configs)
 

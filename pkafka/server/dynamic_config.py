@@ -1,7 +1,7 @@
 """Dynamic configuration: the layers a broker's settings are made of, and which changes to them are legal.
 
-Pure: values in, values or ApiError out. What is stored where is config_repository.py's, the wire is the handlers',
-and what a change makes the broker do is up to the parts that use the setting.
+Pure: values in, values or ApiError out. config_repository.py stores the settings, the handlers serve the requests, and
+the parts of the broker that use a setting follow its change.
 
 A broker's settings, the weaker first: the default, its own file, the dynamic settings of all brokers, its own dynamic
 settings. A topic's: the broker's current value of the key that stands behind it, then the topic's own.
@@ -180,9 +180,9 @@ def _overlay(configs: dict[str, str], over: Configs) -> None:
 
 
 def usable_broker_configs(stored: Configs, *, per_broker: bool) -> tuple[dict[str, str], list[str]]:
-    """What of the stored dynamic settings can be applied, and a sentence for the log for each that cannot.
+    """Return the stored dynamic settings that can be applied, and for each other one a sentence for the log.
 
-    A node may hold anything: another version or a person wrote it. A bad entry must not keep a broker from starting.
+    Another version or a person may have written the node. A bad entry must not keep a broker from starting.
     """
     usable: dict[str, str] = {}
     problems: list[str] = []
@@ -326,7 +326,7 @@ def _check_connection_limits(old: BrokerConfig, new: BrokerConfig) -> None:
 
 
 def _check_local_retention(old: BrokerConfig, new: BrokerConfig) -> None:
-    """What of a log would stay local, were there another place, is no more than what stays at all."""
+    """Check that a log's local retention (for tiered storage) is not larger than its whole retention."""
     for name, whole, topic_key in (
         ("log.local.retention.ms", "log.retention.ms", "retention.ms"),
         ("log.local.retention.bytes", "log.retention.bytes", "retention.bytes"),
@@ -348,7 +348,7 @@ def _check_local_retention(old: BrokerConfig, new: BrokerConfig) -> None:
 
 
 def _has_listener_change(old: BrokerConfig, new: BrokerConfig) -> bool:
-    """Whether a base key of listeners changed; without, the reference takes a listener's own setting for later."""
+    """Whether a base key of listeners changed; if not, Kafka applies a listener's own setting later."""
     return any(
         key.update_mode == "per-broker" or key.name in _CLUSTER_WIDE_LISTENER_KEYS
         for key in broker_keys().values()
@@ -378,7 +378,7 @@ def _refused_threads(name: str, value: int, bound: str) -> DynamicConfigError:
 
 
 def _refused_step(name: str, problem: str) -> DynamicConfigError:
-    # The exception's class and key stand in the reference's sentence; scripts match on it.
+    # Kafka's sentence has the exception's class and the key; scripts match on it.
     exception = "org.apache.kafka.common.config.ConfigException"
     sentence = f"Invalid value {exception}: {problem} for configuration Invalid dynamic configuration"
     return DynamicConfigError(name, sentence)
@@ -508,7 +508,7 @@ def _changed_list(
 ) -> str:
     key = keys.get(name)
     if key is None:
-        # The reference fails with an unexpected error and no message here.
+        # Kafka fails with an unexpected error and no message here.
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown {kind} config name: {name}")
     if key.type != "list":
         verb = operation.name.lower()

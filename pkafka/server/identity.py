@@ -1,4 +1,4 @@
-"""Which broker of which cluster this is: settled between configuration, coordination store and meta.properties."""
+"""The identity of this broker and its cluster: from configuration, coordination store and meta.properties."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ class IdentityConflict(PkafkaError):
 
 
 class Identity(NamedTuple):
-    """What the broker is called."""
+    """Holds the ids of the broker and its cluster."""
 
     broker_id: BrokerId
     cluster_id: str
@@ -63,7 +63,7 @@ def establish_identity(
 
 
 def check_directories(found: Mapping[Path, BrokerMetadata | None]) -> None:
-    """Whether the log directories, by what their meta.properties say, can be those of one broker in ZooKeeper's ways.
+    """Check by their meta.properties that the log directories belong to one broker in ZooKeeper mode.
 
     Raises:
         IdentityConflict: they cannot.

@@ -47,8 +47,8 @@ _PLAUSIBLE_PRODUCER_IDS: Final = 2**62
 
 
 class _Flush:
-    """Flushes that run in a thread, one after the other: up to where, by now, and the sign that the present one has
-    been done, or has failed."""
+    """Tracks flushes of a log that run in a thread, one after the other: how far they go, and the end of the present
+    one."""
 
     __slots__ = ("done", "up_to")
 
@@ -58,11 +58,11 @@ class _Flush:
 
 
 class OpenedLogs(NamedTuple):
-    """What a start finds on the disk."""
+    """Holds the logs that a start finds on the disk."""
 
     current: dict[TopicPartition, Log]
     future: dict[TopicPartition, Log]
-    """Those that were on their way to another log directory."""
+    """The future replicas, whose moves to another log directory have not ended."""
 
 
 class WorkerLogs:
@@ -86,7 +86,7 @@ class WorkerLogs:
         self._flushing: dict[Log, _Flush] = {}
         """The logs that a thread is flushing."""
         self.flushes_due: list[Partition] = []
-        """What was just appended to and is to be flushed before that is acknowledged (flush.messages)."""
+        """Partitions that were just appended to and must be flushed before the answer (flush.messages)."""
         self._to_unlink: dict[int, tuple[list[str], int]] = {}
         self._pending_number = 0
         self._is_open = False
@@ -113,7 +113,7 @@ class WorkerLogs:
             return self._defaults
 
     def set_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> None:
-        """The own settings of these topics are these now."""
+        """Take over the own settings of these topics."""
         for topic, overrides in changed.items():
             if overrides:
                 self._overrides[topic] = dict(overrides)
@@ -122,7 +122,7 @@ class WorkerLogs:
         self._configure(changed.keys())
 
     def set_every_topic_config(self, overrides: Mapping[str, Mapping[str, str]]) -> None:
-        """These topics have settings of their own, and no other has any."""
+        """Take over the settings of all topics that have any; other topics have none."""
         touched = {*self._overrides, *overrides}
         self._overrides = {topic: dict(settings) for topic, settings in overrides.items()}
         self._configure(touched)
@@ -151,7 +151,7 @@ class WorkerLogs:
 
     def producer_id_max(self) -> int:
         """The highest id of the producers that the logs know; -1 without any."""
-        # A client can claim any id; one from the far end must not use up all those before it.
+        # A client can claim any id; a very high one must not use up all ids below it.
         known = (
             producer_id
             for one in self._all()
@@ -161,7 +161,7 @@ class WorkerLogs:
         return max(known, default=-1)
 
     def _all(self) -> Iterator[Log]:
-        """Every open log, those on their way to another directory too."""
+        """Every open log, future replicas included."""
         yield from self._worker.partitions.logs()
         yield from self._worker.moves.logs()
 
@@ -170,13 +170,15 @@ class WorkerLogs:
     def must_recover(self, clean: Mapping[Path, bool]) -> bool:
         """Whether a directory holds logs and was not closed cleanly; a new one holds none."""
         for path, directory in self._directories.items():
-            with contextlib.suppress(StorageError):  # what cannot be listed fails when it is opened
+            with contextlib.suppress(
+                StorageError
+            ):  # a directory that cannot be listed fails when it is opened
                 if not clean.get(path, False) and directory.count_partitions():
                     return True
         return False
 
     async def open_all(self, clean: Mapping[Path, bool]) -> OpenedLogs:
-        """Open, and where need be recover, every log on disk that this worker owns.
+        """Open every log on disk that this worker owns, and recover those that need it.
 
         A directory that fails goes offline with its logs. When there is no other, the worker gives up.
         """
@@ -210,21 +212,23 @@ class WorkerLogs:
         return one.directory.parent in self._offline
 
     def _changed_ns(self) -> dict[Path, int]:
-        """When the directories of partitions that have one in two log directories were renamed last, or anything in
-        them; looked at before any is opened."""
+        """The times of the last rename of, or in, the directories of partitions that have two of them.
+
+        They are read before any log is opened.
+        """
         homes: dict[str, list[Path]] = {}
         for path in self._directories:
-            with contextlib.suppress(OSError):  # which opening it meets as well
+            with contextlib.suppress(OSError):  # opening the log meets the same error
                 for name in os.listdir(path):
                     homes.setdefault(name, []).append(path)
         found = [home / name for name, several in homes.items() if len(several) > 1 for home in several]
         return {path: path.stat().st_ctime_ns for path in found if path.is_dir()}
 
     def _kept(self, one: Log, other: Log, changed_ns: Mapping[Path, int]) -> Log:
-        """One of two logs of a partition; Apache Kafka would not start.
+        """Choose one of two logs of a partition, with which Apache Kafka would not start.
 
-        A broker that dies while a replica changes places leaves two that are the same, and the one that was renamed
-        last is to stay. Of others the one that was written longer stays, and nothing is lost of the other.
+        A broker that dies while a replica changes places leaves two logs that are the same; the one that was renamed
+        last stays. Of two that differ the one that is further stays, and the other is set aside with all its records.
         """
         if self._is_offline(one):
             return other
@@ -252,7 +256,7 @@ class WorkerLogs:
         return kept
 
     def _delete_leftovers(self, directory: LogDirectory) -> None:
-        """Finish deletions that the last run did not come to."""
+        """Finish the deletions that the last run left."""
         for found in directory.partitions():
             if found.kind is DirectoryKind.DELETED and self._owns(found.topic_partition):
                 self._unlink([found.path], 0)
@@ -266,8 +270,8 @@ class WorkerLogs:
         Args:
             key: the partition.
             topic_id: of its topic.
-            is_new: the partition has just been created. The log of one that is not may lie in a directory that is
-                offline, and an empty one in its place would make its records look lost.
+            is_new: the partition has just been created. The log of an older partition may lie in a directory that is
+                offline; an empty log in its place would make its records look lost.
 
         Raises:
             ApiError: KAFKA_STORAGE_ERROR, there is no directory for it.
@@ -308,7 +312,7 @@ class WorkerLogs:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
 
     def give_topic_id(self, partition_log: Log, topic_id: TopicId) -> None:
-        """Write down the topic id of a log that an older broker left without one.
+        """Store the topic id of a log that an older broker left without one.
 
         Raises:
             StorageError: the disk refused.
@@ -342,11 +346,11 @@ class WorkerLogs:
         path = partition_log.rename_for_deletion()
         self._unlink([path], delay_ms)
         if partition_log.cleaner_checkpoint is not None:
-            # A new topic of that name must not find what was cleaned of this one.
+            # A new topic of that name must not get the cleaner's checkpoint of this one.
             self._worker.loop.call_soon(self._checkpoint_cleaned)
 
     def directory_renamed(self, was: Path, path: Path) -> None:
-        """A log goes on under another name: what is still to be unlinked of it has one as well."""
+        """Note that a log has another directory name now, and so have its files that are still to be unlinked."""
         for texts, delay_ms in list(self._to_unlink.values()):
             moved = [path / Path(text).name for text in texts if Path(text).parent == was]
             if moved:
@@ -362,13 +366,13 @@ class WorkerLogs:
         number = self._pending_number
         texts = [str(path) for path in paths]
         self._to_unlink[number] = (texts, delay_ms)
-        # Kept until well after it must be done, for the case that the cleaner dies in between.
+        # Kept for longer than the cleaner needs, in case it dies in between.
         self._worker.timer.after(delay_ms + 10_000, lambda: self._to_unlink.pop(number, None) and None)
         if self._cleaner is not None:
             self._cleaner.note("unlink", [texts, delay_ms])
 
     def cleaner_came(self, peer: Peer) -> None:
-        """There is a cleaner (again): tell it what is still to be unlinked, and all offsets."""
+        """Tell a new cleaner process which files are still to be unlinked, and all offsets."""
         self._cleaner = peer
         for texts, delay_ms in self._to_unlink.values():
             peer.note("unlink", [texts, delay_ms])
@@ -391,7 +395,7 @@ class WorkerLogs:
         return Path(path) in self._offline
 
     def directory_failed(self, path: Path) -> None:
-        """A disk failed: take its replicas offline and tell the others; the other directories go on serving."""
+        """Take the replicas of a failed directory offline and tell the others; the other directories go on serving."""
         if path in self._offline:
             return
         self._offline.add(path)
@@ -409,7 +413,7 @@ class WorkerLogs:
         config = self._worker.config
         self._is_open = True
         self._checkpoint_cleaned()
-        # LogManager's own tasks begin late, so that a start is not slowed down by them (log.initial.task.delay.ms).
+        # As in Kafka the first turn comes late, so that it does not slow down the start (log.initial.task.delay.ms).
         for interval_ms, work in (
             (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
             (config.log_flush_start_offset_checkpoint_interval_ms, self._checkpoint_log_starts),
@@ -460,8 +464,8 @@ class WorkerLogs:
 
     async def _delete_old(self) -> None:
         now_ms = self._worker.clock.now_ms()
-        # Not the logs that no controller has named yet: the settings of their topics may be unknown here, and by the
-        # broker's own what a topic keeps for ever would be gone.
+        # Logs that no controller has named yet are left out: the settings of their topics may be unknown here, and the
+        # broker's own might delete records that a topic keeps for ever.
         named: list[Log] = []
         for partition in self._worker.partitions:
             if not partition.log.config.compacts:
@@ -483,8 +487,11 @@ class WorkerLogs:
         self._worker.tasks.spawn(self._flush(rolled, up_to=rolled.segments[-1].base_offset))
 
     async def _flush(self, one: Log, *, up_to: int) -> None:
-        """Flush a log in a thread. Only one does so: what is asked for while the disk is busy waits for the next turn,
-        else a slow disk would get the same files again with every segment."""
+        """Flush a log in a thread, one flush at a time.
+
+        Requests that come while the disk is busy share the next flush. Otherwise a slow disk would get the same files
+        again with every segment.
+        """
         busy = self._flushing.get(one)
         if busy is not None:
             busy.up_to = max(busy.up_to, up_to)
@@ -493,7 +500,7 @@ class WorkerLogs:
         else:
             busy = self._flushing[one] = _Flush(up_to)
             self._worker.tasks.spawn(self._flush_in_turns(one, busy))
-        # Not until all is done: while others go on to append, that never is.
+        # This does not wait until nothing is left to flush, as others may append all the time.
         while self._flushing.get(one) is busy and one.recovery_point < up_to:
             await busy.done.wait()
 
@@ -547,7 +554,7 @@ class WorkerLogs:
                 # Deleted meanwhile; its directory has another name now.
                 return False
             if one.directory != directory:
-                return await self._flush_once(one, up_to)  # it took its place in between
+                return await self._flush_once(one, up_to)  # another log took its place in between
             log.error("%s", one.fence(error) if isinstance(error, OSError) else error)
             self.directory_failed(one.directory.parent)
             return False
@@ -577,7 +584,7 @@ class WorkerLogs:
         self._checkpoint({HIGH_WATERMARK_FILE: lambda one: one.high_watermark})
 
     def checkpoint_all(self) -> None:
-        """Replicas have changed places: what their directories say of them has to follow."""
+        """Write the checkpoints of directories whose replicas have changed places."""
         self._checkpoint(
             {
                 RECOVERY_POINT_FILE: lambda one: one.recovery_point,
@@ -588,7 +595,7 @@ class WorkerLogs:
         self._checkpoint_cleaned()
 
     def _checkpoint_cleaned(self) -> None:
-        # A file that knows only half of the logs would have the others cleaned from their start on.
+        # With a file that knows only half of the logs, the others would be cleaned from their start on.
         if self._is_open:
             self._checkpoint({CLEANER_FILE: lambda one: one.cleaner_checkpoint})
 
@@ -630,7 +637,7 @@ class WorkerLogs:
                     await self._flush_and_close(one)
             except StorageError as error:
                 failed = error
-            # A slow disk takes its time for thousands of logs; that is no reason to be killed.
+            # A slow disk needs long for thousands of logs, and the worker must not be killed for that.
             self._worker.closing()
             await turns.step()
         offsets = self._offsets(
@@ -646,7 +653,7 @@ class WorkerLogs:
             raise failed
 
     async def _flush_and_close(self, one: Log) -> None:
-        """The waiting for the disk, which may take long after much was written, is a thread's."""
+        """Have a thread wait for the disk, which may take long after many writes."""
         if one.recovery_point < one.log_end_offset:
             try:
                 pending = one.prepare_flush(one.log_end_offset)

@@ -1,8 +1,8 @@
 """The metadata cache: what one process of a broker knows about topics, leaders and live brokers.
 
-Fed by UpdateMetadata requests only, first a full one (:meth:`MetadataCache.snapshot` of another process, type 2), then
-changes. Every process of a broker has its own; it belongs to one event loop and is never touched from another thread.
-It decides nothing: leaders are the controller's work, and what a worker serves is told by LeaderAndIsr.
+Only UpdateMetadata requests change it: first a full one (:meth:`MetadataCache.snapshot` of another process, type 2),
+then changes. Every process of a broker has its own; it belongs to one event loop and no other thread touches it. The
+cache decides nothing: the controller elects leaders, and LeaderAndIsr tells a worker what it serves.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class BrokerInfo(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """What the controller last said about a partition."""
+    """Holds the controller's last word about a partition."""
 
     leader: BrokerId
     """-1 when there is none."""
@@ -86,14 +86,14 @@ class Departure(NamedTuple):
 
     broker: BrokerInfo
     led: frozenset[tuple[str, int]]
-    """The partitions that it led to the last, by topic and number."""
+    """The partitions that it led when it departed, by topic and number."""
 
 
 class MetadataChange(NamedTuple):
-    """What one update did."""
+    """Holds the effect of one update."""
 
     changed: frozenset[str]
-    """Topics with a partition that is new, other than before, or deleted."""
+    """Topics with a new, changed or deleted partition."""
     deleted: tuple[TopicPartition, ...]
     brokers_changed: bool
 
@@ -105,7 +105,7 @@ class MetadataCache:
         cluster_id: travels in no update, hence given at start; None until known.
 
     Attributes:
-        version: grows by one with every update; what was derived at one version is valid while it stays.
+        version: grows by one with every update; results derived at a version are valid until the next one.
         controller_id: -1 when no controller is known.
         controller_epoch: of the newest controller that was heard of.
         topics: by name; read-only for others.
@@ -146,7 +146,7 @@ class MetadataCache:
         return self.topics.get(name)
 
     def partitions(self) -> list[TopicPartition]:
-        """Every partition that a controller has ever spoken of, and that is not deleted."""
+        """Every partition that a controller has named and that is not deleted."""
         return [
             TopicPartition(topic.name, index) for topic in self.topics.values() for index in topic.partitions
         ]
@@ -192,7 +192,7 @@ class MetadataCache:
         return broker.endpoints.get(listener) if broker is not None else None
 
     def node_endpoints(self, broker_ids: Iterable[BrokerId], listener: str) -> list[NodeEndpoint]:
-        """Where those of the brokers that live listen under a listener's name, as answers tell it (KIP-951)."""
+        """The addresses of the live ones of these brokers under a listener's name, for answers (KIP-951)."""
         found = []
         for broker_id in sorted(set(broker_ids)):
             broker = self.brokers.get(broker_id)
@@ -204,9 +204,10 @@ class MetadataCache:
     # -- writing --
 
     def apply(self, request: UpdateMetadataRequest) -> MetadataChange:
-        """Take over what a controller says; of any version.
+        """Take over an update of any version.
 
-        Partitions whose leader is -2 are deleted, and a topic with its last one. Live brokers are always all of them.
+        A partition with leader -2 is deleted, and a topic with its last partition. An update always names all live
+        brokers.
 
         Raises:
             ApiError: STALE_CONTROLLER_EPOCH, a newer controller was heard of already.
@@ -246,7 +247,7 @@ class MetadataCache:
         return change
 
     def snapshot(self) -> UpdateMetadataRequest:
-        """Everything, as the update (version 8) that brings another cache to this state."""
+        """Return all metadata as an update (version 8) that brings another cache to this state."""
         return UpdateMetadataRequest(
             controller_id=self.controller_id,
             controller_epoch=self.controller_epoch,
@@ -275,7 +276,7 @@ class MetadataCache:
         )
 
     def forget_departures(self, departures: Mapping[BrokerId, Departure]) -> None:
-        """These are of no interest any more, unless their brokers have departed once more since."""
+        """Forget departed brokers, except those that have departed once more since."""
         self.departed = {
             broker_id: one for broker_id, one in self.departed.items() if departures.get(broker_id) is not one
         }
@@ -324,7 +325,7 @@ class MetadataCache:
     # -- inside --
 
     def _note_departures(self, live: Set[BrokerId]) -> None:
-        """Before anything else is taken over of an update."""
+        """Note the brokers that are not live any more, before anything else of an update is taken over."""
         gone = self.brokers.keys() - live
         if not gone and not self.departed:
             return
@@ -447,7 +448,7 @@ def live_broker(broker: BrokerInfo) -> UpdateMetadataBroker:
 def _broker_info(broker: UpdateMetadataBroker) -> BrokerInfo:
     if broker.endpoints:
         endpoints = [
-            # Before version 3 a listener had no name but that of its security protocol.
+            # Before version 3 a listener had no name of its own; that of its security protocol stands for it.
             Endpoint(
                 one.listener or _protocol_name(one.security_protocol),
                 one.host,

@@ -20,7 +20,7 @@ _ATTEMPTS_MAX = 5
 
 
 def canonical_host_name() -> str:
-    """The name of this machine that Kafka tells clients of a listener without a host.
+    """The host name of this machine that Kafka gives clients for a listener without a host.
 
     As Java's ``InetAddress.getLocalHost().getCanonicalHostName()``: the name that belongs to the address of the
     machine's own name, or that address where it has none. A machine that does not know its own name is ``localhost``.
@@ -71,7 +71,7 @@ class Registration:
         self._clock = clock
 
     def value(self) -> BrokerRegistration:
-        """What the node says."""
+        """The content of the node."""
         config = self._config()
         return BrokerRegistration(
             endpoints=tuple(
@@ -90,10 +90,10 @@ class Registration:
         )
 
     def check_endpoints(self, store: Store) -> None:
-        """Whether no other live broker is to be reached where this one is.
+        """Check that no other live broker advertises an address of this one.
 
         Raises:
-            EndpointTakenError: one is.
+            EndpointTakenError: another one does.
             StoreError: the store failed.
         """
         ours = [_address(one) for one in self.value().endpoints]
@@ -121,7 +121,7 @@ class Registration:
         ]
 
     def why_unheard(self, store: Store, controller: BrokerId) -> str:
-        """Why the controller may have said nothing to this broker, as far as the nodes of both tell.
+        """Say why the controller may not have contacted this broker, judging by the nodes of both.
 
         Raises:
             StoreError: the store failed.
@@ -170,7 +170,7 @@ class Registration:
                     f" (zookeeper.session.timeout.ms={self._config().zookeeper_session_timeout_ms})."
                 ) from None
             except ConnectionLossError:
-                # Whether it was made shows at the next attempt: our own node counts as made.
+                # The node may have been made all the same: the next attempt finds it and counts it as made.
                 if attempt == _ATTEMPTS_MAX:
                     raise
                 continue
@@ -179,10 +179,10 @@ class Registration:
         raise AssertionError("unreachable")
 
     def update(self, store: Store) -> None:
-        """Write the node again when it says something else than the configuration (advertised.listeners is dynamic).
+        """Write the node again when it differs from the configuration (advertised.listeners is dynamic).
 
         Raises:
-            EndpointTakenError: another broker is to be reached there; the node stays as it is.
+            EndpointTakenError: another broker advertises that address; the node stays as it is.
             StoreError: the store failed, or there is no node.
         """
         path, wanted = BrokerRegistration.path(self._broker_id), self.value()
@@ -196,7 +196,7 @@ class Registration:
 
 
 def _others(store: Store, broker_id: BrokerId) -> dict[BrokerId, BrokerRegistration]:
-    """What the nodes of the other live brokers say; what cannot be read says nothing."""
+    """Read the registrations of the other live brokers, without those that cannot be read."""
     ids = [int(name) for name in store.children(BROKER_IDS) if name.isdecimal() and int(name) != broker_id]
     found: dict[BrokerId, BrokerRegistration] = {}
     for one, node in zip(ids, store.get_many([BrokerRegistration.path(one) for one in ids]), strict=True):
