@@ -1,8 +1,8 @@
-"""The rules between configuration keys, and what is refused because it is not there.
+"""The rules between configuration keys, and the refusal of features that this broker does not have.
 
-What one key may be by itself is config_keys'. Kafka checks the same after it has typed all keys
-(``KafkaConfig.validateValues``), and says the same but for the key, which stands first here. An empty value is a
-mistake where nothing can be meant by it: as a rule the variable that it was to come from is not set.
+config_keys has the rules for single keys. Kafka checks the same after it has typed all keys
+(``KafkaConfig.validateValues``), with the same messages, except that the key comes first here. An empty value is
+refused where it has no meaning: most likely the variable from which it was to come is not set.
 """
 
 import os
@@ -24,7 +24,8 @@ _ABSENT: Final = (
     ("remote.log.storage.system.enable", "there is no tiered storage in pkafka"),
     ("zookeeper.metadata.migration.enable", "pkafka does not migrate to KRaft"),
 )
-"""Switches of what is not there. Settings of its details are accepted, as Kafka accepts them while it is off."""
+"""Switches of features that are missing. The features' other settings are accepted, as Kafka accepts them while it is
+off."""
 
 _POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 """Classes of Python; policies.py finds them."""
@@ -63,7 +64,7 @@ _NEWEST_FORMAT: Final = 2
 
 
 def check_config(config: "BrokerConfig") -> None:
-    """Check what needs more than the type of one key.
+    """Check the rules that need more than the type of one key.
 
     Raises:
         ConfigError: the first rule that is broken.
@@ -124,7 +125,7 @@ def _check_kraft_list(config: "BrokerConfig", name: str) -> None:
 
 
 def _check_classes(config: "BrokerConfig") -> None:
-    """Classes of Java cannot be loaded; what names one that is not Kafka's default asks for what would not happen."""
+    """Refuse classes of Java other than Kafka's defaults: they cannot be loaded, so the setting would do nothing."""
     for name, text in config.originals.items():
         key = broker_keys().get(name)
         if key is None or key.type != "class":
@@ -285,7 +286,7 @@ def _check_groups(config: "BrokerConfig") -> None:
 
 
 def _check_formats(config: "BrokerConfig") -> None:
-    """Since Kafka 3.0 the format of records is decided by the protocol version alone, unless that is older."""
+    """Check the format of records: since Kafka 3.0 the protocol version alone decides it, unless that is older."""
     release = str(config.get("inter.broker.protocol.version"))
     if interim_release(release) >= interim_release("3.0-IV1"):
         return

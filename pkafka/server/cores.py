@@ -11,11 +11,11 @@ _OWN_GROUPS: Final = Path("/proc/self/cgroup")
 
 
 def usable_cores() -> int:
-    """How many workers are of use at most: one for each core that this process may run on, or has the time of.
+    """The largest useful number of workers: one for each core that this process may use, or for which it has the time.
 
-    A container is given time rather than cores (``docker run --cpus``, a Kubernetes limit, systemd's ``CPUQuota=``): it
-    sees all cores of its host, and a worker for each would mostly wait for its turn. Without a kernel that spreads
-    connections over processes (macOS) a second worker would get none.
+    The limit of a container (``docker run --cpus``, a Kubernetes limit, systemd's ``CPUQuota=``) is a share of time.
+    The container sees all cores of its host, and with a worker for each most workers would wait for their turn. Where
+    the kernel does not spread connections over processes (macOS), a second worker would get none.
     """
     if not hasattr(os, "sched_getaffinity"):
         return 1
@@ -28,18 +28,18 @@ def usable_cores() -> int:
 
 
 def cores_for_each(brokers: int) -> int:
-    """As many workers as are of use in each of several brokers that share this machine.
+    """The useful number of workers for each of several brokers that share this machine.
 
-    Each would take the machine for its own, and workers without a core forward more than they do.
+    By itself each broker would take a worker for each core, and workers without a core mostly forward requests.
     """
     return max(usable_cores() // brokers, 1)
 
 
 def time_limits(membership: str, groups: Path) -> Iterator[float]:
-    """The limits of the control groups that a process is in, in cores' worth of time; none without limits.
+    """The CPU limits of the control groups of a process, in cores; none without limits.
 
     Args:
-        membership: what ``/proc/self/cgroup`` says of the process.
+        membership: the content of ``/proc/self/cgroup``.
         groups: where the groups are mounted.
     """
     for line in membership.splitlines():

@@ -1,8 +1,8 @@
-"""Python's collector of cyclic garbage, kept from standing in the way of a process that holds much and answers at once.
+"""Keeps Python's collector of cyclic garbage from stopping a process that holds many objects and must answer at once.
 
-A full collection looks at every object there is: 50,000 groups are half a second of a worker's time, again with every
-quarter that is added, and never anything is found. What is in cycles is garbage soon or never here, and all else goes
-when the last reference does. So what outlives a collection that took long is not looked at by the next one.
+A full collection looks at every object. With 50,000 groups it takes half a second of a worker's time, again with every
+quarter that is added, and never finds anything: in this code cycles become garbage soon or never, and all other objects
+go with their last reference. So objects that outlive a long collection are left out of later ones.
 """
 
 import gc
@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 PAUSE_MAX_S: Final = 0.02
-"""Of processor time, in one collection."""
+"""How much processor time one collection may take."""
 _FULL: Final = 2
 
 
 class SparedObjects:
-    """Takes what a long collection left from those to come. Garbage of that is found no more if it is in cycles.
+    """Leaves objects that outlived a long collection out of later ones. Cycles among them are never collected.
 
     Args:
         pause_max_s: how long a full collection may take, in seconds of processor time.
@@ -37,7 +37,7 @@ class SparedObjects:
         self._began_s = 0.0
 
     def collecting(self, phase: str, info: Mapping[str, int]) -> None:
-        """What ``gc.callbacks`` is told of each collection."""
+        """Called for each collection (``gc.callbacks``)."""
         if info["generation"] != _FULL:
             return
         if phase == "start":
@@ -47,8 +47,9 @@ class SparedObjects:
 
 
 def spare_what_lasts() -> None:
-    """For a process whose long-lived objects are in no cycles when they end (tests/e2e/test_garbage.py looks).
+    """Begin with that, in a process whose long-lived objects are in no cycles when they end
+    (tests/e2e/test_garbage.py).
 
-    Five objects of asyncio's own stay of each connection to another broker that is lost, if they were spared.
+    For each lost connection to another broker five objects of asyncio stay, if they were left out.
     """
     gc.callbacks.append(SparedObjects().collecting)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS: Final = ("PLAINTEXT",)
-"""What this version serves. Anything else is refused: a listener that ignored its protocol would be open."""
+"""The protocols that this version serves. All others are refused: a listener that ignored its protocol would be
+open."""
 
 _ADDRESS: Final = re.compile(r"(?P<name>[^:]+)://\[?(?P<host>[0-9a-zA-Z\-%._:]*?)\]?:(?P<port>-?[0-9]+)")
 

@@ -584,7 +584,7 @@ class WorkerLogs:
         self._checkpoint({HIGH_WATERMARK_FILE: lambda one: one.high_watermark})
 
     def checkpoint_all(self) -> None:
-        """Write the checkpoints of directories whose replicas have changed places."""
+        """Write all checkpoints, as replicas have changed their directories."""
         self._checkpoint(
             {
                 RECOVERY_POINT_FILE: lambda one: one.recovery_point,

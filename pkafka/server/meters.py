@@ -1,7 +1,7 @@
 """How often something happens: the mean rate and moving averages of 1, 5 and 15 minutes, as Kafka's meters keep them.
 
-Counters are kept elsewhere; a meter only looks at them every few seconds (:data:`TICK_S`), so that counting costs no
-more for being metered. Averages are exponentially weighted, as those of a system's load are.
+A meter looks at a counter every few seconds (:data:`TICK_S`), so it does not make counting slower. The averages are
+exponentially weighted, as those of a system's load.
 """
 
 import math
@@ -16,7 +16,7 @@ class Meter:
     """One counter's rates, per second.
 
     Args:
-        count: of the counter now; what it counted before is no rate.
+        count: of the counter now; events before do not count for the rates.
         now_s: a monotonic clock, in seconds.
     """
 
@@ -28,7 +28,7 @@ class Meter:
         self._averages: list[float] | None = None
 
     def tick(self, count: int, now_s: float) -> None:
-        """Look at the counter. One that fell, as its process began anew, has counted from zero."""
+        """Look at the counter. When its count has fallen, its process was started again and has counted from zero."""
         elapsed_s = now_s - self._ticked_s
         if elapsed_s <= 0:
             return
@@ -55,14 +55,14 @@ class Meter:
 
 
 class Meters:
-    """The meters of many counters, by whatever names them; a counter is metered from when it is first seen."""
+    """Meters many counters, by any key; a counter is metered from when it is first seen."""
 
     def __init__(self, now_s: float) -> None:
         self._began_s = now_s
         self._meters: dict[str, Meter] = {}
 
     def tick(self, counts: Mapping[str, int], now_s: float) -> None:
-        """Look at all counters; those that are gone are metered no more."""
+        """Look at all counters, and forget those that are gone."""
         for name, count in counts.items():
             meter = self._meters.get(name)
             if meter is None:

@@ -1,4 +1,4 @@
-"""What a worker counts, under the names of Kafka's metrics; adding them up and showing them is the metrics page's work.
+"""The counters of a worker, under the names of Kafka's metrics; the metrics page adds them up and shows them.
 
 Plain integers, changed by one event loop. The programs that read the metrics make the rates.
 """
@@ -20,7 +20,7 @@ FOLLOWERS_FETCH: Final = -int(ApiKey.FETCH)
 
 
 class Metrics:
-    """Counters of one worker."""
+    """Counts for one worker."""
 
     __slots__ = (
         "bytes_in",
@@ -86,7 +86,7 @@ class Metrics:
 
     def fetched_by_follower(self, topic: str | bytes, length: int, *, is_adding: bool) -> None:
         """BrokerTopicMetrics TotalFetchRequestsPerSec, ReplicationBytesOutPerSec and, for a replica that is being
-        added, ReassignmentBytesOutPerSec: BytesOutPerSec tells what is consumed."""
+        added, ReassignmentBytesOutPerSec. BytesOutPerSec counts only what consumers fetch."""
         self.fetches[topic] += 1
         if length:
             self.replication_bytes_out += length
@@ -110,7 +110,7 @@ class Metrics:
         self.failed_fetches[topic] += 1
 
     def refused(self) -> None:
-        """A frame that was no request."""
+        """Count a frame that was no request."""
         self.refused_requests += 1
 
     def snapshot(self, worker: "Worker") -> dict[str, Any]:

@@ -108,7 +108,7 @@ Snapshot = Mapping[str, Any]
 
 
 class LedPartition(NamedTuple):
-    """What a worker tells of a partition that it leads."""
+    """Holds a worker's figures of a partition that it leads."""
 
     topic: str
     partition: int
@@ -127,8 +127,8 @@ class LedPartition(NamedTuple):
 
     @property
     def _least(self) -> int:
-        # A topic with fewer replicas than it wants in sync is content with all of them; to Kafka here those count, too,
-        # that are being added.
+        # When a topic has fewer replicas than min.insync.replicas, all of them are enough. Kafka counts the replicas
+        # that are being added here, too.
         return min(self.min_insync_replicas, self.replicas)
 
     @property
@@ -150,7 +150,7 @@ def led_partitions(workers: Sequence[Snapshot]) -> list[LedPartition]:
 
 
 class BrokerFacts:
-    """What the control process itself adds to the page.
+    """Holds what the control process itself adds to the page.
 
     Args:
         active_controller: whether this broker is the controller.
@@ -158,13 +158,13 @@ class BrokerFacts:
         partitions: how many partitions the cluster has.
         offline_partitions: how many of them have no leader.
         log_cleaner: the gauges of the cleaner process, by Kafka's names.
-        preferred_imbalance: how many of them another than their preferred replica leads.
+        preferred_imbalance: how many of them are not led by their preferred replica.
         offline_replicas: how many replicas of this broker are in directories that failed.
         live_brokers: how many brokers the cluster has now.
         cluster_id, broker_id: of this broker.
         started_ms: when, in milliseconds since the epoch.
         deletion: the controller's gauges of what is left to delete, by Kafka's names; empty when it is too busy to say.
-        controller_queue: how many events the controller has before it.
+        controller_queue: how many events wait for the controller.
         controller_times: how long its events took, by the name of Kafka's timer.
         unclean_elections: how many leaders it elected that lacked records.
     """
@@ -206,7 +206,7 @@ class BrokerFacts:
 
 
 def controller_gauges(facts: BrokerFacts) -> dict[str, int]:
-    """What the controller alone knows, under Kafka's names: all others say 0, so that a sum over brokers is right."""
+    """The gauges of the controller, under Kafka's names. Other brokers show 0, so that a sum over brokers is right."""
     gauges = {
         "ActiveControllerCount": int(facts.active_controller),
         "ActiveBrokerCount": facts.live_brokers,
@@ -471,7 +471,8 @@ def max_lag_of_moves(workers: Sequence[Snapshot]) -> int:
 
 
 def replication_rates(workers: Sequence[Snapshot]) -> dict[str, float]:
-    """What throttled replicas take, by the name of the quota: all workers measure it together, so they say the same."""
+    """The rates of throttled replicas, by the name of the quota; all workers measure them together and show the
+    same."""
     return {name: rate for worker in workers for name, rate in worker["replication_rates"].items()}
 
 

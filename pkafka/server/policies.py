@@ -96,7 +96,7 @@ _P = TypeVar("_P", CreateTopicPolicy, AlterConfigPolicy)
 
 
 class Policies:
-    """The policies in force, each or none.
+    """Asks the policies in force, if there are any.
 
     Args:
         create_topic: asked about new topics.
@@ -111,7 +111,7 @@ class Policies:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "Policies":
-        """Make and configure what the configuration names.
+        """Make and configure the policies that the configuration names.
 
         Raises:
             ConfigError: there is no such class, it is no policy of that kind, or it cannot be made.

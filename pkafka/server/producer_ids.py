@@ -52,9 +52,9 @@ def claim_block(store: Store, broker_id: BrokerId) -> ProducerIdBlock:
 
 
 def skip_used_ids(store: Store, broker_id: BrokerId, used_max: ProducerId) -> None:
-    """See to it that no id up to ``used_max`` is given again; blocking.
+    """Make sure that no id up to ``used_max`` is given again; blocking.
 
-    A log that knows a producer of that id would take another's first batches for repeated ones, and drop them.
+    A log that knows a producer of an id would take the first batches of another one for repeated ones, and drop them.
 
     Raises:
         StoreError: the store failed.
@@ -70,7 +70,7 @@ def skip_used_ids(store: Store, broker_id: BrokerId, used_max: ProducerId) -> No
 
 
 class ProducerIds:
-    """The ids that this broker may give. Belongs to one event loop.
+    """Gives producer ids, for this broker. Belongs to one event loop.
 
     Args:
         broker_id: of this broker, written into the block.

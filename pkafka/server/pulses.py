@@ -49,12 +49,12 @@ _NONE: Final[frozenset[BrokerId]] = frozenset()
 
 
 class Pulses:
-    """What one worker knows of the other brokers' lives; belongs to its event loop.
+    """Asks the other brokers for signs of life, for one worker; belongs to its event loop.
 
     Args:
-        metadata: where they listen.
-        broker_id: this broker, which lives.
-        config: gives the settings of the moment.
+        metadata: has the brokers' addresses.
+        broker_id: this broker.
+        config: gives the present settings.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Pulses:
         metadata.on_change(self._drop_gone)
 
     async def refusing(self, brokers: Iterable[BrokerId]) -> frozenset[BrokerId]:
-        """Those of the brokers that are dead as of now, as far as that can be said within moments."""
+        """Ask the brokers, and return those that refuse connections at all their listeners."""
         asked = [pulse for broker in brokers if (pulse := self._pulse(broker)) is not None]
         found = await asyncio.gather(*(pulse.refuses() for pulse in asked))
         dead = [pulse.broker.id for pulse, refuses in zip(asked, found, strict=True) if refuses]
@@ -81,7 +81,7 @@ class Pulses:
         return pulse
 
     def _drop_gone(self, change: MetadataChange) -> None:
-        """What is known of a life that is over does not count for the next one."""
+        """Forget what was seen of brokers that are gone, or that have changed since."""
         if change.brokers_changed:
             for broker_id, pulse in list(self._pulses.items()):
                 if self._metadata.brokers.get(broker_id) != pulse.broker:
@@ -95,7 +95,7 @@ class Pulses:
 
 
 class _Pulse:
-    """Of one broker."""
+    """Asks one broker for a sign of life."""
 
     def __init__(self, broker: BrokerInfo, asking: BrokerId, config: BrokerConfig) -> None:
         self.broker = broker
@@ -109,14 +109,14 @@ class _Pulse:
         )
         self._looking: asyncio.Task[None] | None = None
         self._silent_s = _NEVER_S
-        """When it was last found to give no sign at all."""
+        """When the broker last gave no sign at all."""
         self._refused_s = _NEVER_S
-        """When it was last found to refuse, without an answer since."""
+        """When the broker last refused, if it has not answered since."""
         self._refuses_until_s = _NEVER_S
-        """How long that counts."""
+        """Until when that refusal counts."""
 
     async def refuses(self) -> bool:
-        """Look now, and wait for what is seen, but not for long."""
+        """Ask now, and wait for the outcome, but not for long."""
         look = self._looking
         if look is None:
             look = self._looking = lifeline.vital(self._loop.create_task(self._look()))
@@ -135,7 +135,7 @@ class _Pulse:
         self._looking = None
 
     async def _look(self) -> None:
-        """Ask until the broker answers, refuses, or was given time enough for either."""
+        """Ask until the broker answers or refuses, or its time is over."""
         began_s = self._loop.time()
         while not await self._answers():
             if await refuses_everywhere([*self.broker.endpoints.values()]):

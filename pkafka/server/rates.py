@@ -15,7 +15,7 @@ _SAMPLE: Final = 3  # begin in ms | last event in ms | amount
 
 
 class SampledRate:
-    """One measured rate.
+    """Measures one rate.
 
     Args:
         memory: :meth:`cells` signed 64-bit numbers, zeroed at first.
@@ -31,7 +31,7 @@ class SampledRate:
     @staticmethod
     def cells(samples: int) -> int:
         """How many numbers a rate takes in memory."""
-        # One more than counts: the oldest is kept as long as a part of it lies within the time that is looked at.
+        # One sample more than counts: the oldest stays as long as a part of it lies within the measured time.
         return _HEAD + _SAMPLE * (samples + 1)
 
     def record(self, now_ms: int, amount: int = 1) -> None:
@@ -46,7 +46,7 @@ class SampledRate:
         memory[cell + 2] += amount
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long to wait, so that the rate comes back to ``limit`` a second; one window at most."""
+        """How long to wait until the rate is back at ``limit`` a second; one window at most."""
         if not self._memory[1]:
             return 0
         begun = self._forget_old(now_ms)
@@ -54,7 +54,7 @@ class SampledRate:
         missing = self._samples - 1 - elapsed_ms // self._window_ms
         elapsed_ms += max(missing, 0) * self._window_ms
         amount = sum(self._memory[cell + 2] for cell in begun)
-        # Without dividing: no time has gone by when there is one sample, and it has just begun.
+        # Not by a division: when the only sample has just begun, no time has passed.
         if amount * 1000 <= limit * elapsed_ms:
             return 0
         if not limit or not elapsed_ms:
@@ -76,7 +76,7 @@ class SampledRate:
         return self._memory[1] > 0
 
     def _forget_old(self, now_ms: int) -> list[int]:
-        """Empty the samples without an event in the time that is looked at; returns the cells of all."""
+        """Empty the samples without an event in the measured time; returns the cells of all samples."""
         memory = self._memory
         begun = [self._cell(place) for place in range(memory[1])]
         for cell in begun:
@@ -96,7 +96,7 @@ class SampledRate:
 
 
 class SharedRate:
-    """A rate that the processes of a broker measure together. Made before they are forked.
+    """Measures a rate over all processes of a broker. Made before they are forked.
 
     Args:
         name: of its lock.

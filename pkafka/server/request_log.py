@@ -36,7 +36,7 @@ _SECRET_BYTES: Final[Mapping[int, tuple[str, ...]]] = {
     ApiKey.RENEW_DELEGATION_TOKEN: ("hmac",),
     ApiKey.EXPIRE_DELEGATION_TOKEN: ("hmac",),
 }
-"""Fields that hold a password or stand for one."""
+"""Fields that hold a password or something that serves as one."""
 _TOPIC, _BROKER, _BROKER_LOGGER = 2, 4, 8
 _LAST_DEPRECATED: Final[Mapping[int, int]] = {
     ApiKey.PRODUCE: 2,
@@ -65,12 +65,12 @@ _NOTHING: Final = ""
 
 
 class LoggedRequest:
-    """One request from the moment it is read until its line is written.
+    """Keeps one request from the moment it is read until its line is written.
 
     Args:
         connection: where it came from.
         header: of the request.
-        data: the frame, header included; what a handler may change in it is read here.
+        data: the frame, header included; it is decoded here, before the handler may change it.
         position: where the body begins.
     """
 
@@ -200,7 +200,7 @@ def _may_be_secret(resource_type: int, name: str) -> bool:
 
 
 def _response_form(header: RequestHeader, answer: Answer) -> dict[str, Any] | str:
-    # What lies in files is records, and those are only measured.
+    # Parts that lie in files are records, of which only the size is logged.
     frame = b"".join(bytes(part.length) if isinstance(part, FileRange) else part for part in answer)
     if not frame:
         return _NOTHING

@@ -1,6 +1,7 @@
-"""Where the time of requests goes: how long their handlers took, and how long they waited for something else.
+"""The times of requests: how long their handlers took, and how long they waited after that.
 
-Nothing lies in a queue between a connection and its handler, or between an answer and its socket, so these two are all.
+There is no queue between a connection and its handler, or between an answer and its socket, so there are no other
+times.
 """
 
 from collections.abc import Sequence
@@ -13,24 +14,24 @@ Exported = Sequence[Sequence[int]]
 
 
 class RequestTimes:
-    """The times of one API's requests, in nanoseconds.
+    """Counts the times of one API's requests, in nanoseconds.
 
-    Most requests are answered by their handlers at once: one histogram serves as their whole and as their local time,
-    so that counting costs them no more for being split.
+    The handlers answer most requests at once. For these the whole time is the local time, so one histogram counts both,
+    and the split costs them nothing.
     """
 
     __slots__ = ("_local", "_remote", "_whole", "at_once")
 
     def __init__(self) -> None:
         self.at_once: Final = Histogram()
-        """Requests that waited for nothing."""
-        # The others', from the first on that comes.
+        """Requests that their handlers answered at once."""
+        # The times of all other requests, from the first one on.
         self._whole: Histogram | None = None
         self._local: Histogram | None = None
         self._remote: Histogram | None = None
 
     def waited(self, local_ns: int, whole_ns: int) -> None:
-        """Count a request that was answered later than its handler returned."""
+        """Count a request that was answered after its handler had returned."""
         if self._whole is None or self._local is None or self._remote is None:
             self._whole, self._local, self._remote = Histogram(), Histogram(), Histogram()
         self._whole.record(whole_ns)
@@ -38,7 +39,7 @@ class RequestTimes:
         self._remote.record(whole_ns - local_ns)
 
     def export(self) -> Exported:
-        """Everything as plain integers."""
+        """Return all counts as plain integers."""
         later = [histogram.export() for histogram in (self._whole, self._local, self._remote) if histogram]
         return [self.at_once.export(), *later]
 

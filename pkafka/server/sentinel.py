@@ -1,9 +1,9 @@
 """Noticing within a moment that all processes of a broker have died, long before its session ends.
 
-A sentinel keeps a connection to the broker open and waits for its end. Then it knocks at every listener: processes
-that are dead have closed theirs, and the kernel of a machine that is alive says so by refusing. Anything else, an
-answer or a silence, is no proof of death: a broker that cannot be reached is left to its session, since it may well be
-alive on the other side of a cut. docs/failure-detection.md has the reasoning.
+A sentinel keeps a connection to the broker open and waits for its end. Then it tries to connect to every listener. When
+the broker's processes are dead, their listeners are closed, and the kernel of the machine refuses. Anything else, an
+answer or silence, is no proof of death: a broker that cannot be reached may live on the other side of a cut, so the end
+of its session counts. docs/failure-detection.md has the reasoning.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 _KNOCK_MAX_S: Final = 1.0
 _PAUSE_S: Final = 0.1
-"""Between attempts where there is no connection, and no proof of death either."""
+"""The pause between attempts while there is no connection, but no proof of death either."""
 
 
 class Sentinel:
@@ -38,7 +38,7 @@ class Sentinel:
         self._task = lifeline.vital(self._loop.create_task(self._run()))
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._task.cancel()
 
     async def _run(self) -> None:
@@ -60,7 +60,7 @@ class Sentinel:
                     sock.setblocking(False)
                     async with asyncio.timeout(_KNOCK_MAX_S):
                         await self._loop.sock_connect(sock, address)
-                    # A broker says nothing that it is not asked; only the end of the connection comes.
+                    # A broker sends nothing without a request, so only the end of the connection can come.
                     await self._loop.sock_recv(sock, 1)
                     return
 

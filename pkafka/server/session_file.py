@@ -19,11 +19,11 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
-"""What Linux calls this run of the machine."""
+"""The file in which Linux has the id of this run of the machine."""
 
 
 def read_session(path: Path) -> int | None:
-    """The session of the life before; None when there was none, or none in this very directory since the machine runs.
+    """The former run's session; None unless it was in this very directory, and in this run of the machine.
 
     Args:
         path: of the file.
@@ -41,8 +41,9 @@ def read_session(path: Path) -> int | None:
 
 
 def may_lack_records(path: Path) -> bool:
-    """Whether a broker has lived here that may have acknowledged what is not here any more: the machine was started
-    anew since, this is a copy, or what a power cut left of the file does not tell.
+    """Whether a broker has run here that may have acknowledged records that are lost.
+
+    That is so when the machine was restarted since, when this is a copy, or when a power cut has damaged the file.
 
     Args:
         path: of the file.
@@ -56,7 +57,7 @@ def may_lack_records(path: Path) -> bool:
 
 
 def _read(path: Path) -> tuple[int, bool]:
-    """The session that is written there, and whether it was one of this very directory since the machine runs."""
+    """Read the session, and whether it was in this very directory and in this run of the machine."""
     session, place, boot = path.read_text(encoding="ascii").split()
     return int(session, 16), (place, boot) == (_place(path), _boot_id())
 

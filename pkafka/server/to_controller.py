@@ -1,4 +1,4 @@
-"""What this broker asks of the cluster's controller, be it here or at another broker."""
+"""The requests of this broker to the cluster's controller, which may be this broker or another one."""
 
 import asyncio
 import logging
@@ -125,7 +125,7 @@ class ToController:
         return found
 
     async def shut_down(self) -> None:
-        """Have the controller move what this broker leads to others, as often as the settings say.
+        """Have the controller move this broker's leaders to others, with as many attempts as the settings allow.
 
         ``controlled.shutdown.max.retries`` counts the first attempt, too, as in Kafka: with 0 there is none.
         """
@@ -142,7 +142,7 @@ class ToController:
 
     async def _is_released(self, request: ControlledShutdownRequest) -> bool:
         config = self._control.config
-        # A request to this process itself has no connection whose time-outs would bound it.
+        # A request to this process itself uses no connection, so no time-out of a connection ends it.
         longest_ms = config.controller_socket_timeout_ms + config.request_timeout_ms
         try:
             async with asyncio.timeout(longest_ms / 1000):
@@ -178,14 +178,14 @@ class ToController:
         *,
         timeout_ms: int,
     ) -> M:
-        """The answer of the controller, which ``here`` gives when it is this broker's.
+        """Get the controller's answer; ``here`` gives it when this broker is the controller.
 
         Args:
             timeout_ms: for the answer of another broker; Kafka measures it by another key for each kind of request.
 
         Raises:
             ChannelError, ProtocolError: another broker is the controller, and out of reach.
-            StoreError: this one is, and cannot write.
+            StoreError: this broker is the controller, and cannot write.
         """
         control = self._control
         if control.controller.is_active:
@@ -194,7 +194,7 @@ class ToController:
 
 
 def _now(broker_id: BrokerId, row: Sequence[Any], node: tuple[bytes, Stat] | None) -> list[Any]:
-    """How a partition is whose leader was told that it is behind, by its node."""
+    """Read from its node the present state of a partition whose leader is behind."""
     _, _, _, leader_epoch, _, partition_epoch = row
     if node is None:
         return [int(_BEHIND)]

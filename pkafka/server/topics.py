@@ -33,14 +33,14 @@ from pkafka.server.controller.placement import place_replicas
 Assignments = Mapping[int, tuple[BrokerId, ...]]
 
 UNSET: Final = -1
-"""Partitions or replication factor that the client leaves to the broker (KIP-464)."""
+"""A number of partitions or replicas that the client leaves to the broker (KIP-464)."""
 
 _PARTITIONS_MAX: Final = REQUEST_BYTES_MAX // len('"0":[0],')
-"""A topic's node has at least so many bytes for each."""
+"""More partitions do not fit into a topic's node, which needs at least these bytes for each."""
 
 
 def check_new_topic(store: Store, name: str, assignments: Assignments) -> None:
-    """Whether a topic of this name and shape can be created.
+    """Check that a topic of this name and shape can be created.
 
     Raises:
         ApiError: it cannot.
@@ -56,7 +56,7 @@ def check_new_topic(store: Store, name: str, assignments: Assignments) -> None:
     if "." in name or "_" in name:
         existing = store.children(TOPICS)
         if name in existing:
-            # Another broker has created it since the look above: a topic does not collide with itself.
+            # Another broker has created the same topic since the check above; a topic does not collide with itself.
             raise already_exists(name)
         colliding = [other for other in existing if topic_names_collide(name, other)]
         if colliding:
@@ -91,7 +91,7 @@ def _check_shape(assignments: Assignments) -> None:
 
 
 def check_count(partitions: int) -> None:
-    """Refuse at once what no node can hold; placing it would take all memory before the store refuses it.
+    """Refuse more partitions than a node can hold: placing them would take all memory before the store refuses.
 
     Raises:
         ApiError: there are too many.
@@ -208,7 +208,7 @@ def grow_topic(
         }
         value = TopicAssignment(grown, topic.topic_id).encode()
         try:
-            # At the version read: two that grow the same topic at once must not undo each other.
+            # Written at the version read, so that two requests for the same topic do not undo each other.
             store.set(TopicAssignment.path(name), value, version=stat.version)
         except DataTooLargeError:
             raise _too_many(count) from None
