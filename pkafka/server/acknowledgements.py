@@ -50,7 +50,7 @@ class DelayedProduce(DelayedOperation):
         if self.try_complete():
             self.force_complete()
         else:
-            worker.produces.watch(self, keys, timeout_ms=timeout_ms)
+            worker.progress.produces.watch(self, keys, timeout_ms=timeout_ms)
 
     def try_complete(self) -> bool:
         for key, (partition, end, leadership) in list(self._open.items()):

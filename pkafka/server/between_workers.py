@@ -209,7 +209,7 @@ class Appends:
             return future
         future.add_done_callback(lambda _future: wait.abandon())
         keys = [end_key(topic, index) if follows else (topic, index) for topic, index, _, follows in seen]
-        self._worker.fetches.watch(wait, keys, timeout_ms=timeout_ms)
+        self._worker.progress.fetches.watch(wait, keys, timeout_ms=timeout_ms)
         return future
 
     async def any(

@@ -60,14 +60,14 @@ def answer_here(worker: "Worker", row: Row, local: LocalAnswer, *, led_only: boo
     """Return the owner's answer, or the code that says why there is none."""
     try:
         if led_only and (row[0], row[1]) not in worker.partitions.led:
-            raise worker.missing_partition(row[0], row[1])
+            raise worker.lookup.missing_partition(row[0], row[1])
         return local(worker, row)
     except ApiError as error:
         if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-            worker.log_failed(row[0], row[1])
+            worker.disks.log_failed(row[0], row[1])
         return [int(error.code)]
     except (StorageError, OSError) as error:
-        return [int(worker.disk_refused(row[0], row[1], error))]
+        return [int(worker.disks.refused(row[0], row[1], error))]
 
 
 def serve_rows(

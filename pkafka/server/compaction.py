@@ -125,7 +125,7 @@ class Compaction:
             self._give_up(one, str(error))
             return None
         except (StorageError, OSError) as error:
-            self._worker.disk_refused(*key, error)
+            self._worker.disks.refused(*key, error)
             return None
         if part.has_lost_checkpoint:
             if not one.config.deletes:

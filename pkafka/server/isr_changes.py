@@ -104,7 +104,9 @@ class IsrChanges:
             if verdict is not Verdict.AGAIN:
                 self.failed += 1
                 log.info("The controller did not change the ISR of %s-%d: %s", *partition.key, code.name)
-                self._worker.let_read(partition)  # records do not wait for a follower that may not join
+                self._worker.progress.let_read(
+                    partition
+                )  # records do not wait for a follower that may not join
             return verdict
         _, leader_epoch, isr, partition_epoch = answer
         before = len(partition.isr)
@@ -112,7 +114,7 @@ class IsrChanges:
         if verdict is Verdict.DONE:
             self.expands += len(isr) > before
             self.shrinks += len(isr) < before
-            self._worker.let_read(partition)
+            self._worker.progress.let_read(partition)
         return verdict
 
 

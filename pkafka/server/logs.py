@@ -404,7 +404,7 @@ class WorkerLogs:
         )
         self._worker.partitions.set_aside(path)
         self._worker.moves.directory_failed(path)
-        self._worker.directory_failed(path)
+        self._worker.disks.directory_failed(path)
 
     # -- periodic work --
 
@@ -534,7 +534,7 @@ class WorkerLogs:
             if partition.log.recovery_point < end:
                 failed.append(partition)
             else:
-                self._worker.appended(partition)
+                self._worker.progress.appended(partition)
         return failed
 
     async def _flush_replica(self, partition: "Partition", *, up_to: int) -> None:

@@ -119,7 +119,7 @@ class Metrics:
         def named(counts: "defaultdict[str | bytes, int]") -> dict[str, int]:
             sums: defaultdict[str, int] = defaultdict(int)
             for topic, count in counts.items():
-                sums[worker.topic_name(topic) or "(deleted)"] += count
+                sums[worker.lookup.topic_name(topic) or "(deleted)"] += count
             return dict(sums)
 
         return {
@@ -141,7 +141,10 @@ class Metrics:
             "request_times": {key: times.export() for key, times in self.request_times.items()},
             "connections": worker.connection_counts(),
             "fetch_sessions": len(worker.fetch_sessions),
-            "purgatory": {one.name: one.size for one in (worker.fetches, worker.produces, worker.deletions)},
+            "purgatory": {
+                one.name: one.size
+                for one in (worker.progress.fetches, worker.progress.produces, worker.progress.deletions)
+            },
             "isr_events": worker.isr_changes.counters(),
             "replication_rates": worker.quotas.byte_rates(),
             "leaders": len(worker.partitions.led),
@@ -156,8 +159,10 @@ class Metrics:
                 resource.getrlimit(resource.RLIMIT_NOFILE)[0],
             ],
             "uncleanable": worker.logs.compaction.uncleanable(),
-            "directories": [str(path) for path in worker.log_dirs],
-            "offline_directories": [str(path) for path in worker.log_dirs if worker.is_offline(str(path))],
+            "directories": [str(path) for path in worker.disks.log_dirs],
+            "offline_directories": [
+                str(path) for path in worker.disks.log_dirs if worker.disks.is_offline(str(path))
+            ],
             "groups": worker.groups.gauges(),
             "group_events": worker.groups.counters.by_name(),
             "group_loads": worker.groups.load_times.figures(worker.groups.timer.now_ms()),

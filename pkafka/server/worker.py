@@ -5,7 +5,6 @@ comes from the control process; what it does not own it asks of the worker that 
 """
 
 import asyncio
-import errno
 import logging
 import os
 import socket
@@ -19,14 +18,13 @@ from typing import Any, Final
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError, StorageError
-from pkafka.model import CONSUMER_OFFSETS_TOPIC, BrokerId
+from pkafka.model import CONSUMER_OFFSETS_TOPIC
 from pkafka.net.buffers import Arena, ReadBuffers, map_arena
 from pkafka.net.connection import Detach, ServerConnection
 from pkafka.net.listener import Acceptor, Admission, open_files_max
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
 from pkafka.protocol.codec import decode, encode
-from pkafka.protocol.hot import CurrentLeader
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from pkafka.protocol.messages.stop_replica import StopReplicaRequest
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
@@ -36,7 +34,8 @@ from pkafka.server.broker_loggers import set_log_level
 from pkafka.server.config import BrokerConfig, socket_buffer_bytes
 from pkafka.server.connection_limits import ConnectionLimits, LimitSettings, SharedCounts
 from pkafka.server.connection_state import ConnectionState
-from pkafka.server.delayed import Purgatory, Timer
+from pkafka.server.delayed import Timer
+from pkafka.server.disks import Disks
 from pkafka.server.dispatch import Dispatcher, frame
 from pkafka.server.fetch_sessions import FetchSessionCache
 from pkafka.server.garbage import spare_what_lasts
@@ -59,17 +58,19 @@ from pkafka.server.ipc import Blob, Handler, Payload, Peer, PeerGone, Reply
 from pkafka.server.isr_changes import IsrChanges
 from pkafka.server.lifeline import ChildExit
 from pkafka.server.logs import WorkerLogs
+from pkafka.server.lookup import Lookup
 from pkafka.server.metadata import FULL_UPDATE, MetadataCache
 from pkafka.server.metrics import Metrics
-from pkafka.server.partition import Partition, PartitionKey, end_key
+from pkafka.server.partition import Partition, PartitionKey
 from pkafka.server.partitions import Partitions
+from pkafka.server.progress import Progress
 from pkafka.server.pulses import Pulses
 from pkafka.server.rates import SharedRate
 from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
 from pkafka.server.replication.fetcher import ReplicaFetchers
 from pkafka.server.replication.leadership import IsrProposal
 from pkafka.server.replication.quota import ReplicationQuotas, SharedReplicationRates
-from pkafka.server.replication.selection import replica_views, selector_of
+from pkafka.server.replication.selection import selector_of
 from pkafka.server.supervisor import CLEANER, CONTROL, Birth
 from pkafka.server.tasks import Tasks
 from pkafka.storage.log_directory import LogDirectory
@@ -123,9 +124,6 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.tasks = Tasks()
         self.timer = Timer(self.loop)
-        self.fetches = Purgatory("Fetch", self.timer)
-        self.produces = Purgatory("Produce", self.timer)
-        self.deletions = Purgatory("DeleteRecords", self.timer)
         self.acks_due: list[tuple[Partition, int]] = []
         """Records appended with acks=all that may have to wait for followers; the code that appended them empties
         it."""
@@ -144,12 +142,25 @@ class Worker:
             lag_max_ms=lambda: self.config.replica_lag_time_max_ms,
             is_alive=lambda broker: broker in self.metadata.brokers,
         )
+        selector = selector_of(self.config.replica_selector_class)
+        self.lookup = Lookup(self.partitions, self.metadata, selector, self.clock)
+        self.progress = Progress(
+            self.timer,
+            self.partitions,
+            lambda partition, proposal: self.isr_changes.propose(partition, proposal),
+        )
+        self.disks = Disks(
+            [*(directory.path for directory in setup.directories), *setup.unusable],
+            self.partitions,
+            self.logs,
+            tell=self._tell_of_failure,
+            give_up=self.give_up,
+        )
         self.quotas = ReplicationQuotas(setup.replication_rates, self.clock)
         self.moves = DirectoryMoves(self, setup.move_rate)
         self.isr_changes = IsrChanges(self)
         self.fetchers = ReplicaFetchers(self)
         self.pulses = Pulses(self.metadata, self.partitions.broker_id, lambda: self.config)
-        self._selector = selector_of(self.config.replica_selector_class)
         self._offsets_partitions_seen = 0
         self.groups = GroupCoordinator(
             CoordinatorSettings.of(self.config),
@@ -531,7 +542,7 @@ class Worker:
         request = decode(UpdateMetadataRequest, version, bytes(blob))
         before = self.metadata.brokers
         change = self.metadata.apply(request)
-        self._brokers_changed(before.keys() ^ self.metadata.brokers.keys())
+        self.progress.brokers_changed(before.keys() ^ self.metadata.brokers.keys())
         if departed := self.metadata.departed:
             self.timer.after(_DEPARTURE_MS, lambda: self.metadata.forget_departures(departed))
         changed = (self.metadata.topics[name] for name in change.changed if name in self.metadata.topics)
@@ -696,68 +707,9 @@ class Worker:
         """The whole answer to a request."""
         return frame(header, bytes(body))
 
-    def topic_name(self, topic: str | bytes) -> str | None:
-        """The name of a topic that a request names or gives the id of; None when the id is unknown."""
-        return topic if isinstance(topic, str) else self.metadata.topic_name(topic)
-
-    def knows(self, topic: str | bytes) -> bool:
-        """Whether there is a topic of that name or id."""
-        return self.topic_name(topic) in self.metadata.topics
-
-    def preferred_replica(self, partition: Partition, offset: int, rack: str, listener: str) -> int:
-        """The broker from which a consumer had better read, -1 when that is here (KIP-392).
-
-        Args:
-            partition: that this worker leads.
-            offset: from where on.
-            rack: of the client.
-            listener: by which it is connected: another broker has to have that too.
-        """
-        leadership = partition.leadership
-        if self._selector is None or not rack or leadership is None or not leadership.has_followers:
-            return -1
-        now_ms = self.clock.monotonic_ms()
-        brokers = {
-            broker: info for broker, info in self.metadata.brokers.items() if listener in info.endpoints
-        }
-        views = replica_views(leadership, partition.log.log_end_offset, brokers, offset, now_ms)
-        best = self._selector(rack, views[0], views)
-        return -1 if best == leadership.broker_id else best
-
-    def current_leader(self, topic: str, partition: int) -> CurrentLeader | None:
-        """The leader of a partition that this worker would own, for clients that ask here in vain (KIP-951).
-
-        The controller tells replicas first, so what this broker knows as one counts for more than its metadata.
-        """
-        known = self.partitions.hosted.get((topic, partition)) or self.metadata.partition(topic, partition)
-        return None if known is None else CurrentLeader(known.leader, known.leader_epoch)
-
-    def replica_at(
-        self, topic: str, partition: int, current_leader_epoch: int, *, led_only: bool
-    ) -> Partition:
-        """A replica that this worker owns, for a client that believes in a leader epoch.
-
-        As in Kafka the epochs are compared before the leader is checked: a client with an old epoch hears that first.
-
-        Raises:
-            ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH; NOT_LEADER_OR_FOLLOWER when another broker leads it;
-                or why there is no such replica.
-        """
-        found = self.partitions.hosted.get((topic, partition))
-        if found is None:
-            raise self.missing_partition(topic, partition)
-        found.check_epoch(current_leader_epoch)
-        if led_only and (topic, partition) not in self.partitions.led:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return found
-
-    def missing_partition(self, topic: str, partition: int) -> ApiError:
-        """Why this worker does not lead a partition that it would own."""
-        if (topic, partition) in self.partitions.offline:
-            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        if self.metadata.partition(topic, partition) is not None:
-            return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    def _tell_of_failure(self, directory: Path) -> None:
+        self._line.note(lifeline.DIRECTORY_FAILED, str(directory))
+        self.tell_control("log_dir_failed", str(directory))
 
     async def auto_create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """Have missing topics created by the controller (auto.create.topics.enable)."""
@@ -772,85 +724,15 @@ class Worker:
             except PeerGone:
                 continue
 
-    @property
-    def log_dirs(self) -> list[Path]:
-        """The log directories of this broker, failed ones too."""
-        return [*(directory.path for directory in self.setup.directories), *self.setup.unusable]
-
-    def is_offline(self, path: str) -> bool:
-        """Whether a log directory failed."""
-        return self.logs.is_offline(path)
-
-    def disk_refused(self, topic: str, partition: int, error: Exception) -> ErrorCode:
-        """A log could not be read or written: take its directory offline. Returns the code for the client."""
-        log.error("%s-%d: %s", topic, partition, error)
-        if not (isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)):
-            # Too many open files pass; anything else is the disk.
-            self.log_failed(topic, partition)
-        return ErrorCode.KAFKA_STORAGE_ERROR
-
-    def log_failed(self, topic: str, partition: int) -> None:
-        """The disk refused a partition's log: its directory goes offline."""
-        found = self.partitions.hosted.get((topic, partition))
-        if found is not None:
-            self.logs.directory_failed(found.log.directory.parent)
-
-    def directory_failed(self, path: Path) -> None:
-        """Tell the others that a log directory failed; with the last one the broker ends."""
-        self._line.note(lifeline.DIRECTORY_FAILED, str(path))
-        self.tell_control("log_dir_failed", str(path))
-        if all(self.is_offline(str(one)) for one in self.log_dirs):
-            self.give_up("Every log directory has failed; the broker stops")
-
     def tell_control(self, operation: str, payload: Payload) -> None:
         """Send a note to the control process, when there is one."""
         if self._control is not None:
             self._control.note(operation, payload)
 
-    def appended(self, partition: Partition) -> None:
-        """Let waiting fetches look at the records that were appended to a partition that this broker leads."""
-        if partition.has_followers:
-            # One answer then takes all that comes in this turn: a follower asks half as often.
-            self.fetches.check_soon(partition.end_key)
-            self.let_read(partition)
-        elif partition.advance_high_watermark():
-            self.fetches.check(partition.key)  # and no producer waits for others
-
-    def follower_fetched(self, partition: Partition, broker_id: int, offset: int, log_start: int) -> None:
-        """A follower has all before ``offset``: that may commit it, and may bring the follower into the ISR."""
-        proposal = partition.follower_fetched(broker_id, offset, log_start)
-        if proposal is not None:
-            self.isr_changes.propose(partition, proposal)
-        self.let_read(partition)
-        self.deletions.check(partition.key)
-
-    def _brokers_changed(self, brokers: set[BrokerId]) -> None:
-        """Note brokers that are gone or have come: producers stop waiting for followers that are gone."""
-        if not brokers:
-            return
-        for partition in list(self.partitions.led.values()):
-            changed = brokers.intersection(partition.replicas)
-            if changed:
-                for broker in changed:
-                    partition.broker_changed(broker)
-                self.let_read(partition)
-                self.deletions.check(partition.key)
-
-    def let_read(self, partition: Partition) -> None:
-        """Something may have been committed: consumers get it, and producers their answers."""
-        if partition.advance_high_watermark():
-            self.fetches.check(partition.key)
-            self.produces.check(partition.key)
-        elif partition.log.failure is not None:
-            self.produces.check(partition.key)
-
     def _partition_changed(self, key: PartitionKey) -> None:
         self.fetchers.update(key)
         self.moves.update(key)
-        self.fetches.check(key)
-        self.fetches.check(end_key(*key))
-        self.produces.check(key)
-        self.deletions.check(key)
+        self.progress.partition_changed(key)
         if key[0] == CONSUMER_OFFSETS_TOPIC:
             if key in self.partitions.led:
                 self.groups.begin(key[1])

@@ -70,10 +70,10 @@ class OffsetsLog:
             committed(error.code, -1)
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                worker.log_failed(CONSUMER_OFFSETS_TOPIC, partition)
+                worker.disks.log_failed(CONSUMER_OFFSETS_TOPIC, partition)
             committed(error.code, -1)
         except (StorageError, OSError) as error:
-            committed(worker.disk_refused(CONSUMER_OFFSETS_TOPIC, partition, error), -1)
+            committed(worker.disks.refused(CONSUMER_OFFSETS_TOPIC, partition, error), -1)
         else:
             # The batch is committed when the high watermark has passed it. Without other replicas that is at once,
             # unless the batch has to be flushed first.
@@ -82,7 +82,7 @@ class OffsetsLog:
             if found.log.flush_is_due:
                 worker.tasks.spawn(self._flush(found, end, base_offset, committed, when))
             else:
-                worker.appended(found)
+                worker.progress.appended(found)
                 self._wait(when, base_offset, committed)
 
     def _append(self, found: "Partition", records: Sequence[RecordFields], acks: int) -> int:
@@ -146,7 +146,7 @@ class OffsetsLog:
             except RecordError as error:
                 log.error("%s is damaged behind offset %d: %s", found.log.topic_partition, following, error)
             except (StorageError, OSError) as error:
-                self._worker.disk_refused(CONSUMER_OFFSETS_TOPIC, partition, error)
+                self._worker.disks.refused(CONSUMER_OFFSETS_TOPIC, partition, error)
             if following == position:
                 return
             position = following

@@ -75,7 +75,7 @@ def local(worker: "Worker", row: Row) -> Row:
     if target < 0 or target > log.high_watermark:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     log.raise_log_start_offset(target)
-    worker.fetches.check((topic, index))
+    worker.progress.fetches.check((topic, index))
     return [0, partition.low_watermark(), target]
 
 
@@ -148,5 +148,5 @@ def await_followers(
         operation.force_complete()
     else:
         keys = [(topic, index) for topic, index, _ in wanted]
-        worker.deletions.watch(operation, keys, timeout_ms=timeout_ms)
+        worker.progress.deletions.watch(operation, keys, timeout_ms=timeout_ms)
     return done

@@ -40,7 +40,9 @@ async def handle(
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, partition) for topic in request.topics for partition in topic.partitions}
-    found: dict[str, dict[str, list[DescribeLogDirsPartition]]] = {str(path): {} for path in worker.log_dirs}
+    found: dict[str, dict[str, list[DescribeLogDirsPartition]]] = {
+        str(path): {} for path in worker.disks.log_dirs
+    }
     for directory, topic, partition, is_future, size, lag in sorted(rows):
         if wanted is None or (topic, partition) in wanted:
             found.setdefault(directory, {}).setdefault(topic, []).append(
@@ -54,7 +56,7 @@ async def handle(
 def _result(
     worker: "Worker", path: str, topics: Mapping[str, list[DescribeLogDirsPartition]]
 ) -> DescribeLogDirsResult:
-    if worker.is_offline(path):
+    if worker.disks.is_offline(path):
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     try:
         usage = shutil.disk_usage(path)

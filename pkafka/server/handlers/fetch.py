@@ -133,7 +133,7 @@ def handle(
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         state.has_session = False
         # A session stays in the worker that made it, so a connection moves only before its session begins.
-        names = [(worker.topic_name(row[0]), row[1]) for row in request.partitions]
+        names = [(worker.lookup.topic_name(row[0]), row[1]) for row in request.partitions]
         foreign = worker.foreign_owner(names)
         if foreign is not None:
             detach = worker.hand_over(connection, foreign)
@@ -258,7 +258,7 @@ class _Fetch(DelayedOperation):
             if self._is_satisfied():
                 self.completed = True
                 return self._answer()
-            self._worker.fetches.watch(self, self._keys_to_watch(), timeout_ms=self._max_wait_ms)
+            self._worker.progress.fetches.watch(self, self._keys_to_watch(), timeout_ms=self._max_wait_ms)
             self._connection.hurry = self._end_wait
             return None
         self._hurried = asyncio.Event()
@@ -271,7 +271,7 @@ class _Fetch(DelayedOperation):
         if self._connection.closed:
             self.abandon()
         else:
-            self._worker.fetches.expire(self)
+            self._worker.progress.fetches.expire(self)
 
     def _by_owner(self) -> dict[int, list[int]]:
         """Group the places of the targets by the worker that owns them, in the order of each owner's first target."""
@@ -404,7 +404,7 @@ class _Fetch(DelayedOperation):
                     metrics.fetched(target.topic, length)
             else:
                 code, aborted, size = _beside_error(found, self._version)
-                if self._worker.knows(target.topic):
+                if self._worker.lookup.knows(target.topic):
                     # Clients can make up names, which must not fill the memory.
                     metrics.failed_fetch(target.topic)
             news = target.has_news(
@@ -450,7 +450,7 @@ class _Fetch(DelayedOperation):
     def _record_throttled(self) -> None:
         """Count the bytes of this answer for the replication quota; bytes for followers in sync count, too."""
         quota = self._worker.quotas.leader
-        name = self._worker.topic_name
+        name = self._worker.lookup.topic_name
         quota.record(
             sum(
                 found.length
@@ -473,7 +473,7 @@ def _beside_error(found: Found, version: int) -> tuple[int, Aborted, int]:
 
 def _wanted(worker: "Worker", targets: Iterable[FetchTarget]) -> list[Wanted]:
     """Name the targets. A topic id that is not known now stays unknown to this fetch."""
-    name = worker.topic_name
+    name = worker.lookup.topic_name
     return [
         (
             name(target.topic) or "",
@@ -544,13 +544,13 @@ def read(worker: "Worker", wanted: Sequence[Wanted], limits: Limits) -> list[Fou
             one = _read_partition(worker, row, limits, 0 if waits else bytes_left, at_least_one and not waits)
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                worker.log_failed(row[0], row[1])
+                worker.disks.log_failed(row[0], row[1])
             leader = None
             if error.code in _ABOUT_LEADERS and limits.version >= _FIRST_VERSION_WITH_LEADERS:
-                leader = worker.current_leader(row[0], row[1])
+                leader = worker.lookup.current_leader(row[0], row[1])
             one = Found(error.code, leader=leader)
         except (StorageError, OSError) as error:
-            one = Found(worker.disk_refused(row[0], row[1], error))
+            one = Found(worker.disks.refused(row[0], row[1], error))
         found.append(one)
         length = one.length
         if length:
@@ -601,7 +601,7 @@ def _read_partition(
         return Found(
             0, log.high_watermark, log.last_stable_offset, log.log_start_offset, None, b"", diverging
         )
-    preferred = worker.preferred_replica(partition, offset, limits.rack, limits.listener)
+    preferred = worker.lookup.preferred_replica(partition, offset, limits.rack, limits.listener)
     if preferred >= 0:
         return Found(
             0,
@@ -621,7 +621,7 @@ def _read_partition(
         upper_bound=upper_bound,
     )
     if limits.follows and limits.is_first_look:
-        worker.follower_fetched(partition, limits.replica_id, offset, start)
+        worker.progress.follower_fetched(partition, limits.replica_id, offset, start)
     records: Part = _EMPTY
     aborted: Aborted = [] if committed else None
     # Only the oldest clients use part of a batch: it tells them to ask for more bytes.
@@ -659,7 +659,7 @@ def _hosted(worker: "Worker", topic: str, index: int, limits: Limits) -> Partiti
         return found
     if not topic and limits.version >= _FIRST_VERSION_WITH_IDS:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-    raise worker.missing_partition(topic, index)
+    raise worker.lookup.missing_partition(topic, index)
 
 
 def _may_follow(partition: Partition, limits: Limits) -> bool:

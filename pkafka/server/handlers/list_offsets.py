@@ -101,7 +101,7 @@ def local(worker: "Worker", row: Row) -> Row:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if version < _FIRST_VERSION_OF.get(timestamp, 0) or timestamp < LATEST_TIERED:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    partition = worker.replica_at(topic, index, leader_epoch, led_only=replica_id != _DEBUGGING)
+    partition = worker.lookup.replica_at(topic, index, leader_epoch, led_only=replica_id != _DEBUGGING)
     log = partition.log
     if version == 0:
         starts = _segment_starts(log, worker.clock.now_ms())

@@ -47,5 +47,5 @@ def local(worker: "Worker", row: Row) -> Row:
     Raises:
         ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, or another broker leads the partition.
     """
-    partition = worker.replica_at(row[0], row[1], row[2], led_only=True)
+    partition = worker.lookup.replica_at(row[0], row[1], row[2], led_only=True)
     return [0, *partition.log.end_offset_for_epoch(row[3])]

@@ -154,11 +154,11 @@ def append(
     except ApiError as error:
         worker.metrics.failed_produce(topic)
         if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-            worker.log_failed(topic, partition)
+            worker.disks.log_failed(topic, partition)
         return _refused(found, error, data, transactional_id)
     except (StorageError, OSError) as error:
         worker.metrics.failed_produce(topic)
-        return _failed(topic, partition, worker.disk_refused(topic, partition, error))
+        return _failed(topic, partition, worker.disks.refused(topic, partition, error))
     if not result.duplicate:
         worker.metrics.appended(topic, records)
     _let_read(worker, found, is_new=not result.duplicate)
@@ -225,7 +225,7 @@ def _let_read(worker: "Worker", partition: "Partition", *, is_new: bool) -> None
         # A duplicate waits, too: the batch that it repeats may not be flushed yet.
         worker.logs.flushes_due.append(partition)
     elif is_new:
-        worker.appended(partition)
+        worker.progress.appended(partition)
 
 
 def _failed(topic: str, partition: int, code: ErrorCode, leader: CurrentLeader | None = None) -> Row:
@@ -233,10 +233,10 @@ def _failed(topic: str, partition: int, code: ErrorCode, leader: CurrentLeader |
 
 
 def _not_here(worker: "Worker", topic: str, partition: int) -> Row:
-    error = worker.missing_partition(topic, partition)
+    error = worker.lookup.missing_partition(topic, partition)
     leader = None
     if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        leader = worker.current_leader(topic, partition)
+        leader = worker.lookup.current_leader(topic, partition)
     return _failed(topic, partition, error.code, leader)
 
 
@@ -460,7 +460,7 @@ def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callabl
     worker.acks_due.clear()
 
     def acknowledged(codes: "Mapping[PartitionKey, ErrorCode]") -> None:
-        _note_failures(rows, codes, worker.current_leader)
+        _note_failures(rows, codes, worker.lookup.current_leader)
         done()
 
     waiting = DelayedProduce(acks, acknowledged)
@@ -470,7 +470,7 @@ def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callabl
         _note_failures(
             rows,
             {partition.key: ErrorCode.KAFKA_STORAGE_ERROR for partition in refused},
-            worker.current_leader,
+            worker.lookup.current_leader,
         )
         waiting.begin(worker, timeout_ms=timeout_ms)
 

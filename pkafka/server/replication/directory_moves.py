@@ -154,9 +154,9 @@ class DirectoryMoves:
         worker, key, target = self._worker, (topic, index), Path(path)
         if not has_name_for_move(topic, index):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if path not in map(str, worker.log_dirs):
+        if path not in map(str, worker.disks.log_dirs):
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
-        if worker.is_offline(path) or key in worker.partitions.offline:
+        if worker.disks.is_offline(path) or key in worker.partitions.offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         partition = worker.partitions.hosted.get(key)
         move = self._moves.get(key)

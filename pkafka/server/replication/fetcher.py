@@ -421,7 +421,7 @@ class _Fetcher:
         except ApiError as error:
             self._rest(followed, error.code)
         except (StorageError, OSError) as error:
-            self._worker.disk_refused(partition.topic, partition.index, error)
+            self._worker.disks.refused(partition.topic, partition.index, error)
         except PkafkaError as error:
             log.error("What broker %d sent for %s-%d: %s", self._leader, *partition.key, error)
             self._rest(followed, ErrorCode.CORRUPT_MESSAGE)
@@ -451,7 +451,7 @@ class _Fetcher:
         committed = min(data.high_watermark, own.log_end_offset)
         if committed > own.high_watermark:
             own.set_high_watermark(committed)
-            self._worker.fetches.check(partition.key)
+            self._worker.progress.fetches.check(partition.key)
         if own.log_start_offset < data.log_start_offset <= own.high_watermark:
             own.raise_log_start_offset(data.log_start_offset)
 
@@ -487,7 +487,7 @@ class _Fetcher:
                 own.truncate_fully_and_start_at(ends.start)
             followed.lag = max(ends.end - own.log_end_offset, 0)
         except (StorageError, OSError) as error:
-            self._worker.disk_refused(partition.topic, partition.index, error)
+            self._worker.disks.refused(partition.topic, partition.index, error)
 
     async def _ends(self, followed: _Followed) -> _Ends:
         found = []

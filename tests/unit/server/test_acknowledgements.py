@@ -65,7 +65,7 @@ def test_records_are_acknowledged_once_the_isr_has_shrunk_though_the_epoch_rose(
         rows = [produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)]
         answered = asyncio.Event()
         _when_safe(worker, rows, 60_000, answered.set)
-        worker.follower_fetched(partition, 1, 1, 0)
+        worker.progress.follower_fetched(partition, 1, 1, 0)
         assert not answered.is_set()
         epoch = partition.leader_epoch
         state = partition.as_decided()
@@ -94,7 +94,7 @@ def test_records_on_a_disk_that_fails_are_answered_at_once_and_their_partition_a
         assert rows[0][2] == ErrorCode.NONE
         answered = asyncio.Event()
         _when_safe(worker, rows, 60_000, answered.set)
-        worker.follower_fetched(partition, 2, 1, 0)
+        worker.progress.follower_fetched(partition, 2, 1, 0)
         assert not answered.is_set()
         worker.logs.directory_failed(partition.log.directory.parent)
         assert answered.is_set()
@@ -130,15 +130,15 @@ def test_nobody_waits_for_a_follower_that_will_not_be_in_sync(tmp_path: Path, ne
         await family.lead("t", [0])
         partition = worker.partitions.led["t", 0]
         lead_replicas(partition, [0, 1, 2], [0, 1])
-        worker.follower_fetched(partition, 1, 0, 0)
-        worker.follower_fetched(partition, 2, 0, 0)  # it is caught up, and to join
+        worker.progress.follower_fetched(partition, 1, 0, 0)
+        worker.progress.follower_fetched(partition, 2, 0, 0)  # it is caught up, and to join
         assert partition.leadership is not None
         proposal = partition.leadership.proposed
         assert proposal is not None
         rows = [produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)]
         answered = asyncio.Event()
         _when_safe(worker, rows, 60_000, answered.set)
-        worker.follower_fetched(partition, 1, 1, 0)
+        worker.progress.follower_fetched(partition, 1, 1, 0)
         assert not answered.is_set()
         if news == "it is gone":
             partition.leadership.answered(proposal, ErrorCode.OPERATION_NOT_ATTEMPTED)

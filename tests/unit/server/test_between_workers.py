@@ -196,13 +196,13 @@ def test_waits_at_other_workers_end_however_long_a_client_waits(
                 reader, connection, RequestHeader(1, 12, offset, None), request, may_begin_session=False
             )
             assert waiting.begin() is None
-            await until(lambda: idle.fetches.size > offset)
+            await until(lambda: idle.progress.fetches.size > offset)
             append(family, "t", busy, b"v")
             await until(lambda: waiting.completed)
 
         for offset in range(3):
             await fetch_both(offset)
-        assert idle.fetches.size == 3
-        await until(lambda: not idle.fetches.size)
+        assert idle.progress.fetches.size == 3
+        await until(lambda: not idle.progress.fetches.size)
 
     with_family(tmp_path, body)

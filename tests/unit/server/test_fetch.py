@@ -230,11 +230,11 @@ def test_a_wait_ends_with_an_append_at_whichever_worker(tmp_path: Path, place: i
         await family.lead("t", range(2))
         worker, connection = family.workers[0], Connection()
         assert ask(worker, connection, range(2), max_wait_ms=60_000) is None
-        await until(lambda: all(one.fetches.size for one in family.workers))
+        await until(lambda: all(one.progress.fetches.size for one in family.workers))
         append(family, place, b"news")
         await until(lambda: bool(connection.answers))
         assert b"news" in connection.answers[0]
-        await until(lambda: not worker.fetches.size)
+        await until(lambda: not worker.progress.fetches.size)
 
     with_family(tmp_path, body)
 
@@ -279,11 +279,11 @@ def test_a_client_that_left_is_not_answered(tmp_path: Path) -> None:
         await family.lead("t", range(2))
         worker, connection = family.workers[0], Connection()
         assert ask(worker, connection, range(2), max_wait_ms=60_000) is None
-        await until(lambda: bool(worker.fetches.size))
+        await until(lambda: bool(worker.progress.fetches.size))
         connection.closed = True
         append(family, 0, b"x")
         append(family, 1, b"x")
-        await until(lambda: not worker.fetches.size)
+        await until(lambda: not worker.progress.fetches.size)
         assert connection.answers == []
 
     with_family(tmp_path, body)
@@ -296,11 +296,11 @@ def test_a_fetch_ends_its_wait_when_told_to(tmp_path: Path, partitions: list[int
         worker = family.workers[0]
         connection = Connection()
         assert ask(worker, connection, partitions, max_wait_ms=3_600_000) is None
-        await until(lambda: worker.fetches.size + family.workers[1].fetches.size > 0)
+        await until(lambda: worker.progress.fetches.size + family.workers[1].progress.fetches.size > 0)
         assert connection.answers == []
         connection.hurry()
         await until(lambda: bool(connection.answers))
-        assert worker.fetches.size == 0
+        assert worker.progress.fetches.size == 0
 
     with_family(tmp_path, body)
 
@@ -312,10 +312,10 @@ def test_a_fetch_of_a_closed_connection_waits_no_longer(tmp_path: Path) -> None:
             connection = Connection()
             mine = worker.partitions.owner("t", 0) != worker.index
             assert ask(worker, connection, [int(mine)], max_wait_ms=3_600_000) is None
-            assert worker.fetches.size == 1
+            assert worker.progress.fetches.size == 1
             connection.closed = True
             connection.hurry()
-            assert (worker.fetches.size, connection.answers) == (0, [])
+            assert (worker.progress.fetches.size, connection.answers) == (0, [])
 
     with_family(tmp_path, body)
 
@@ -383,7 +383,7 @@ def test_a_fetch_of_throttled_replicas_waits(tmp_path: Path) -> None:
         await lead_throttled(family, isr=[0])
         connection = Connection()
         assert ask(family.workers[0], connection, range(3), replica_id=1, max_wait_ms=50) is None
-        await until(lambda: all(one.fetches.size for one in family.workers))
+        await until(lambda: all(one.progress.fetches.size for one in family.workers))
         append(family, 0, b"not for you")
         assert connection.answers == []
         async with asyncio.timeout(20):

@@ -70,13 +70,13 @@ def test_an_answer_does_not_end_a_proposal_that_was_made_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(worker: Worker, partition: Partition, proposals: Proposals) -> None:
-        worker.follower_fetched(partition, 1, 0, 0)
+        worker.progress.follower_fetched(partition, 1, 0, 0)
         await until(lambda: len(proposals.asked) == 1)
         # It was carried out, and the controller tells it in a LeaderAndIsr first.
         epoch, before = partition.leader_epoch, partition.partition_epoch
         lead_replicas(partition, [0, 1, 2], [0, 1])
         assert partition.leadership is not None
-        worker.follower_fetched(partition, 2, 0, 0)
+        worker.progress.follower_fetched(partition, 2, 0, 0)
         made_since = partition.leadership.proposed
         assert made_since is not None
         proposals.asked[0][1].set_result([0, partition.leader_epoch, [0, 1], partition.partition_epoch])
@@ -92,13 +92,13 @@ def test_what_the_controller_has_decided_otherwise_is_not_proposed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(worker: Worker, partition: Partition, proposals: Proposals) -> None:
-        worker.follower_fetched(partition, 1, 0, 0)
+        worker.progress.follower_fetched(partition, 1, 0, 0)
         await until(lambda: len(proposals.asked) == 1)
         proposals.asked[0][1].set_result([int(ErrorCode.NOT_CONTROLLER)])
         await until(lambda: bool(worker.isr_changes._waiting))
         lead_replicas(partition, [0, 1, 2], [0])
         await until(lambda: not worker.isr_changes._waiting)
-        worker.follower_fetched(partition, 2, 0, 0)
+        worker.progress.follower_fetched(partition, 2, 0, 0)
         await until(lambda: len(proposals.asked) == 2)
         assert proposals.isr(1) == [0, 2]
 
@@ -125,7 +125,7 @@ def test_what_the_worker_before_proposed_is_proposed_again(
         row, answered = proposals.asked[0]
         assert row == rows[0]
         produce.append(worker, "t", 0, build_batch([(1, None, b"x", [])]), 9, 1, None, None)
-        worker.appended(partition)
+        worker.progress.appended(partition)
         assert (partition.isr, partition.log.high_watermark) == ([0], 0)
         answered.set_result([0, 3, answer, 8] if 1 in answer else [int(ErrorCode.OPERATION_NOT_ATTEMPTED)])
         await until(lambda: partition.leadership is not None and partition.leadership.proposed is None)
@@ -140,7 +140,7 @@ def test_a_follower_takes_no_high_watermark_from_the_end_of_its_own_log(
     async def body(worker: Worker, partition: Partition, _proposals: Proposals) -> None:
         partition.leadership = None
         partition.log.log_end_offset += 5
-        worker.appended(partition)  # a flush that ended after another leader was elected
+        worker.progress.appended(partition)  # a flush that ended after another leader was elected
         partition.log.log_end_offset -= 5
         assert partition.log.high_watermark == 0
 

@@ -220,7 +220,7 @@ def test_a_damaged_log_is_given_up_and_the_others_go_on(
         assert (directory, partitions) == (str(tmp_path), 1)
         assert size > 0
         assert damaged.cleaner_checkpoint is None
-        assert not worker.is_offline(str(tmp_path))
+        assert not worker.disks.is_offline(str(tmp_path))
         assert not list(damaged.directory.glob("*.cleaned"))
         assert "Marking its partition (damaged-0) as uncleanable" in caplog.text
         worker.logs.compaction.leave(damaged)
@@ -283,7 +283,7 @@ def test_a_topic_that_is_deleted_while_it_is_cleaned(tmp_path: Path) -> None:
         worker.logs.delete(log)
         files.go_on.set()
         await until(lambda: idle(stage))
-        assert not worker.is_offline(str(tmp_path))
+        assert not worker.disks.is_offline(str(tmp_path))
         assert worker.logs.compaction.uncleanable() == []
 
     held_up(tmp_path, body)
@@ -309,7 +309,7 @@ def test_a_log_that_is_cut_while_it_is_cleaned(tmp_path: Path) -> None:
         files.go_on.set()
         await until(lambda: idle(stage) and log.cleaner_checkpoint is None)
         await until(lambda: stage.asked > 1)
-        assert not worker.is_offline(str(tmp_path))
+        assert not worker.disks.is_offline(str(tmp_path))
         assert worker.logs.compaction.uncleanable() == []
         assert size_of(log) == log.log_end_offset
 
@@ -324,7 +324,7 @@ def test_a_failure_over_files_that_were_cut_meanwhile_is_none(tmp_path: Path) ->
         for problem, disk_refused in (("No such file or directory", True), ("a torn batch", False)):
             rounds = dict(worker.logs.compaction._rounds)
             worker.logs.compaction._end("t", 0, number, None, problem, disk_refused)
-            assert not worker.is_offline(str(tmp_path))
+            assert not worker.disks.is_offline(str(tmp_path))
             assert worker.logs.compaction.uncleanable() == []
             worker.logs.compaction._rounds.update(rounds)
 
@@ -515,7 +515,7 @@ def test_a_disk_that_refuses_the_new_segment_takes_its_directory_offline(tmp_pat
         log = stage.family.workers[0].partitions.hosted["t", 0].log
         fill(log)
         stage.cleaner.start()
-        await until(lambda: stage.family.workers[0].is_offline(str(tmp_path)))
+        await until(lambda: stage.family.workers[0].disks.is_offline(str(tmp_path)))
         assert not list(log.directory.glob("*.cleaned"))
 
     with_stage(tmp_path, body, files=FullFiles())

@@ -69,8 +69,8 @@ def test_a_failed_directory_takes_its_partitions_and_no_other(tmp_path: Path) ->
         # Whatever the controller says of them, they stay offline.
         await family.lead("t", range(4))
         assert [append(worker, partition) for partition in range(4)] == codes
-        assert worker.is_offline(str(tmp_path / "home-1"))
-        assert not worker.is_offline(str(tmp_path / "home-0"))
+        assert worker.disks.is_offline(str(tmp_path / "home-1"))
+        assert not worker.disks.is_offline(str(tmp_path / "home-0"))
 
     with_directories(tmp_path, body)
 
@@ -86,7 +86,7 @@ def test_what_a_refused_write_means(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
         monkeypatch.setattr(type(log), "append_as_leader", refuse)
         assert append(worker, 0) == ErrorCode.KAFKA_STORAGE_ERROR
-        assert worker.is_offline(str(log.directory.parent))
+        assert worker.disks.is_offline(str(log.directory.parent))
         assert told(family) == [log.directory.parent.name]
 
     with_directories(tmp_path, body)
@@ -139,7 +139,7 @@ def test_a_directory_that_cannot_be_read_at_start_is_offline(tmp_path: Path) -> 
         (tmp_path / "home-1").rmdir()
         assert await worker.logs.open_all({}) == ({}, {})
         assert told(family) == ["home-1"]
-        assert worker.is_offline(str(tmp_path / "home-1"))
+        assert worker.disks.is_offline(str(tmp_path / "home-1"))
 
     with_directories(tmp_path, body)
 

@@ -41,7 +41,7 @@ def test_a_topic_deleted_while_its_log_is_flushed(tmp_path: Path) -> None:
         disk.set()
         _ended, left = await asyncio.wait(flushing, timeout=20)
         assert not left
-        assert not worker.is_offline(str(tmp_path))
+        assert not worker.disks.is_offline(str(tmp_path))
 
     with_family(tmp_path, body, workers=1)
 
@@ -99,7 +99,7 @@ def test_what_comes_after_the_logs_are_closed_is_refused_and_no_failure(tmp_path
         await family.lead("t", [0, 1])
         assert not worker.partitions.led
         assert not (tmp_path / "t-1").exists()
-        assert not worker.is_offline(str(tmp_path))
+        assert not worker.disks.is_offline(str(tmp_path))
 
     with_family(tmp_path, body, workers=1)
 

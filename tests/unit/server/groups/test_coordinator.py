@@ -231,10 +231,10 @@ def test_what_is_not_committed_yet_is_not_coordinated(tmp_path: Path) -> None:
         await until(lambda: after.refusal(elsewhere) is ErrorCode.NONE)
         # Not by another epoch of this leader either.
         lead_replicas(partition, [0, 1], [0, 1])
-        worker.produces.check(partition.key)
+        worker.progress.produces.check(partition.key)
         await asyncio.sleep(0.05)
         assert after.refusal("g") is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        worker.follower_fetched(partition, 1, 1, 0)
+        worker.progress.follower_fetched(partition, 1, 1, 0)
         await until(lambda: after.refusal("g") is ErrorCode.NONE)
         assert after.offsets("g") == {A: 1}
 
@@ -252,7 +252,7 @@ def test_a_loading_that_waits_ends_with_the_leadership(tmp_path: Path) -> None:
         after.groups.end(number)
         del worker.partitions.led[partition.key]
         partition.stop()
-        worker.produces.check(partition.key)
+        worker.progress.produces.check(partition.key)
         await waits
         assert after.refusal("g") is ErrorCode.NOT_COORDINATOR
 

@@ -71,7 +71,7 @@ def throttle(worker: Worker, rate: str | None) -> None:
 
 
 def move(worker: Worker, home: str, key: tuple[str, int] = KEY) -> ErrorCode:
-    (code,) = alter_replica_log_dirs.local(worker, [*key, str(worker.log_dirs[0].parent / home)])
+    (code,) = alter_replica_log_dirs.local(worker, [*key, str(worker.disks.log_dirs[0].parent / home)])
     return ErrorCode(code)
 
 
@@ -363,7 +363,7 @@ def test_a_topic_that_is_deleted_takes_its_copy_with_it(tmp_path: Path, copied: 
         assert KEY not in worker.moves
         assert names(tmp_path) == {"home-0": ["t-0.delete"], "home-1": ["t-0.delete"]}
         await asyncio.to_thread(lambda: None)
-        assert not worker.is_offline(str(tmp_path / "home-1"))
+        assert not worker.disks.is_offline(str(tmp_path / "home-1"))
 
     moving(tmp_path, body)
 
@@ -378,7 +378,7 @@ def test_the_target_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(Log, "append_as_follower", refuse)
         future.fence(OSError(errno.ENOSPC, "No space left on device"))
         throttle(worker, None)
-        await until(lambda: worker.is_offline(str(tmp_path / "home-1")))
+        await until(lambda: worker.disks.is_offline(str(tmp_path / "home-1")))
         assert KEY not in worker.moves
         assert home_of(worker) == "home-0"
         append(worker)
@@ -416,7 +416,7 @@ def test_the_directory_of_the_copy_refuses_the_new_name(
         append(worker)
         monkeypatch.setattr(OsFiles, "rename", refuse)
         move(worker, "home-1")
-        await until(lambda: worker.is_offline(str(tmp_path / "home-1")))
+        await until(lambda: worker.disks.is_offline(str(tmp_path / "home-1")))
         assert home_of(worker) == "home-0"
         append(worker)
 
@@ -437,7 +437,7 @@ def test_the_old_directory_refuses_to_let_go(tmp_path: Path, monkeypatch: pytest
         monkeypatch.setattr(OsFiles, "rename", refuse)
         move(worker, "home-1")
         await moved(worker)
-        await until(lambda: worker.is_offline(str(tmp_path / "home-0")))
+        await until(lambda: worker.disks.is_offline(str(tmp_path / "home-0")))
         append(worker, b"later")
         assert names(tmp_path) == {"home-0": ["t-0"], "home-1": ["t-0"]}
         monkeypatch.undo()
@@ -529,8 +529,8 @@ def test_a_flush_that_the_move_overtakes(tmp_path: Path) -> None:
         disk.set()
         assert await flushing == []
         assert future.recovery_point == 1
-        assert not worker.is_offline(str(tmp_path / "home-0"))
-        assert not worker.is_offline(str(tmp_path / "home-1"))
+        assert not worker.disks.is_offline(str(tmp_path / "home-0"))
+        assert not worker.disks.is_offline(str(tmp_path / "home-1"))
 
     moving(tmp_path, body)
 
@@ -547,7 +547,7 @@ def test_the_names_of_the_copy_are_flushed_although_it_takes_its_place_meanwhile
         await moved(worker)
         disk.set()
         await until(lambda: future.recovery_point == 1)
-        assert not worker.is_offline(str(tmp_path / "home-1"))
+        assert not worker.disks.is_offline(str(tmp_path / "home-1"))
 
     moving(tmp_path, body)
 
@@ -585,7 +585,7 @@ def test_a_damaged_log_is_not_copied_and_others_are(tmp_path: Path) -> None:
         await until(lambda: worker.partitions.hosted[other].log.directory.parent.name == target)
         assert home_of(worker) == "home-0"
         assert KEY in worker.moves
-        assert not worker.is_offline(str(tmp_path / "home-0"))
+        assert not worker.disks.is_offline(str(tmp_path / "home-0"))
 
     moving(tmp_path, body)
 
