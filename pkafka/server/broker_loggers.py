@@ -1,6 +1,6 @@
 """The loggers of one process and their levels in Kafka's words, for the broker-logger resource (KIP-412).
 
-The names are pkafka's own: the reference's loggers are Java classes. The supervisor carries a change to the broker's
+The names are pkafka's own: Kafka's loggers are Java classes. The supervisor carries a change to the broker's
 other processes; those that start later inherit it from there.
 """
 

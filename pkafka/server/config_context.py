@@ -1,4 +1,4 @@
-"""What the three configuration handlers may use, as ports: the control process implements them, tests replace them."""
+"""The ports of the three configuration handlers: the control process implements them, tests replace them."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar

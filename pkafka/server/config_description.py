@@ -1,6 +1,6 @@
 """What DescribeConfigs tells: every setting of a topic or broker with where its value comes from.
 
-Pure. The order of synonyms, their names and the gaps in them are the reference's: tools print them.
+Pure. The order of synonyms, their names and the gaps in them are Kafka's: tools print them.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -177,8 +177,8 @@ def _source(synonyms: tuple[Synonym, ...]) -> Source:
 def _synonyms(layers: BrokerLayers, name: str, *, sensitive: bool) -> tuple[Synonym, ...]:
     """All settings that bear on broker key ``name``, the strongest first.
 
-    Those before the first one that has the very name are left out, as in the reference: a listener's own setting is
-    not told about the base key, nor log.retention.ms about log.retention.hours.
+    As in Kafka, those before the first one with the very name are left out: a description of the base key does not show
+    a listener's own setting, nor that of log.retention.hours log.retention.ms.
     """
     names = synonyms_of(name)
     found = [

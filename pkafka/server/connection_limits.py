@@ -102,7 +102,7 @@ def _packed(host: str) -> bytes:
 
 
 class SharedCounts:
-    """The memory in which workers count. Made before they are forked.
+    """Holds the memory in which workers count. Made before they are forked.
 
     Args:
         workers: how many there are.
@@ -168,7 +168,7 @@ class SharedCounts:
 
 
 class ConnectionLimits:
-    """What one worker may let in.
+    """Decides which connections one worker lets in.
 
     Args:
         counts: shared with the other workers.
@@ -191,7 +191,7 @@ class ConnectionLimits:
         self._worker = worker
         self._clock = clock or SystemClock()
         self._due_ms: dict[str, int] = {}
-        """When the connection that waits at each listener may come in; it is counted already."""
+        """When the connection that waits at each listener may come in; it counts already."""
         self.settings = settings
         if not first:
             counts.clear(worker)
@@ -216,7 +216,7 @@ class ConnectionLimits:
         return Admission.ADMIT
 
     def _is_due(self, listener: str, place: int) -> bool:
-        """Whether the connection in front came at the rate that is wanted, or has waited for long enough."""
+        """Whether the first waiting connection keeps to the rate, or has waited for long enough."""
         settings, counts = self.settings, self._counts
         limit = settings.rate_by_listener.get(listener, UNLIMITED)
         broker_limit = UNLIMITED if listener == settings.protected_listener else settings.rate

@@ -1,7 +1,7 @@
-"""What a handler of the control process may use, as a port: the process implements it, tests replace it.
+"""The port of handlers in the control process: the process implements it, tests replace it.
 
-Such handlers run on the event loop of the control process. Whatever blocks (the store) or touches the controller's
-state goes through :meth:`ControlContext.run`, onto the one controller thread.
+These handlers run on the event loop of the control process. Calls that block (the store) or touch the controller's
+state go through :meth:`ControlContext.run` onto the one controller thread.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ class ControlContext(Protocol):
 
     @property
     def broker_epoch(self) -> BrokerEpoch:
-        """Of this broker's registration; -1 before there is one."""
+        """The epoch of this broker's registration; -1 before there is one."""
         ...
 
     async def run(self, function: Callable[..., T], *args: object) -> T:
@@ -82,12 +82,12 @@ class BrokerContext(Protocol):
     """This broker, as the requests of a controller see it."""
 
     def is_stale(self, broker_epoch: BrokerEpoch) -> bool:
-        """Whether a request was meant for an earlier life of this broker (KIP-380).
+        """Whether a request was meant for an earlier registration of this broker (KIP-380).
 
-        One for a later life is not: the controller may know of it before this broker does. -1 names none.
+        A request for a later one is not stale: the controller may know of it before this broker does. -1 means any.
         """
         ...
 
     async def carry_out(self, request: ControlRequest) -> ControlResponse:
-        """Have the processes of this broker do what a controller says, after what was said before."""
+        """Have the processes of this broker carry out a controller's request, after the earlier ones."""
         ...

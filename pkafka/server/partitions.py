@@ -96,7 +96,7 @@ class Logs(Protocol):
 
 
 class Partitions:
-    """All replicas of one worker.
+    """Holds all replicas of one worker, and changes them as the controller decides.
 
     Args:
         broker_id: this broker.
@@ -134,10 +134,10 @@ class Partitions:
         self._deciding = asyncio.Lock()
         self._resigned = False
         self.led: dict[PartitionKey, Partition] = {}
-        """Those that this broker leads: all that clients can read and write here."""
+        """The replicas that this broker leads: clients read and write these."""
         self.hosted: dict[PartitionKey, Partition] = {}
         self.offline: set[PartitionKey] = set()
-        """Those whose log is out of reach until the broker starts again."""
+        """The replicas whose log is out of reach until the broker starts again."""
         self._unclaimed: dict[PartitionKey, Log] = {}
         """Logs found on disk that no LeaderAndIsr has named yet."""
         self._owners: dict[str, int] = {}
@@ -189,11 +189,12 @@ class Partitions:
     ) -> LeaderAndIsrResponse:
         """Take over leadership for the partitions named; answers an error code for each.
 
-        Requests of an older controller are refused, older leader epochs are ignored (reliability: reordering).
-        Thousands of partitions take seconds: the work gives way to others, and one decision waits for the other.
+        Requests may arrive in another order than they were sent: those of an older controller are refused, and older
+        leader epochs are ignored. Thousands of partitions take seconds, so other tasks run in between; a request waits
+        until the one before is done.
 
         Args:
-            request: what the controller says.
+            request: of the controller.
             proposed: the proposals of this process's predecessor that have no answer yet.
         """
         async with self._deciding:
@@ -430,7 +431,7 @@ class Partitions:
         if key in self.offline and delete is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         known = self.hosted.get(key)
-        # Below 0 nothing is compared: an old controller says no epoch, and a topic that is deleted has none any more.
+        # An epoch below 0 is not compared: an old controller sends none, and that of a deleted topic overrides all.
         if known is not None and 0 <= leader_epoch < known.leader_epoch:
             broker_log(self.broker_id).warning(
                 "Ignoring StopReplica request for partition %s-%d since its associated leader epoch %d is smaller than"
@@ -448,7 +449,7 @@ class Partitions:
             return ErrorCode.NONE
         try:
             if partition is not None:
-                partition.stop()  # before it is gone: producers that wait for its replicas hear that it is not led here
+                partition.stop()  # first, so that producers that wait for its replicas hear that it is not led here
             if delete is not None:
                 self._unclaimed.pop(key, None)
                 delete(partition_log)
@@ -466,9 +467,9 @@ class Partitions:
     def moved_away(self, topics: Iterable[TopicInfo]) -> list[tuple[TopicPartition, LeaderEpoch]]:
         """The replicas of these topics that a reassignment took from this broker while it could not hear of that.
 
-        A controller says that once, to a broker that is registered then; in Kafka such a replica stays for ever. One
-        counts as moved only when another broker leads it at a later epoch than this replica has ever heard of, and the
-        topic is the one that it was: in a ZooKeeper that was set back to a backup the epochs are earlier ones.
+        A controller says that once, to brokers that are registered then; in Kafka such a replica stays for ever. A
+        replica counts as moved only when another broker leads the partition at a later epoch than this replica knows,
+        and the topic has the same id: in a ZooKeeper that was restored from a backup the epochs are earlier.
 
         Args:
             topics: as the metadata have them.

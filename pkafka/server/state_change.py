@@ -44,11 +44,11 @@ class StateChangeLog:
         self._log(logging.INFO, line, values)
 
     def warning(self, line: str, *values: object) -> None:
-        """What was asked for is ignored."""
+        """Log a request that is ignored."""
         self._log(logging.WARNING, line, values)
 
     def error(self, line: str, *values: object) -> None:
-        """What should have happened did not."""
+        """Log a change that failed."""
         self._log(logging.ERROR, line, values)
 
     def _log(self, level: int, line: str, values: tuple[object, ...]) -> None:

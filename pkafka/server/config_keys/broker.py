@@ -1,7 +1,7 @@
 """Every configuration key of a broker of Apache Kafka 3.9.1, as data.
 
 A row: name, type, default as text (None: no value), rule for the value, importance, how it can be changed
-while the broker runs. The facts are those of the reference's own registry; the words are in documentation.py.
+while the broker runs. The facts are those of Kafka's own registry; the words are in documentation.py.
 """
 
 from typing import Final

@@ -11,7 +11,7 @@ from pkafka.server.config_keys import ConfigKey
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
-# The number of the last interim version (IV) of each release that the reference knows; None: it had none.
+# The number of the last interim version (IV) of each release that Kafka knows; None: it had none.
 METADATA_VERSIONS: Final[dict[str, int | None]] = {
     **dict.fromkeys(("0.8.0", "0.8.1", "0.8.2", "0.9.0")),
     **{"0.10.0": 1, "0.10.1": 2, "0.10.2": 0, "0.11.0": 2, "1.0": 0, "1.1": 0, "2.0": 1, "2.1": 2, "2.2": 1},

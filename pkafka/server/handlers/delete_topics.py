@@ -69,7 +69,7 @@ def _identify(ctx: ControlContext, result: DeletableTopicResult) -> None:
         if result.name is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
     elif result.name is None:
-        # Neither id nor name. Upstream takes it for a topic that the client may not see.
+        # Neither id nor name: Kafka answers as for a topic that the client may not see.
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     elif ctx.metadata.topic(result.name) is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
