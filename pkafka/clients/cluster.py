@@ -178,14 +178,19 @@ class Cluster:
         deadline_ms = self.clock.monotonic_ms() + wait_ms
         with self._lock:
             attempt = 0
+            unanswered: ClientError | None = None
             while True:
                 outcome = self._attempt(message, response_type, to, deadline_ms, max_version)
                 is_last = self.clock.monotonic_ms() >= deadline_ms or attempt >= self.config.retries
                 if isinstance(outcome, ClientError):
                     if not outcome.retriable:
                         raise outcome
+                    if not isinstance(outcome, ConnectError):
+                        unanswered = outcome
                     if is_last:
-                        raise _timed_out(message, outcome, wait_ms)
+                        # A last moment that was too short for another handshake says nothing of the broker.
+                        is_cut = isinstance(outcome, ConnectError) and outcome.stage is Stage.HANDSHAKE
+                        raise _timed_out(message, (unanswered if is_cut else None) or outcome, wait_ms)
                 elif is_last or try_again is None or try_again(outcome) is None:
                     return outcome
                 self.pause(attempt, deadline_ms)

@@ -52,6 +52,7 @@ class FakeBroker:
         self.first_bytes: bytes | None = None
         self.connections = 0
         self.controller_id = 1
+        self.is_mute = False  # whether it takes connections and answers nothing
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
         self.bootstrap = f"127.0.0.1:{self.port}"
@@ -111,6 +112,8 @@ class FakeBroker:
             return
 
     def _answer(self, frame: bytes) -> bytes | None:
+        if self.is_mute:
+            return b""
         header, position = decode_request_header(frame)
         key = ApiKey(header.api_key)
         if key is ApiKey.API_VERSIONS:

@@ -156,6 +156,19 @@ def test_an_unanswered_request_times_out() -> None:
             cluster.request(DescribeClusterRequest(), DescribeClusterResponse)
 
 
+def test_a_last_moment_too_short_for_a_handshake_does_not_hide_what_took_the_time() -> None:
+    with (
+        FakeBroker() as broker,
+        cluster_of(
+            broker.bootstrap, fail_fast=False, request_timeout_ms=300, default_api_timeout_ms=500
+        ) as cluster,
+    ):
+        cluster.refresh()
+        broker.is_mute = True
+        with pytest.raises(ClientTimeoutError, match="DescribeCluster"):
+            cluster.request(DescribeClusterRequest(), DescribeClusterResponse)
+
+
 def test_a_lost_connection_is_retried() -> None:
     answers: list[Message | None] = [None, DescribeClusterResponse(cluster_id="c")]
     with FakeBroker() as broker, cluster_of(broker.bootstrap) as cluster:
