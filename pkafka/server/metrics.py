@@ -139,7 +139,7 @@ class Metrics:
             "refused_requests": self.refused_requests,
             "requests": [[key, version, count] for (key, version), count in self.requests.items()],
             "request_times": {key: times.export() for key, times in self.request_times.items()},
-            "connections": worker.connection_counts(),
+            "connections": worker.clients.count_by_listener(),
             "fetch_sessions": len(worker.fetch_sessions),
             "purgatory": {
                 one.name: one.size

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +19,6 @@ from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError, StorageError
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
 from pkafka.net.buffers import Arena, ReadBuffers, map_arena
-from pkafka.net.connection import Detach, ServerConnection
-from pkafka.net.listener import Acceptor, Admission, open_files_max
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
 from pkafka.protocol.codec import decode, encode
@@ -31,9 +28,9 @@ from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
 from pkafka.protocol.schema import Message
 from pkafka.server import between_workers, by_owner, handlers, lifeline
 from pkafka.server.broker_loggers import set_log_level
-from pkafka.server.config import BrokerConfig, socket_buffer_bytes
+from pkafka.server.clients import ADOPT, Clients
+from pkafka.server.config import BrokerConfig
 from pkafka.server.connection_limits import ConnectionLimits, LimitSettings, SharedCounts
-from pkafka.server.connection_state import ConnectionState
 from pkafka.server.delayed import Timer
 from pkafka.server.disks import Disks
 from pkafka.server.dispatch import Dispatcher, frame
@@ -173,9 +170,6 @@ class Worker:
         self.offsets = OffsetKeeper(self.groups)
         self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
         self.worker_peers: dict[int, Peer] = {}
-        self.connections: set[ServerConnection] = set()
-        self._connections_seen = 0
-        self._limits = ConnectionLimits(setup.connection_counts, setup.index, setup.limits, first=birth.first)
         self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
         self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
         """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
@@ -184,13 +178,20 @@ class Worker:
         self.arenas: dict[int, memoryview] = {}
         """The memory in which the other workers read large frames, by worker."""
         queued = self.config.queued_max_request_bytes
-        self._buffers = ReadBuffers(
-            arena=self.arena, frames_bytes_max=max(queued // setup.workers, 1) if queued > 0 else None
-        )
-        self._page_cache = PageCache(self.threads)
         self._together = Together()
-        self._acceptors: dict[int, list[Acceptor]] = {}
-        """By the worker whose clients they take: this one, and others while they hang."""
+        self.clients = Clients(
+            setup.listeners,
+            lambda: self.config,
+            ConnectionLimits(setup.connection_counts, setup.index, setup.limits, first=birth.first),
+            self.dispatcher,
+            self.worker_peers,
+            buffers=ReadBuffers(
+                arena=self.arena, frames_bytes_max=max(queued // setup.workers, 1) if queued > 0 else None
+            ),
+            together=self._together,
+            page_cache=PageCache(self.threads),
+            ended=lambda: self._grew_quiet.set(),
+        )
         self._control: Peer | None = None
         self._control_ready = asyncio.Event()
         self._configured = asyncio.Event()
@@ -249,7 +250,7 @@ class Worker:
         self._opened.set()
         self.logs.start()
         self.moves.start()
-        self.tasks.spawn_vital(self._sweep_idle())
+        self.tasks.spawn_vital(self.clients.close_idle_for_ever())
         self.tasks.spawn_vital(self.offsets.expire_for_ever())
         self.tasks.spawn_vital(self.isr_changes.send_for_ever())
         self.tasks.spawn_vital(self.isr_changes.shrink_for_ever())
@@ -273,14 +274,6 @@ class Worker:
         """Tell the supervisor that the stop makes progress."""
         self._line.note(lifeline.CLOSING)
 
-    async def _sweep_idle(self) -> None:
-        limit_s = self.config.connections_max_idle_ms / 1000
-        while limit_s > 0:
-            await asyncio.sleep(max(limit_s / 4, 0.1))
-            oldest = self.loop.time() - limit_s
-            for connection in [one for one in self.connections if one.is_idle_since(oldest)]:
-                connection.close()
-
     def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         if self._stopping:
             return
@@ -294,13 +287,11 @@ class Worker:
 
     async def _end(self) -> None:
         """Answer the requests in hand, then take no more, neither of clients nor of other workers; close the logs."""
-        for index in list(self._acceptors):
-            self._stop_accepting(index)
+        self.clients.take_no_more()
         # Members that wait for their group find another coordinator, or this one when it is back.
         self.groups.resign()
         await self._drain()
-        for connection in list(self.connections):
-            connection.close()
+        self.clients.close()
         self.fetchers.close()
         self.pulses.close()
         self.moves.close()
@@ -314,11 +305,10 @@ class Worker:
         self._ended.set_result(ChildExit.CLEAN)
 
     async def _drain(self) -> None:
-        for connection in list(self.connections):
-            connection.drain()
+        self.clients.drain()
         try:
             async with asyncio.timeout(DRAIN_MAX_S):
-                while self.connections:
+                while self.clients.connections:
                     await self._next_quiet()
                 for peer in self.worker_peers.values():
                     peer.note("quiet")
@@ -326,7 +316,7 @@ class Worker:
                 while not self.worker_peers.keys() <= self._quiet:
                     await self._next_quiet()
         except TimeoutError:
-            log.info("Stopping with requests in hand of %d connections", len(self.connections))
+            log.info("Stopping with requests in hand of %d connections", len(self.clients.connections))
 
     async def _next_quiet(self) -> None:
         self._grew_quiet.clear()
@@ -353,7 +343,7 @@ class Worker:
             peer.index = int(name.rpartition("-")[2])
             self._bury(self.worker_peers.get(peer.index))
             self.worker_peers[peer.index] = peer
-            self._stop_accepting(peer.index)
+            self.clients.stop_accepting(peer.index)
             if self.arena is not None:
                 peer.note("arena", fds=[self.arena.descriptor])
         # Last, so that a predecessor that is buried only now counts as replaced.
@@ -381,9 +371,9 @@ class Worker:
                 if not late:
                     # Give back the files that it lent in answers for which no request waited any more.
                     self.files.return_all(index)
-                    self._stop_accepting(index)
-                elif self.index in self._acceptors and not self._stopping:
-                    self._accept_for(index)
+                    self.clients.stop_accepting(index)
+                elif self.clients.accepts_for(self.index) and not self._stopping:
+                    self.clients.accept_for(index)
 
     def _lost(self, peer: Peer) -> None:
         self.loop.call_later(SUCCESSOR_MAX_S, self._miss, peer, self._met[peer.name])
@@ -483,7 +473,7 @@ class Worker:
             ),
             "alter_replica_log_dirs": rows(alter_replica_log_dirs.local, led_only=False),
             "describe_log_dirs": lambda _peer, _payload, _blob, _fds: describe_log_dirs.local(self),
-            "adopt": self._adopt,
+            ADOPT: self.clients.adopt,
             "leaving": lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
             "quiet": self._other_is_quiet,
             "known_metadata": self._known_metadata,
@@ -592,7 +582,7 @@ class Worker:
         except ConfigError as error:
             log.error("The limits of connections stay as they were: %s", error)
         else:
-            self._limits.settings = settings
+            self.clients.limits.settings = settings
 
     def _identity(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """Take the identity of this broker; before its first start only the store knows a generated id."""
@@ -601,60 +591,8 @@ class Worker:
 
     def _serve(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """The broker is registered and the first metadata are here: let clients in."""
-        if self.index not in self._acceptors and not self._stopping:
-            self._accept_for(self.index)
-
-    # -- clients --
-
-    def _accept_for(self, index: int) -> None:
-        """Take the clients in that the kernel gives to that worker."""
-        self._acceptors[index] = [
-            Acceptor(
-                sockets[index],
-                partial(self._accept, name),
-                admit=partial(self._admit, name),
-                send_buffer_bytes=socket_buffer_bytes(self.config, "socket.send.buffer.bytes"),
-                spare_descriptors=_spare_descriptors(),
-            )
-            for name, sockets in self.setup.listeners
-        ]
-
-    def _stop_accepting(self, index: int) -> None:
-        for acceptor in self._acceptors.pop(index, ()):
-            acceptor.close()
-
-    def _admit(self, listener: str, host: str) -> Admission:
-        admission = self._limits.admit(listener, host)
-        if admission is Admission.REFUSE:
-            log.info("Rejected a connection from %s: it has its maximum (max.connections.per.ip)", host)
-        elif admission is Admission.ADMIT and self._limits.is_exceeded_by(listener):
-            others = [one for one in self.connections if one.listener != listener]
-            if others:
-                min(others, key=lambda one: one.last_active).close()
-        return admission
-
-    def _ended_connection(self, connection: ServerConnection) -> None:
-        self.connections.discard(connection)
-        self._limits.release(connection.listener, connection.peer_host)
-        self._grew_quiet.set()
-
-    def _accept(self, listener: str, client: socket.socket, host: str) -> ServerConnection:
-        connection = ServerConnection(
-            client,
-            listener=listener,
-            peer_host=host,
-            buffers=self._buffers,
-            handle=self.dispatcher.handle,
-            finished=self.dispatcher.finished,
-            closed=self._ended_connection,
-            frame_bytes_max=self.config.socket_request_max_bytes,
-            together=self._together,
-            page_cache=self._page_cache,
-        )
-        self._connections_seen += 1
-        connection.state = ConnectionState(number=self._connections_seen)
-        self.connections.add(connection)
-        return connection
+        if not self.clients.accepts_for(self.index) and not self._stopping:
+            self.clients.accept_for(self.index)
 
     def foreign_owner(self, keys: Iterable[tuple[str | None, int]]) -> int | None:
         """The one other worker that owns all of these partitions; None when there is no such one."""
@@ -664,42 +602,6 @@ class Worker:
             if owner != self.index:
                 return owner
         return None
-
-    def hand_over(self, connection: ServerConnection, owner: int) -> Detach | None:
-        """Move a connection, the request in hand included, to the worker that owns all that it asks for.
-
-        A connection that asks now here, now there, moves ever more rarely: the streak of foreign requests that it needs
-        grows fourfold with each move.
-        """
-        state = connection.state
-        assert isinstance(state, ConnectionState)
-        state.foreign_streak += 1
-        peer = self.worker_peers.get(owner)
-        if peer is None or peer.late or state.has_session or state.foreign_streak < 4**state.moves:
-            return None
-
-        def take(sock: socket.socket, unread: bytes) -> None:
-            facts = [connection.listener, connection.peer_host, state.moves + 1, state.software]
-            peer.note("adopt", facts, unread, [sock.fileno()])
-            sock.close()
-
-        return Detach(take)
-
-    def _adopt(self, _peer: Peer, payload: Payload, blob: memoryview, fds: list[int]) -> None:
-        sock = socket.socket(fileno=fds[0])
-        sock.setblocking(False)
-        unread = bytearray(blob)
-        self._limits.count(payload[0], payload[1])
-        connection = self._accept(payload[0], sock, payload[1])
-        software = tuple(payload[3]) if payload[3] is not None else None
-        connection.state = ConnectionState(payload[2], number=self._connections_seen, software=software)
-        connection.feed(unread)
-        if self._stopping:
-            connection.drain()
-
-    def connection_counts(self) -> dict[str, int]:
-        """Open connections by listener."""
-        return dict(Counter(connection.listener for connection in self.connections))
 
     # -- what handlers need --
 
@@ -759,8 +661,3 @@ def main(setup: WorkerSetup) -> Callable[[Birth], int]:
         return asyncio.run(live())
 
     return run
-
-
-def _spare_descriptors() -> int:
-    """How many open files clients must leave to the logs."""
-    return min(1024, open_files_max() // 8)

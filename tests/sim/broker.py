@@ -11,6 +11,7 @@ import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -19,7 +20,9 @@ from pkafka.clock import SystemClock
 from pkafka.coordination.store import Store
 from pkafka.server import broker_channels, dispatch, lifeline, logs, session_file
 from pkafka.server import control as control_module
+from pkafka.server import worker as worker_module
 from pkafka.server.cleaner import Cleaner, CleanerSetup
+from pkafka.server.clients import Clients
 from pkafka.server.config import BrokerConfig
 from pkafka.server.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.control import Control, ControlSetup
@@ -156,14 +159,14 @@ class SimControl(Control):
         )
 
 
-class SimWorker(Worker):
-    """A worker, whose connections come from the simulated network."""
+class SimClients(Clients):
+    """The clients of a worker, whose connections come from the simulated network."""
 
-    broker: "Broker"
+    accepts: Callable[[int], None]
 
-    def _accept_for(self, index: int) -> None:
-        super()._accept_for(index)
-        self.broker.accepts(self, index)
+    def accept_for(self, index: int) -> None:
+        super().accept_for(index)
+        self.accepts(index)
 
 
 class _Child:
@@ -336,7 +339,7 @@ class Broker:
         index = self.world.random.randrange(self.config.workers)
         child = self.children.get(worker_name(index))
         worker = child.process if child is not None else None
-        if child is None or not isinstance(worker, Worker) or index not in worker._acceptors:
+        if child is None or not isinstance(worker, Worker) or not worker.clients.accepts_for(index):
             self._backlog.setdefault(index, []).append((sock, host))
         else:
             child.loop.call_soon(_accept, worker, sock, host)
@@ -396,7 +399,7 @@ class Broker:
                 CleanerSetup(config=self.config, directories=directories, workers=self.config.workers), birth
             )
         index = int(name.rpartition("-")[2])
-        worker = SimWorker(
+        worker = Worker(
             WorkerSetup(
                 config=self.config,
                 index=index,
@@ -410,7 +413,8 @@ class Broker:
             ),
             birth,
         )
-        worker.broker = self
+        assert isinstance(worker.clients, SimClients)
+        worker.clients.accepts = partial(self.accepts, worker)
         worker.logs._environment.files = self.disk
         return worker
 
@@ -522,7 +526,7 @@ class Broker:
         process = child.process
         if isinstance(process, Worker):
             self.on_worker_ended(self, process)
-            for connection in process.connections:
+            for connection in process.clients.connections:
                 connection.closed = True
                 connection.sock.close()
                 for part in connection._outgoing.waiting:
@@ -535,8 +539,8 @@ class Broker:
 
 
 def _accept(worker: Worker, sock: socket.socket, host: str) -> None:
-    worker._admit(_LISTENER, host)
-    worker._accept(_LISTENER, sock, host)
+    worker.clients.admit(_LISTENER, host)
+    worker.clients.accept(_LISTENER, sock, host)
 
 
 @contextmanager
@@ -593,6 +597,7 @@ def real_code_in(world: World, brokers: list[Broker]) -> Iterator[None]:
             (Peer, "__init__", peer_of_loop),
             (os, "_exit", leave),
             (control_module, "Controller", SimController),
+            (worker_module, "Clients", SimClients),
         ):
             stack.enter_context(patch.object(target, name, value))
         stack.enter_context(patch("secrets.token_bytes", token_bytes))

@@ -59,7 +59,7 @@ def to_owner(
     caller = _caller(context)
     if owner == worker.index:
         return serve(worker, caller, request, version)
-    detach = worker.hand_over(context.connection, owner)
+    detach = worker.clients.hand_over(context.connection, owner)
     if detach is not None:
         return detach
 

@@ -136,7 +136,7 @@ def handle(
         names = [(worker.lookup.topic_name(row[0]), row[1]) for row in request.partitions]
         foreign = worker.foreign_owner(names)
         if foreign is not None:
-            detach = worker.hand_over(connection, foreign)
+            detach = worker.clients.hand_over(connection, foreign)
             if detach is not None:
                 return detach
         # A follower may ask before this broker has heard of the topics, and so before it knows which worker owns them.

@@ -89,7 +89,7 @@ def handle(
             return gathering.wait()
     foreign = worker.foreign_owner([(topic, partition) for topic, partition, _data in parts])
     if foreign is not None and not connection.has_answers_due:
-        detach = worker.hand_over(connection, foreign)
+        detach = worker.clients.hand_over(connection, foreign)
         if detach is not None:
             return detach
     gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
