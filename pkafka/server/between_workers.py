@@ -82,7 +82,7 @@ class LentFiles:
         for peer_index, lent in self._lent.items():
             gone = [generation for generation in generations if lent.pop(generation, True) is None]
             if gone:
-                self._worker.worker_peers[peer_index].note("give_back", gone)
+                self._worker.peers.others[peer_index].note("give_back", gone)
 
     # -- the reader's side --
 
@@ -104,9 +104,9 @@ class LentFiles:
             PeerGone: that worker has died; a client's retry finds its successor.
             DescriptorsLost: this process has too many files open; a retry may find room.
         """
-        peer = self._worker.worker_peers.get(owner)
+        peer = self._worker.peers.others.get(owner)
         try:
-            payload, _blob, fds = await self._worker.ask(owner, "fetch", [rows, *limits])
+            payload, _blob, fds = await self._worker.peers.ask(owner, "fetch", [rows, *limits])
         except DescriptorsLost:
             self.return_all(owner)
             raise
@@ -153,7 +153,7 @@ class LentFiles:
     def return_all(self, owner: int) -> None:
         """Give back all files of an owner, which may believe that this worker has a file that never came."""
         self._close(owner, list(self._borrowed.get(owner, ())))
-        peer = self._worker.worker_peers.get(owner)
+        peer = self._worker.peers.others.get(owner)
         if peer is not None:
             peer.note("lent_returned")
 
@@ -231,7 +231,7 @@ class Appends:
     def _there(self, owner: int, seen: Sequence[Seen], timeout_ms: int) -> "asyncio.Future[Any]":
         async def wait() -> None:
             try:
-                await self._worker.ask(owner, "await_appends", [seen, timeout_ms])
+                await self._worker.peers.ask(owner, "await_appends", [seen, timeout_ms])
             except PeerGone:
                 # Its successor is on its way; look again in a moment.
                 await asyncio.sleep(min(timeout_ms, 100) / 1000)

@@ -43,7 +43,7 @@ async def ask_owners(
         else:
             elsewhere.setdefault(owner, []).append(place)
     calls = [
-        (places, worker.ask(owner, operation, [rows[place] for place in places]))
+        (places, worker.peers.ask(owner, operation, [rows[place] for place in places]))
         for owner, places in elsewhere.items()
     ]
     for places, call in calls:

@@ -220,7 +220,7 @@ class Dispatcher:
             connection.peer_host,
         ]
         while not connection.closed:
-            control = await self._worker.control_peer()
+            control = await self._worker.control_line.ready()
             try:
                 _payload, answer, _fds = await control.call("api", facts, body)
             except PeerGone:

@@ -85,7 +85,7 @@ class IsrChanges:
             return []
         rows = [partition.as_row(proposal) for partition, proposal in asked]
         try:
-            answers = await self._worker.ask_control("alter_partition", rows)
+            answers = await self._worker.control_line.ask("alter_partition", rows)
         except ApiError as error:
             answers = [[error.code]] * len(rows)
         again = []

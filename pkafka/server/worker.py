@@ -6,19 +6,18 @@ comes from the control process; what it does not own it asks of the worker that 
 
 import asyncio
 import logging
-import os
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pkafka.clock import Clock, SystemClock
-from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError, StorageError
+from pkafka.errors import ApiError, ConfigError, PkafkaError, StorageError
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
-from pkafka.net.buffers import Arena, ReadBuffers, map_arena
+from pkafka.net.buffers import Arena, ReadBuffers
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
 from pkafka.protocol.codec import decode, encode
@@ -31,9 +30,10 @@ from pkafka.server.broker_loggers import set_log_level
 from pkafka.server.clients import ADOPT, Clients
 from pkafka.server.config import BrokerConfig
 from pkafka.server.connection_limits import ConnectionLimits, LimitSettings, SharedCounts
+from pkafka.server.control_line import ControlLine
 from pkafka.server.delayed import Timer
 from pkafka.server.disks import Disks
-from pkafka.server.dispatch import Dispatcher, frame
+from pkafka.server.dispatch import Dispatcher
 from pkafka.server.fetch_sessions import FetchSessionCache
 from pkafka.server.garbage import spare_what_lasts
 from pkafka.server.groups import routing
@@ -51,7 +51,7 @@ from pkafka.server.handlers import (
 )
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
-from pkafka.server.ipc import Blob, Handler, Payload, Peer, PeerGone, Reply
+from pkafka.server.ipc import Handler, Payload, Peer, PeerGone, Reply
 from pkafka.server.isr_changes import IsrChanges
 from pkafka.server.lifeline import ChildExit
 from pkafka.server.logs import WorkerLogs
@@ -60,6 +60,7 @@ from pkafka.server.metadata import FULL_UPDATE, MetadataCache
 from pkafka.server.metrics import Metrics
 from pkafka.server.partition import Partition, PartitionKey
 from pkafka.server.partitions import Partitions
+from pkafka.server.peers import Peers
 from pkafka.server.progress import Progress
 from pkafka.server.pulses import Pulses
 from pkafka.server.rates import SharedRate
@@ -169,14 +170,11 @@ class Worker:
         )
         self.offsets = OffsetKeeper(self.groups)
         self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
-        self.worker_peers: dict[int, Peer] = {}
+        self.peers = Peers(setup.index, self.partitions.owner, Arena.create() if setup.workers > 1 else None)
         self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
         self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
         """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
         self._first = birth.first
-        self.arena = Arena.create() if setup.workers > 1 else None
-        self.arenas: dict[int, memoryview] = {}
-        """The memory in which the other workers read large frames, by worker."""
         queued = self.config.queued_max_request_bytes
         self._together = Together()
         self.clients = Clients(
@@ -184,16 +182,16 @@ class Worker:
             lambda: self.config,
             ConnectionLimits(setup.connection_counts, setup.index, setup.limits, first=birth.first),
             self.dispatcher,
-            self.worker_peers,
+            self.peers.others,
             buffers=ReadBuffers(
-                arena=self.arena, frames_bytes_max=max(queued // setup.workers, 1) if queued > 0 else None
+                arena=self.peers.arena,
+                frames_bytes_max=max(queued // setup.workers, 1) if queued > 0 else None,
             ),
             together=self._together,
             page_cache=PageCache(self.threads),
             ended=lambda: self._grew_quiet.set(),
         )
-        self._control: Peer | None = None
-        self._control_ready = asyncio.Event()
+        self.control_line = ControlLine()
         self._configured = asyncio.Event()
         """Set once the topics' settings are known."""
         self._opened = asyncio.Event()
@@ -310,10 +308,10 @@ class Worker:
             async with asyncio.timeout(DRAIN_MAX_S):
                 while self.clients.connections:
                     await self._next_quiet()
-                for peer in self.worker_peers.values():
+                for peer in self.peers.others.values():
                     peer.note("quiet")
                 # The other workers may have requests in hand that need this one.
-                while not self.worker_peers.keys() <= self._quiet:
+                while not self.peers.others.keys() <= self._quiet:
                     await self._next_quiet()
         except TimeoutError:
             log.info("Stopping with requests in hand of %d connections", len(self.clients.connections))
@@ -332,8 +330,8 @@ class Worker:
         sock = socket.socket(fileno=fds[0])
         peer = Peer(name, sock, self._operations, on_gone=self._lost, together=self._together)
         if name == CONTROL:
-            self._bury(self._control)
-            self._control = peer
+            self._bury(self.control_line.peer)
+            self.control_line.peer = peer
             self.tasks.spawn_vital(self._greet_control(peer))
         elif name == CLEANER:
             self._bury(self._cleaner)
@@ -341,17 +339,11 @@ class Worker:
             self.logs.cleaner_came(peer)
         else:
             peer.index = int(name.rpartition("-")[2])
-            self._bury(self.worker_peers.get(peer.index))
-            self.worker_peers[peer.index] = peer
+            self._bury(self.peers.others.get(peer.index))
+            self.peers.came(peer)
             self.clients.stop_accepting(peer.index)
-            if self.arena is not None:
-                peer.note("arena", fds=[self.arena.descriptor])
         # Last, so that a predecessor that is buried only now counts as replaced.
         self._met[name] += 1
-
-    def _map_arena(self, peer: Peer, _payload: Payload, _blob: memoryview, fds: list[int]) -> None:
-        self.arenas[peer.index] = map_arena(fds[0])
-        os.close(fds[0])
 
     def _bury(self, predecessor: Peer | None) -> None:
         """Count a process as dead whose successor is here, even when some of its messages are still to be read.
@@ -365,7 +357,7 @@ class Worker:
     def _other_is_late(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """Another process seems to hang, or moves again. While a worker does, others take its new clients."""
         name, late = payload
-        for index, peer in self.worker_peers.items():
+        for index, peer in self.peers.others.items():
             if peer.name == name:
                 peer.set_late(late)
                 if not late:
@@ -377,15 +369,13 @@ class Worker:
 
     def _lost(self, peer: Peer) -> None:
         self.loop.call_later(SUCCESSOR_MAX_S, self._miss, peer, self._met[peer.name])
-        if peer is self._control:
-            self._control = None
-            self._control_ready.clear()
+        if peer is self.control_line.peer:
+            self.control_line.lost()
         elif peer is self._cleaner:
             self._cleaner = None
             self.logs.cleaner_gone()
-        elif self.worker_peers.get(peer.index) is peer:
-            del self.worker_peers[peer.index]
-            self.arenas.pop(peer.index, None)
+        elif self.peers.others.get(peer.index) is peer:
+            self.peers.lost(peer.index)
             self.files.forget_peer(peer.index)
             self._grew_quiet.set()
 
@@ -397,11 +387,11 @@ class Worker:
         if self._met[lost.name] != met:
             return  # a successor came; if it has died as well, its own successor is waited for
         if lost.name == CONTROL:
-            is_missing = self._control is None
+            is_missing = self.control_line.peer is None
         elif lost.name == CLEANER:
             is_missing = self._cleaner is None
         else:
-            is_missing = lost.index < self.index and lost.index not in self.worker_peers
+            is_missing = lost.index < self.index and lost.index not in self.peers.others
         if is_missing and not self._stopping:
             self.tasks.crash(PeerGone(f"{lost.name} is out of reach"))
 
@@ -419,30 +409,7 @@ class Worker:
         except ApiError as error:
             # Without settings and leaders this worker is of no use, and nothing would show that.
             self.tasks.crash(error)
-        self._control_ready.set()
-
-    async def control_peer(self) -> Peer:
-        """The control process, as soon as there is one that knows this worker."""
-        while self._control is None or self._control.gone:
-            self._control_ready.clear()
-            await self._control_ready.wait()
-        return self._control
-
-    def ask(
-        self, index: int, operation: str, payload: Payload = None, blob: Blob = b""
-    ) -> "asyncio.Future[Reply]":
-        """Call another worker.
-
-        Raises (from the future):
-            PeerGone: it died, and its successor is not there yet; or it seems to hang.
-            ApiError: it refused.
-        """
-        peer = self.worker_peers.get(index)
-        if peer is None:
-            future: asyncio.Future[Reply] = self.loop.create_future()
-            future.set_exception(PeerGone(f"worker {index}"))
-            return future
-        return peer.call(operation, payload, blob)
+        self.control_line.greeted()
 
     def _table(self) -> dict[str, Handler]:
         """What other processes can ask of this one."""
@@ -453,9 +420,9 @@ class Worker:
             )
 
         return {
-            "arena": self._map_arena,
+            "arena": self.peers.map_arena,
             "produce_from": lambda peer, payload, _blob, _fds: produce_handler.serve_arena(
-                self, payload, self.arenas[peer.index]
+                self, payload, self.peers.arenas[peer.index]
             ),
             "produce": lambda _peer, payload, blob, _fds: produce_handler.serve_peer(self, payload, blob),
             "fetch": lambda peer, payload, _blob, _fds: fetch_handler.serve_peer(self, peer.index, payload),
@@ -594,42 +561,9 @@ class Worker:
         if not self.clients.accepts_for(self.index) and not self._stopping:
             self.clients.accept_for(self.index)
 
-    def foreign_owner(self, keys: Iterable[tuple[str | None, int]]) -> int | None:
-        """The one other worker that owns all of these partitions; None when there is no such one."""
-        owners = {self.partitions.owner(topic, partition) for topic, partition in keys if topic is not None}
-        if len(owners) == 1:
-            owner = owners.pop()
-            if owner != self.index:
-                return owner
-        return None
-
-    # -- what handlers need --
-
-    def frame(self, header: Any, body: Blob) -> bytes:  # noqa: ANN401
-        """The whole answer to a request."""
-        return frame(header, bytes(body))
-
     def _tell_of_failure(self, directory: Path) -> None:
         self._line.note(lifeline.DIRECTORY_FAILED, str(directory))
-        self.tell_control("log_dir_failed", str(directory))
-
-    async def auto_create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
-        """Have missing topics created by the controller (auto.create.topics.enable)."""
-        answer = await self.ask_control("auto_create", list(names))
-        return {name: ErrorCode(code) for name, code in answer.items()}
-
-    async def ask_control(self, operation: str, payload: Payload) -> Payload:
-        """Ask the control process for something that may be done twice; when it dies meanwhile, its successor."""
-        while True:
-            try:
-                return (await (await self.control_peer()).call(operation, payload))[0]
-            except PeerGone:
-                continue
-
-    def tell_control(self, operation: str, payload: Payload) -> None:
-        """Send a note to the control process, when there is one."""
-        if self._control is not None:
-            self._control.note(operation, payload)
+        self.control_line.tell("log_dir_failed", str(directory))
 
     def _partition_changed(self, key: PartitionKey) -> None:
         self.fetchers.update(key)

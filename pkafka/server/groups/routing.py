@@ -132,7 +132,7 @@ async def _ask(worker: "Worker", owner: int, caller: Caller, request: Message, v
     """Ask another worker; returns its encoded answer, or None when it has died or hangs."""
     facts = [request.__api_key__, version, caller.client_id, caller.host]
     try:
-        _payload, body, _fds = await worker.ask(owner, "group", facts, encode(request, version))
+        _payload, body, _fds = await worker.peers.ask(owner, "group", facts, encode(request, version))
     except PeerGone:
         return None
     return bytes(body)

@@ -43,7 +43,7 @@ class _Context:
         return self._context.listener_name
 
     async def auto_create(self, names: Sequence[str]) -> Mapping[str, ErrorCode]:
-        return await self._context.worker.auto_create(names)
+        return await self._context.worker.control_line.auto_create(names)
 
 
 def handle(

@@ -94,7 +94,7 @@ async def _wait_for_followers(
             if owner == worker.index:
                 found = await await_followers(worker, wanted, timeout_ms)
             else:
-                found = (await worker.ask(owner, "await_low_watermarks", [wanted, timeout_ms]))[0]
+                found = (await worker.peers.ask(owner, "await_low_watermarks", [wanted, timeout_ms]))[0]
         except (PeerGone, ApiError):
             found = [[int(ErrorCode.NOT_LEADER_OR_FOLLOWER)]] * len(places)
         for place, answer in zip(places, found, strict=True):

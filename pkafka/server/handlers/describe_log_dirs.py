@@ -31,7 +31,7 @@ async def handle(
     """Collect the sizes from all workers."""
     worker = context.worker
     rows = local(worker)
-    for peer in list(worker.worker_peers.values()):
+    for peer in list(worker.peers.others.values()):
         try:
             rows += (await peer.call("describe_log_dirs"))[0]
         except (PeerGone, ApiError):

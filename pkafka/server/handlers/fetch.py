@@ -134,7 +134,7 @@ def handle(
         state.has_session = False
         # A session stays in the worker that made it, so a connection moves only before its session begins.
         names = [(worker.lookup.topic_name(row[0]), row[1]) for row in request.partitions]
-        foreign = worker.foreign_owner(names)
+        foreign = worker.peers.foreign_owner(names)
         if foreign is not None:
             detach = worker.clients.hand_over(connection, foreign)
             if detach is not None:

@@ -42,7 +42,7 @@ async def _create_first(
         # The topic is created once, however many clients look for a coordinator of a new broker.
         groups.is_topic_on_its_way = True
         try:
-            await context.worker.auto_create([CONSUMER_OFFSETS_TOPIC])
+            await context.worker.control_line.auto_create([CONSUMER_OFFSETS_TOPIC])
         finally:
             groups.is_topic_on_its_way = False
     return _response(context, request, version)

@@ -120,7 +120,7 @@ async def _to_store(worker: "Worker", request: OffsetCommitRequest) -> OffsetCom
         if java_length(one.committed_metadata or "") <= chars_max
     ]
     if rows:
-        codes = await worker.ask_control("commit_to_store", [request.group_id, rows])
+        codes = await worker.control_line.ask("commit_to_store", [request.group_id, rows])
         for row, code in zip(rows, codes, strict=True):
             outcomes[row[0], row[1]] = ErrorCode(code)
     return _response(request, outcomes)

@@ -135,7 +135,7 @@ async def _from_store(worker: "Worker", request: OffsetFetchRequest) -> OffsetFe
     )
     known = [key for key in keys if key not in found]
     if known:
-        rows = await worker.ask_control("fetch_from_store", [request.group_id, known])
+        rows = await worker.control_line.ask("fetch_from_store", [request.group_id, known])
         for key, (code, offset) in zip(known, rows, strict=True):
             found[key] = ErrorCode(code) if code else CommittedOffset(offset, commit_timestamp=0)
     return _response(found)

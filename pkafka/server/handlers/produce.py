@@ -26,6 +26,7 @@ from pkafka.protocol.hot import (
 from pkafka.records.batch import ATTRIBUTE_TRANSACTIONAL, ATTRIBUTES_POSITION, BATCH_OVERHEAD, MAGIC_POSITION
 from pkafka.records.validation import RecordError, validate
 from pkafka.server.acknowledgements import DelayedProduce
+from pkafka.server.dispatch import frame
 from pkafka.server.ipc import Blob, LaterReply, PeerLate, Reply
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def handle(
             gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
             gathering.take(0, row)
             return gathering.wait()
-    foreign = worker.foreign_owner([(topic, partition) for topic, partition, _data in parts])
+    foreign = worker.peers.foreign_owner([(topic, partition) for topic, partition, _data in parts])
     if foreign is not None and not connection.has_answers_due:
         detach = worker.clients.hand_over(connection, foreign)
         if detach is not None:
@@ -254,7 +255,7 @@ def _answer(
             leaders = [row[8][0] for row in rows if row[8]]
             if leaders:
                 endpoints = worker.metadata.node_endpoints(leaders, connection.listener)
-        return (worker.frame(header, encode_produce_response(header.api_version, rows, 0, endpoints)),)
+        return (frame(header, encode_produce_response(header.api_version, rows, 0, endpoints)),)
     failed = next((row for row in rows if row[2]), None)
     if failed is None:
         return ()
@@ -349,7 +350,7 @@ class _Gathering(LaterAnswer):
         parts = [self._parts[number] for number in numbers]
         sets = [data if data is not None else b"" for _topic, _partition, data in parts]
         self._missing += 1
-        peer = self._worker.worker_peers.get(owner)
+        peer = self._worker.peers.others.get(owner)
         if peer is None:
             self._fail(numbers, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
@@ -399,7 +400,7 @@ class _Gathering(LaterAnswer):
         Returns:
             None when they do not lie in the arena.
         """
-        arena = self._worker.arena
+        arena = self._worker.peers.arena
         if self._held is None:
             self._held = self._connection.hold_frame() if arena is not None else None
         if arena is None or self._held is None:

@@ -52,9 +52,9 @@ def test_a_successor_is_lent_what_its_predecessor_had(tmp_path: Path) -> None:
         assert b"first" in bytes_of(found[0])
         # The supervisor tells of the successor before the owner has seen the end of the line to the dead one.
         successor = family.start(1)
-        before = owner.worker_peers[1]
+        before = owner.peers.others[1]
         family.introduce(owner, successor)
-        await until(lambda: owner.worker_peers.get(1) not in (None, before) and 0 in successor.worker_peers)
+        await until(lambda: owner.peers.others.get(1) not in (None, before) and 0 in successor.peers.others)
         assert before.gone
         found = await successor.files.fetch(0, wanted("t", mine[:1]), LIMITS)
         assert b"first" in bytes_of(found[0])
@@ -96,15 +96,15 @@ def test_a_fetch_that_ends_with_its_owner_is_an_ordinary_failure(
         mine = owned_by(family, 0, 2)
         append(family, "t", mine[0], b"first")
         await reader.files.fetch(0, wanted("t", mine[:1]), LIMITS)
-        ask = reader.ask
+        ask = reader.peers.ask
 
         def ask_the_dying(*what: Any) -> "asyncio.Future[Any]":
             # The answer is there, and then the line ends, before the one who waits for it has its turn.
             reply = ask(*what)
-            reply.add_done_callback(lambda _reply: reader.worker_peers[0]._lose())
+            reply.add_done_callback(lambda _reply: reader.peers.others[0]._lose())
             return reply
 
-        monkeypatch.setattr(reader, "ask", ask_the_dying)
+        monkeypatch.setattr(reader.peers, "ask", ask_the_dying)
         with pytest.raises(PeerGone):
             await reader.files.fetch(0, wanted("t", mine[:1]), LIMITS)
         assert not reader.files._borrowed

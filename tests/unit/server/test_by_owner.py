@@ -56,7 +56,7 @@ def test_rows_of_a_dead_owner_are_to_be_tried_again(tmp_path: Path) -> None:
         await family.lead("t", range(2))
         serve(family, index_of)
         worker = family.workers[0]
-        worker.worker_peers[1].close()
+        worker.peers.others[1].close()
         answers = await by_owner.ask_owners(worker, "ask", [["t", 0, "x"], ["t", 1, "x"]], index_of)
         for index, answer in enumerate(answers):
             mine = worker.partitions.owner("t", index) == 0

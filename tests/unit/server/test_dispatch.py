@@ -85,18 +85,25 @@ class Tasks:
         self.spawned.clear()
 
 
+class ControlLine:
+    """The way to a control process that is there, if it is."""
+
+    def __init__(self, control: Control | None) -> None:
+        self._control = control
+
+    async def ready(self) -> Control:
+        assert self._control is not None
+        return self._control
+
+
 class Worker:
     """As much of a worker as the dispatcher sees."""
 
     def __init__(self, control: Control | None = None) -> None:
         self.metrics = Metrics()
         self.tasks = Tasks()
-        self.control = control
+        self.control_line = ControlLine(control)
         self.dispatcher: Any = None
-
-    async def control_peer(self) -> Control:
-        assert self.control is not None
-        return self.control
 
 
 class Ends:

@@ -264,7 +264,7 @@ def test_partitions_of_a_dead_worker_are_to_be_asked_for_again(tmp_path: Path) -
         worker, connection = family.workers[0], Connection()
         mine = next(index for index in range(2) if worker.partitions.owner("t", index) == 0)
         append(family, mine, b"mine")
-        worker.worker_peers[1].close()
+        worker.peers.others[1].close()
         assert ask(worker, connection, range(2), max_wait_ms=60_000) is None
         await until(lambda: bool(connection.answers))
         [answer] = connection.answers

@@ -52,7 +52,7 @@ def with_leader(
     async def run(family: Family) -> None:
         [worker] = family.workers
         proposals = Proposals(worker)
-        monkeypatch.setattr(worker, "ask_control", proposals.ask)
+        monkeypatch.setattr(worker.control_line, "ask", proposals.ask)
         monkeypatch.setattr(worker.partitions, "is_alive", lambda _broker: True)
         await family.lead("t", [0])
         partition = worker.partitions.led["t", 0]

@@ -50,7 +50,7 @@ class Connection:
     listener = "PLAINTEXT"
 
     def __init__(self, worker: Worker | None = None) -> None:
-        self.arena = None if worker is None else worker.arena
+        self.arena = None if worker is None else worker.peers.arena
         self.slot = None if self.arena is None else self.arena.take()
         """Where its next frame lies, when it is to lie in memory that the other workers map."""
         self.closed = False
@@ -176,7 +176,7 @@ def test_a_request_over_both_workers_is_answered_in_its_order(tmp_path: Path) ->
 
 
 async def have_arenas(family: Family) -> None:
-    await until(lambda: all(len(worker.arenas) == 1 for worker in family.workers))
+    await until(lambda: all(len(worker.peers.arenas) == 1 for worker in family.workers))
 
 
 def test_another_worker_reads_a_frame_where_it_lies_and_it_stays_there_until_then(tmp_path: Path) -> None:
@@ -185,12 +185,12 @@ def test_another_worker_reads_a_frame_where_it_lies_and_it_stays_there_until_the
         await have_arenas(family)
         mine, theirs = by_owner(family)
         worker, connection = family.workers[0], Connection(family.workers[0])
-        assert worker.arena is not None
+        assert worker.peers.arena is not None
         places = [("t", mine, GOOD), ("t", theirs, GOOD), ("t", theirs, GOOD)]
         assert serve(worker, connection, *places) is None
-        assert worker.arena.free_slots == FREE - 1
+        assert worker.peers.arena.free_slots == FREE - 1
         await until(lambda: bool(connection.answers))
-        assert worker.arena.free_slots == FREE
+        assert worker.peers.arena.free_slots == FREE
         assert rows_of(connection.answers[0]) == [
             ("t", mine, ErrorCode.NONE, 0),
             ("t", theirs, ErrorCode.NONE, 0),
@@ -210,19 +210,19 @@ def test_a_client_that_goes_or_a_worker_that_dies_keeps_no_slot(tmp_path: Path) 
         await have_arenas(family)
         mine, theirs = by_owner(family)
         worker = family.workers[0]
-        assert worker.arena is not None
+        assert worker.peers.arena is not None
         gone = Connection(worker)
         assert serve(worker, gone, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
         gone.close()
         # Its records are still being read: the slot must not be used for another frame.
-        assert worker.arena.free_slots == FREE - 1
-        await until(lambda: worker.arena is not None and worker.arena.free_slots == FREE)
+        assert worker.peers.arena.free_slots == FREE - 1
+        await until(lambda: worker.peers.arena is not None and worker.peers.arena.free_slots == FREE)
         assert gone.answers == []
         waiting = Connection(worker)
         assert serve(worker, waiting, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
-        worker.worker_peers[1].close()
+        worker.peers.others[1].close()
         await until(lambda: bool(waiting.answers))
-        assert worker.arena.free_slots == FREE
+        assert worker.peers.arena.free_slots == FREE
 
     with_family(tmp_path, body)
 
@@ -233,18 +233,18 @@ def test_a_worker_that_hangs_keeps_the_slot_but_not_the_client(tmp_path: Path) -
         await have_arenas(family)
         mine, theirs = by_owner(family)
         worker = family.workers[0]
-        assert worker.arena is not None
+        assert worker.peers.arena is not None
         connection = Connection(worker)
         assert serve(worker, connection, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
         # Directly: a turn of the loop, which is the other worker's too, and it would have answered.
-        worker.worker_peers[1].set_late(True)
+        worker.peers.others[1].set_late(True)
         assert rows_of(connection.answers[0]) == [
             ("t", theirs, ErrorCode.REQUEST_TIMED_OUT, -1),
             ("t", mine, ErrorCode.NONE, 0),
         ]
-        assert worker.arena.free_slots == FREE - 1
+        assert worker.peers.arena.free_slots == FREE - 1
         # It moves again: what it had in hand happens, and changes nothing for the client.
-        await until(lambda: worker.arena is not None and worker.arena.free_slots == FREE)
+        await until(lambda: worker.peers.arena is not None and worker.peers.arena.free_slots == FREE)
         assert len(connection.answers) == 1
         assert family.workers[1].partitions.led["t", theirs].log.log_end_offset == 2
 
@@ -252,7 +252,7 @@ def test_a_worker_that_hangs_keeps_the_slot_but_not_the_client(tmp_path: Path) -
         answer = serve(worker, now, ("t", theirs, GOOD), ("t", mine, GOOD))
         assert rows_of(answer)[0] == ("t", theirs, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
         family.lines[worker].note(lifeline.LATE, [worker_name(1), False])
-        await until(lambda: not worker.worker_peers[1].late)
+        await until(lambda: not worker.peers.others[1].late)
         assert serve(worker, now, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
         await until(lambda: bool(now.answers))
         assert rows_of(now.answers[0])[0] == ("t", theirs, ErrorCode.NONE, 2)
@@ -265,9 +265,9 @@ def test_a_frame_that_the_worker_serves_alone_is_not_held(tmp_path: Path) -> Non
         await family.lead("t", range(2))
         mine, _theirs = by_owner(family)
         worker, connection = family.workers[0], Connection(family.workers[0])
-        assert worker.arena is not None
+        assert worker.peers.arena is not None
         assert serve(worker, connection, ("t", mine, GOOD), ("t", mine, GOOD)) is not None
-        assert worker.arena.free_slots == FREE - 1  # the connection itself gives it back
+        assert worker.peers.arena.free_slots == FREE - 1  # the connection itself gives it back
 
     with_family(tmp_path, body)
 
@@ -278,7 +278,7 @@ def test_what_a_dying_worker_had_in_hand_is_to_be_tried_again(tmp_path: Path) ->
         mine, theirs = by_owner(family)
         worker, connection = family.workers[0], Connection()
         assert serve(worker, connection, ("t", theirs, GOOD), ("t", mine, GOOD)) is None
-        worker.worker_peers[1].close()  # before the other one came to it
+        worker.peers.others[1].close()  # before the other one came to it
         await until(lambda: bool(connection.answers))
         assert rows_of(connection.answers[0]) == [
             ("t", theirs, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1),

@@ -84,7 +84,7 @@ def with_partition(
 
 def test_without_proposals_of_isrs_a_worker_is_of_no_use(tmp_path: Path) -> None:
     async def body(worker: Worker, partition: Partition, crashes: list[BaseException]) -> None:
-        worker.ask_control = fails  # type: ignore[assignment, method-assign]
+        worker.control_line.ask = fails  # type: ignore[assignment, method-assign]
         worker.progress.follower_fetched(partition, 2, 0, 0)
         await until(lambda: bool(crashes))
 

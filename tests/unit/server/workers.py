@@ -78,7 +78,7 @@ class Family:
         for place, one in enumerate(self.workers):
             for other in self.workers[place + 1 :]:
                 self.introduce(one, other)
-        await until(lambda: all(len(one.worker_peers) == self.size - 1 for one in self.workers))
+        await until(lambda: all(len(one.peers.others) == self.size - 1 for one in self.workers))
 
     async def lead(self, topic: str, partitions: Sequence[int], *, epoch: int = 0) -> None:
         """Every partition is led by the worker that owns it."""
@@ -105,7 +105,7 @@ class Family:
         """Let go of all descriptors."""
         for worker in self.lines:
             worker.moves.close()
-            for peer in worker.worker_peers.values():
+            for peer in worker.peers.others.values():
                 peer.close()
             worker._line.close()
             for index in range(self.size):
