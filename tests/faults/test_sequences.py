@@ -66,6 +66,8 @@ def test_nothing_is_out_of_order_behind_a_refusal_that_was_not_answered_yet(
             send(wire, "refuses", numbered(0))
             assert received(wire) == ErrorCode.NONE
             kill_all_processes(cluster.brokers[dead])
+            # What is appended before would wait for two in sync until its time is over.
+            wait_for(lambda: len(cluster.state("refuses").isr) == 1, what="one in sync")
             probe(other, ErrorCode.NOT_ENOUGH_REPLICAS)
             with hanging(cluster.brokers[hung]):
                 send(wire, "waits", numbered(0))

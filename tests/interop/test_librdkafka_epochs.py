@@ -235,6 +235,8 @@ def test_librdkafka_writes_a_record_twice_after_another_partition_has_skipped_se
         producer.produce("second", b"begin", on_delivery=delivered)
         assert producer.flush(WAIT_S) == 0
         kill_all_processes(cluster.brokers[2])
+        # What is appended before would wait for two in sync until its time is over.
+        wait_for(lambda: len(cluster.state("second").isr) == 1, timeout_s=WAIT_S, what="one in sync")
         probe(cluster, "second", ErrorCode.NOT_ENOUGH_REPLICAS)
         second.armed.set()
         producer.produce("first", b"once", on_delivery=delivered)
