@@ -202,6 +202,7 @@ def test_the_rules_between_keys_are_kafkas(oracle: LineOracle, tmp_path: Path) -
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1800)
 def test_every_key_with_values_that_may_be_mistakes(oracle: LineOracle, tmp_path: Path) -> None:
     assert _differences(oracle, tmp_path / "server.properties", _every_key(VALUES)) == []
 
