@@ -1,16 +1,26 @@
 """The sockets of this machine, seen from outside."""
 
 import contextlib
+import random
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
+
+_PORTS: Final = random.Random()
+"""Not the seeded one: processes that test at the same time must not draw the same ports."""
 
 
 def free_port() -> int:
-    """A port that nobody listens on; whoever comes first gets it, so listen on port 0 where that is possible."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """A port that no process listens on, and that the kernel gives to no connection.
+
+    Tests that run at the same time draw from thousands of ports. Listen on port 0 where that is possible.
+    """
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = _PORTS.randrange(10_000, lowest)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def unread_bytes(port: int) -> int:

@@ -60,7 +60,8 @@ def test_a_rate_in_a_group(report: Any, topic: str) -> None:
     group = ("--group", f"perf-{topic}", "--consumers", 2, "--partitions", 4, "--replication-factor", 1)
     found = report("--topic", topic, "--rate", 500, "--duration", "2s", "--warmup", "1s", *group)
     for side in found["results"]:
-        assert side["records"] + side["warm_up_records"] == 1_500
+        # A machine that is too busy to send in time says what it owes.
+        assert side["records"] + side["warm_up_records"] + found["missed"] == 1_500
         assert side["percentiles_ms"]["50"] > 0
     assert found["end_to_end_clock"] == "value, in microseconds"
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pkafka.coordination.znodes import BrokerRegistration
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.tools.servers.local_broker import BrokerStartError
 from tests.cluster import KINDS, Cluster, ClusterBroker
+from tests.sockets import free_port
 from tests.talk import good, talking, wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -44,14 +44,6 @@ def two_brokers(
             broker.kill()
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 def refusal(broker: ClusterBroker) -> str:
     """What a broker says that does not start."""
     with pytest.raises((RuntimeError, BrokerStartError)) as caught:
@@ -68,7 +60,7 @@ def said(broker: ClusterBroker) -> str:
 def test_a_broker_that_advertises_the_address_of_another_one_is_refused(
     zookeeper: ZooKeeper, tmp_path: Path, kinds: str
 ) -> None:
-    address = f"127.0.0.1:{free_ports(1)[0]}"
+    address = f"127.0.0.1:{free_port()}"
 
     def settings(number: int) -> Mapping[str, object]:
         key = "advertised.listeners" if number else "listeners"
@@ -146,7 +138,7 @@ def test_a_broker_without_the_listener_of_the_others_says_why_it_is_never_ready(
     zookeeper: ZooKeeper, tmp_path: Path, kinds: str
 ) -> None:
     """Kafka's starts all the same, and never serves; the controller says what it misses."""
-    ports = free_ports(3)
+    ports = [free_port() for _ in range(3)]
 
     def settings(number: int) -> Mapping[str, object]:
         if number:
@@ -179,7 +171,7 @@ def test_a_broker_without_the_listener_of_the_others_says_why_it_is_never_ready(
 def test_a_broker_that_would_speak_by_a_listener_that_others_lack_says_so(
     zookeeper: ZooKeeper, tmp_path: Path
 ) -> None:
-    ports = free_ports(2)
+    ports = [free_port() for _ in range(2)]
 
     def settings(number: int) -> Mapping[str, object]:
         if not number:
