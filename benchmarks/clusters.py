@@ -13,7 +13,7 @@ from benchmarks.systems import KAFKA_HEAP, KAFKA_JVM_FLAGS, Process, Systems, cp
 from pkafka.clients.admin import Admin
 from pkafka.clients.admin.results import NewTopic
 from pkafka.errors import ApiError
-from pkafka.server.cores import cores_for_each
+from pkafka.server.config.cores import cores_for_each
 from pkafka.tools.servers.local_broker import Broker
 from pkafka.tools.zookeeper.server import running_server
 from tests.interop import kafka as oracle

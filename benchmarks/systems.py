@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import psutil
 
-from pkafka.server.cores import usable_cores
+from pkafka.server.config.cores import usable_cores
 from pkafka.tools.servers.local_broker import Broker
 from pkafka.tools.zookeeper.server import running_server
 from tests.interop import kafka as oracle

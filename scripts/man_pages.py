@@ -15,8 +15,8 @@ import click
 from pkafka import KAFKA_VERSION, __version__
 from pkafka.cli import schemas
 from pkafka.cli.completions import generate
-from pkafka.server.config_keys import ConfigKey, broker_keys, documentation_of
-from pkafka.server.config_keys.effects import (
+from pkafka.server.config.keys import ConfigKey, broker_keys, documentation_of
+from pkafka.server.config.keys.effects import (
     BROKER_ACCEPTED_WITHOUT_EFFECT,
     BROKER_EFFECTIVE,
     BROKER_WITHOUT_MEANING,

@@ -22,8 +22,8 @@ from pkafka.model import TopicPartition
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.metadata import MetadataRequest
-from pkafka.server.config_keys import ConfigKey, broker_keys, documentation_of, topic_keys
-from pkafka.server.config_keys.effects import (
+from pkafka.server.config.keys import ConfigKey, broker_keys, documentation_of, topic_keys
+from pkafka.server.config.keys.effects import (
     BROKER_EFFECTIVE,
     BROKER_WITHOUT_MEANING,
     TOPIC_EFFECTIVE,
@@ -31,10 +31,10 @@ from pkafka.server.config_keys.effects import (
 )
 from pkafka.server.groups.states import GroupState
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
-from pkafka.server.jmx_beans import beans
-from pkafka.server.meters import Meters
-from pkafka.server.metrics_page import families
-from tests.unit.server.metrics_snapshots import FACTS, worker
+from pkafka.server.metrics.jmx_beans import beans
+from pkafka.server.metrics.meters import Meters
+from pkafka.server.metrics.page import families
+from tests.unit.server.metrics.metrics_snapshots import FACTS, worker
 
 FOLDER: Final = "docs/reference"
 _MADE: Final = "Made by `make regenerate`."

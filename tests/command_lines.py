@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pkafka.cli.kit.kafka_command import KafkaCommand
 from pkafka.clients.config import ConsumerConfig, ProducerConfig
-from pkafka.server.config_keys import topic_keys
+from pkafka.server.config.keys import topic_keys
 from pkafka.tools.secret_keys import is_secret
 from tests.in_process import UNREADABLE
 from tests.log_files import SegmentFile

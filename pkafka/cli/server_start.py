@@ -17,7 +17,7 @@ from pkafka.cli.kit.kafka_command import CommandError
 from pkafka.cli.kit.options import command, parse_assignments, parse_duration_ms
 
 if TYPE_CHECKING:
-    from pkafka.server.config import BrokerConfig
+    from pkafka.server.config.broker_config import BrokerConfig
 
 OUTPUT_FILE: Final = "kafkaServer.out"
 METRICS_PORT_VARIABLE: Final = "JMX_PORT"
@@ -93,7 +93,7 @@ def main(
         raise click.UsageError(
             f"{properties} is not a readable file; without one the broker runs on defaults"
         )
-    from pkafka.server.config import BrokerConfig
+    from pkafka.server.config.broker_config import BrokerConfig
 
     config = BrokerConfig.load(
         properties, {key: value.strip() for key, value in settings.items()}, _environment_defaults()
@@ -104,7 +104,7 @@ def main(
         if not ready_file.parent.is_dir():
             raise click.UsageError(f"--ready-file {ready_file}: there is no folder {ready_file.parent}")
     if end_with_parent is not None:
-        from pkafka.server import lifeline
+        from pkafka.server.ipc import lifeline
 
         lifeline.die_with_parent(lifeline.load_death_signal(), end_with_parent, signal.SIGTERM)
     if not daemon:

@@ -16,15 +16,15 @@ from typing import Any, Final
 
 from pkafka.errors import ConfigError, PkafkaError, StorageError
 from pkafka.net.listener import AddressInUseError, bind_for_workers
-from pkafka.server import cleaner, control, worker
-from pkafka.server.adoption import AdoptionRefused, find_topics
-from pkafka.server.config import BrokerConfig, socket_buffer_bytes
-from pkafka.server.connection_limits import LimitSettings, SharedCounts
-from pkafka.server.identity import IdentityConflict, check_directories
+from pkafka.server.config.broker_config import BrokerConfig, socket_buffer_bytes
+from pkafka.server.control.adoption import AdoptionRefused, find_topics
+from pkafka.server.control.identity import IdentityConflict, check_directories
+from pkafka.server.limits.connection_limits import LimitSettings, SharedCounts
+from pkafka.server.limits.replication_quota import SharedReplicationRates
 from pkafka.server.policies import Policies
+from pkafka.server.processes import cleaner, control, worker
+from pkafka.server.processes.supervisor import CLEANER, CONTROL, Supervisor, worker_name
 from pkafka.server.replication.directory_moves import move_rate
-from pkafka.server.replication.quota import SharedReplicationRates
-from pkafka.server.supervisor import CLEANER, CONTROL, Supervisor, worker_name
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log_directory import LogDirectory
 

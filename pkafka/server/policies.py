@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Final, TypeVar
 
 from pkafka.errors import ApiError, ConfigError, ErrorCode, PkafkaError
-from pkafka.server.config import BrokerConfig
-from pkafka.server.dynamic_config import ResourceType
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.config.dynamic import ResourceType
 
 log = logging.getLogger(__name__)
 

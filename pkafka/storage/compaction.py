@@ -2,7 +2,7 @@
 
 A log has a clean part, which ends at the cleaner's checkpoint, and a dirty part behind it. The dirty part can be
 cleaned up to the active segment, up to the last stable offset, and up to the first segment with a record that is
-younger than min.compaction.lag.ms. cleaning.py does it, led by server/log_cleaner.py.
+younger than min.compaction.lag.ms. cleaning.py does it, led by server/compaction/log_cleaner.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pkafka.server.cores import cores_for_each
+from pkafka.server.config.cores import cores_for_each
 from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, find_jars, find_java
 from tests.sockets import free_port
 from tests.talk import wait_for

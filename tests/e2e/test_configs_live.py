@@ -342,12 +342,17 @@ def creates(talk: Talk, topic: str, **configs: int) -> bool:
 
 def test_logger_levels_change_in_every_process(broker: Broker, talk: Talk) -> None:
     resource = ConfigResource(ResourceType.BROKER_LOGGER, "0")
-    names = ("pkafka.server.worker", "pkafka.server.cleaner", "pkafka.server.control")
+    names = (
+        "pkafka.server.processes.worker",
+        "pkafka.server.processes.cleaner",
+        "pkafka.server.processes.control",
+    )
     assert talk.described(ResourceType.BROKER_LOGGER, "0")[names[0]].value == "INFO"
     said_before = len(broker.log_file.read_bytes())
     talk.alter(resource, {"pkafka.server": "DEBUG"})
     described = talk.described(ResourceType.BROKER_LOGGER, "0")
     assert {described[name].value for name in names} == {"DEBUG"}
+    assert described["pkafka.server.worker"].value == "DEBUG", "as the worker's logger was called once"
 
     def changed() -> set[int]:
         said = broker.log_file.read_bytes()[said_before:].decode()

@@ -12,7 +12,7 @@ from pkafka.errors import ErrorCode
 from pkafka.protocol.messages import api_versions, delete_records, delete_topics, fetch
 from pkafka.records.batch import read_header
 from pkafka.records.compression import Codec
-from pkafka.server.partitions import owner_of
+from pkafka.server.replicas.partitions import owner_of
 from pkafka.testing import Broker
 from tests.e2e.conftest import WORKERS
 from tests.faults.family import holder

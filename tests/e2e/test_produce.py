@@ -15,7 +15,7 @@ from pkafka.records.batch import iter_headers, read_header
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
 from pkafka.records.legacy import build_message_set
-from pkafka.server.partitions import owner_of
+from pkafka.server.replicas.partitions import owner_of
 from pkafka.testing import Broker
 from tests.e2e.conftest import WORKERS
 from tests.faults.family import family, holder

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from pkafka.clock import ManualClock
 from pkafka.coordination.embedded import EmbeddedStore
-from pkafka.server.config import BrokerConfig
-from pkafka.server.config_repository import ConfigRepository
-from pkafka.server.dynamic_config import Configs
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.config.dynamic import Configs
+from pkafka.server.config.repository import ConfigRepository
 from pkafka.server.policies import Policies
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.model import TopicPartition
-from pkafka.server.partitions import owner_of
+from pkafka.server.replicas.partitions import owner_of
 from tests.cluster import Cluster, Load, check, hanging
 from tests.faults.family import begun_to_stop, exit_code, family, kill, replaced
 from tests.talk import good, wait_for

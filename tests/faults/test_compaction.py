@@ -15,7 +15,7 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.records.reading import Record, read_batches
-from pkafka.server.partitions import owner_of
+from pkafka.server.replicas.partitions import owner_of
 from pkafka.testing import Broker
 from tests.faults.conftest import MakeBroker, MeasuredBroker
 from tests.faults.family import connect_to, family, kill, replaced

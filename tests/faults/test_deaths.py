@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from pkafka.errors import ErrorCode
-from pkafka.server.partitions import owner_of
+from pkafka.server.replicas.partitions import owner_of
 from pkafka.testing import Broker
 from tests.faults.conftest import MakeBroker, MeasuredBroker
 from tests.faults.family import begun_to_stop, exit_code, family, is_alive, kill, replaced

@@ -6,7 +6,7 @@ import socket
 import psutil
 
 from pkafka.errors import ErrorCode
-from pkafka.server.partitions import owner_of
+from pkafka.server.replicas.partitions import owner_of
 from pkafka.testing import Broker
 from tests.faults.family import family
 from tests.faults.wire import Wire, eventually, read_all

@@ -12,7 +12,7 @@ import pytest
 
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartitionReplica
-from pkafka.server.partitions import owner_of
+from pkafka.server.replicas.partitions import owner_of
 from pkafka.tools.servers.local_broker import Broker
 from tests.cluster import Cluster, Load, check
 from tests.faults.conftest import MakeBroker, MeasuredBroker

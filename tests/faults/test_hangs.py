@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from pkafka.errors import ErrorCode
-from pkafka.server.partitions import owner_of
+from pkafka.server.replicas.partitions import owner_of
 from pkafka.testing import Broker
 from tests.faults.conftest import MakeBroker
 from tests.faults.family import connect_to, family, replaced

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from pkafka.errors import ErrorCode
-from pkafka.server.partitions import owner_of
+from pkafka.server.replicas.partitions import owner_of
 from pkafka.tools.servers.local_broker import Broker
 from tests.cluster import Cluster, ClusterBroker
 from tests.faults.family import family, kill, replaced

@@ -13,7 +13,7 @@ import pytest
 
 from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ErrorCode
-from pkafka.server.supervisor import RESTARTS_MAX
+from pkafka.server.processes.supervisor import RESTARTS_MAX
 from pkafka.testing import Broker, BrokerStartError
 from tests.faults.conftest import MakeBroker
 from tests.faults.family import family, kill, replaced

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from pkafka.errors import ConfigError
-from pkafka.server.config import BrokerConfig
-from pkafka.server.config_keys import broker_keys
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.config.keys import broker_keys
 from pkafka.server.policies import Policies
 from tests.interop.kafka import running_kafka
 from tests.interop.line_oracle import LineOracle, line_oracle

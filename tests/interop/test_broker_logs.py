@@ -16,7 +16,7 @@ from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from pkafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from pkafka.server.request_log import is_deprecated
+from pkafka.server.serving.request_log import is_deprecated
 from pkafka.testing import Broker
 from tests.differences import first_difference_of_all
 from tests.interop.conftest import System

@@ -22,7 +22,7 @@ from pkafka.protocol.codec import decode, encode
 from pkafka.protocol.headers import decode_response, encode_request
 from pkafka.protocol.messages import alter_configs, create_topics, describe_configs, incremental_alter_configs
 from pkafka.protocol.schema import Message
-from pkafka.server.config import BrokerConfig
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.handlers import alter_configs as alter_handler
 from pkafka.server.handlers import describe_configs as describe_handler
 from pkafka.server.handlers import incremental_alter_configs as incremental_handler

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pkafka.model import TopicPartition
-from pkafka.server.controller.placement import place_replicas
+from pkafka.server.cluster.placement import place_replicas
 from tests.cluster import Cluster
 from tests.differences import first_difference
 from tests.interop.conftest import JavaTool

@@ -18,24 +18,27 @@ from unittest.mock import patch
 
 from pkafka.clock import SystemClock
 from pkafka.coordination.store import Store
-from pkafka.server import broker_channels, dispatch, lifeline, logs, session_file
-from pkafka.server import control as control_module
-from pkafka.server import worker as worker_module
-from pkafka.server.cleaner import Cleaner, CleanerSetup
-from pkafka.server.clients import Clients
-from pkafka.server.config import BrokerConfig
-from pkafka.server.connection_limits import LimitSettings, SharedCounts
-from pkafka.server.control import Control, ControlSetup
-from pkafka.server.controller import placement
+from pkafka.server.cluster import placement
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.control import local_channels, session_file
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.events import Event, Shutdown
 from pkafka.server.controller.queue import EventQueue
 from pkafka.server.groups import coordinator
-from pkafka.server.ipc import Peer
-from pkafka.server.lifeline import ChildExit, Lifeline
-from pkafka.server.partition import Partition
-from pkafka.server.supervisor import CLEANER, CONTROL, Birth, worker_name
-from pkafka.server.worker import Worker, WorkerSetup
+from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.lifeline import ChildExit, Lifeline
+from pkafka.server.ipc.peer import Peer
+from pkafka.server.limits.connection_limits import LimitSettings, SharedCounts
+from pkafka.server.processes import control as control_module
+from pkafka.server.processes import worker as worker_module
+from pkafka.server.processes.cleaner import Cleaner, CleanerSetup
+from pkafka.server.processes.control import Control, ControlSetup
+from pkafka.server.processes.supervisor import CLEANER, CONTROL, Birth, worker_name
+from pkafka.server.processes.worker import Worker, WorkerSetup
+from pkafka.server.replicas import logs
+from pkafka.server.replicas.partition import Partition
+from pkafka.server.serving import dispatch
+from pkafka.server.serving.clients import Clients
 from pkafka.storage import log_directory
 from pkafka.storage.log import Log
 from pkafka.storage.log_directory import LogDirectory
@@ -478,7 +481,7 @@ class Broker:
 
     @property
     def _gives_leaders_away(self) -> bool:
-        """Whether the broker is at the first step of its stop (:class:`pkafka.server.supervisor.Supervisor`)."""
+        """Whether the broker is at the first step of its stop (see ``processes/supervisor.py``)."""
         return bool(self._stop_queue) and CONTROL in self._waiting_for
 
     def _next_stop(self) -> None:
@@ -588,7 +591,7 @@ def real_code_in(world: World, brokers: list[Broker]) -> Iterator[None]:
             (uuid, "uuid4", uuid4),
             (logs, "uuid4", uuid4),
             (log_directory, "uuid4", uuid4),
-            (broker_channels, "perf_counter_ns", lambda: int(world.now_s * 1e9)),
+            (local_channels, "perf_counter_ns", lambda: int(world.now_s * 1e9)),
             (dispatch, "perf_counter_ns", lambda: int(world.now_s * 1e9)),
             (coordinator, "perf_counter", lambda: world.now_s),
             (session_file, "_boot_id", boot_id),

@@ -16,9 +16,9 @@ from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.records.batch import iter_headers
 from pkafka.records.reading import read_records
-from pkafka.server.partition import Partition
-from pkafka.server.partitions import Partitions
-from pkafka.server.worker import Worker
+from pkafka.server.processes.worker import Worker
+from pkafka.server.replicas.partition import Partition
+from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.log import Log
 from tests.sim.broker import IN_SYNC_MIN, Broker
 from tests.sim.store import Coordination

@@ -11,9 +11,8 @@ from unittest.mock import patch
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
-from pkafka.server import control
-from pkafka.server.broker_channels import LocalChannels
-from pkafka.server.control_apis import ControlRequestContext
+from pkafka.server.control.apis import ControlRequestContext
+from pkafka.server.control.local_channels import LocalChannels
 from pkafka.server.controller import election, office
 from pkafka.server.controller.context import Leadership as Decided
 from pkafka.server.controller.election import Elected
@@ -23,10 +22,11 @@ from pkafka.server.controller.state_store import StateStore
 from pkafka.server.groups.group import Group
 from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.handlers import fetch as fetch_handler
-from pkafka.server.partition import Partition
-from pkafka.server.partitions import Partitions
+from pkafka.server.processes import control
+from pkafka.server.replicas.leadership import IsrProposal, Leadership
+from pkafka.server.replicas.partition import Partition
+from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replication import fetcher
-from pkafka.server.replication.leadership import IsrProposal, Leadership
 from pkafka.storage import producer_history, recovery
 from pkafka.storage.log import Log
 from pkafka.storage.producer_history import ProducerHistory

@@ -8,7 +8,7 @@ import pytest
 
 import pkafka.server.handlers
 from pkafka.protocol.api import ApiKey
-from pkafka.server.control_apis import HANDLERS
+from pkafka.server.control.apis import HANDLERS
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 
 TESTS = Path(__file__).resolve().parent.parent

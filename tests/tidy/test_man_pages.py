@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from pkafka.cli.kit.profiles import find_profile
-from pkafka.server.config import BrokerConfig
-from pkafka.server.config_keys import broker_keys
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.config.keys import broker_keys
 from pkafka.tools.cluster.declaration import parse
 from scripts import man_pages, regenerate
 

@@ -8,8 +8,8 @@ import pytest
 from pkafka.clients.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pkafka.clients.config.documentation import ALL_CLIENTS, CONSUMER, PRODUCER, WITHOUT_EFFECT, about
 from pkafka.protocol.api import ApiKey
-from pkafka.server.config_keys import broker_keys, topic_keys
-from pkafka.server.config_keys.effects import BROKER_EFFECTIVE
+from pkafka.server.config.keys import broker_keys, topic_keys
+from pkafka.server.config.keys.effects import BROKER_EFFECTIVE
 from scripts import reference
 
 PAGES = reference.files()

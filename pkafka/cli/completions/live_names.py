@@ -185,19 +185,19 @@ _LIVE: Final[Mapping[str, Callable[[Any], list[str]]]] = {
 
 
 def _topic_keys() -> list[str]:
-    from pkafka.server.config_keys import topic_keys
+    from pkafka.server.config.keys import topic_keys
 
     return sorted(topic_keys())
 
 
 def _broker_keys() -> list[str]:
-    from pkafka.server.config_keys import broker_keys
+    from pkafka.server.config.keys import broker_keys
 
     return sorted(broker_keys())
 
 
 def _changeable_broker_keys() -> list[str]:
-    from pkafka.server.config_keys import broker_keys
+    from pkafka.server.config.keys import broker_keys
 
     return sorted(name for name, key in broker_keys().items() if key.update_mode != "read-only")
 

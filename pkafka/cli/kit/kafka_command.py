@@ -355,7 +355,7 @@ def _meant_key(error: ApiError) -> str | None:
     if found is None:
         return None
     from pkafka.cli.kit.spelling import did_you_mean
-    from pkafka.server.config_keys import topic_keys
+    from pkafka.server.config.keys import topic_keys
 
     return did_you_mean(found[1], topic_keys())
 

@@ -26,10 +26,10 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from pkafka.server.cluster.metadata import LEADER_DURING_DELETE, live_broker
+from pkafka.server.cluster.state_change import partition_state_text
 from pkafka.server.controller.channels import BrokerChannels, ControlResponse
 from pkafka.server.controller.context import Assignment, ControllerContext, Leadership
-from pkafka.server.metadata import LEADER_DURING_DELETE, live_broker
-from pkafka.server.state_change import partition_state_text
 
 EPOCH_DURING_DELETE: Final = -2
 """The leader epoch in a StopReplica for a topic that is being deleted; it overrides every other."""

@@ -7,7 +7,7 @@ from pkafka.model import BrokerId
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from pkafka.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from pkafka.server.metadata import BrokerInfo
+from pkafka.server.cluster.metadata import BrokerInfo
 
 ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 ControlResponse: TypeAlias = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse

@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from pkafka.model import NO_LEADER, NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from pkafka.server.cluster.metadata import BrokerInfo
+from pkafka.server.cluster.state_change import StateChangeLog, controller_log
 from pkafka.server.controller.stats import ControllerStats
-from pkafka.server.metadata import BrokerInfo
-from pkafka.server.state_change import StateChangeLog, controller_log
 
 NO_CONTROLLER: Final = -1
 

@@ -37,7 +37,7 @@ from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_EPOCH, NO_TOPIC_ID, BrokerEpoch, BrokerId, TopicPartition, new_topic_id
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from pkafka.protocol.messages.stop_replica import StopReplicaResponse
-from pkafka.server.config import BrokerConfig
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.controller import events, nodes
 from pkafka.server.controller.batch import RequestBatch
 from pkafka.server.controller.channels import BrokerChannels
@@ -60,7 +60,7 @@ from pkafka.server.controller.state_store import (
     stand_for_election,
 )
 from pkafka.server.controller.stats import ControllerStats, Work
-from pkafka.server.lifeline import ChildExit
+from pkafka.server.ipc.lifeline import ChildExit
 
 log = logging.getLogger("kafka.controller.KafkaController")
 """Kafka's name: the level of ``kafka.controller`` counts for this logger, and its lines have a file of their own."""

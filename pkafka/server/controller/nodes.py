@@ -5,8 +5,8 @@ from typing import Final
 
 from pkafka.coordination import znodes
 from pkafka.model import NO_TOPIC_ID, BrokerId, Millis, TopicId, TopicPartition
+from pkafka.server.cluster.metadata import SECURITY_PROTOCOL_IDS, BrokerInfo, Endpoint
 from pkafka.server.controller.context import Assignment, Leadership
-from pkafka.server.metadata import SECURITY_PROTOCOL_IDS, BrokerInfo, Endpoint
 
 CONTROLLER: Final = znodes.CONTROLLER
 CONTROLLER_EPOCH: Final = znodes.CONTROLLER_EPOCH

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId, TopicPartition
-from pkafka.server.config import BrokerConfig
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.controller import nodes
 from pkafka.server.controller.context import Leadership, PartitionState
 from pkafka.server.controller.election import Strategy

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from pkafka.model import TopicPartition
+from pkafka.server.cluster.state_change import leader_and_isr_text
 from pkafka.server.controller import election
 from pkafka.server.controller.batch import RequestBatch
 from pkafka.server.controller.context import ControllerContext, Leadership, PartitionState
 from pkafka.server.controller.election import Elected, Strategy
 from pkafka.server.controller.state_store import Outcome, StateStore
-from pkafka.server.state_change import leader_and_isr_text
 
 PREDECESSORS: Final[Mapping[PartitionState, frozenset[PartitionState]]] = {
     PartitionState.NON_EXISTENT: frozenset({PartitionState.OFFLINE}),

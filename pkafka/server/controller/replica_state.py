@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pkafka.model import NO_LEADER, TopicPartition
+from pkafka.server.cluster.state_change import recovery_word
 from pkafka.server.controller import election
 from pkafka.server.controller.batch import RequestBatch
 from pkafka.server.controller.context import ControllerContext, Leadership, Replica, ReplicaState
 from pkafka.server.controller.partition_state import CONFLICT_ROUNDS_MAX
 from pkafka.server.controller.state_store import StateStore
-from pkafka.server.state_change import recovery_word
 
 _LIVING: Final = frozenset(
     {ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.DELETION_INELIGIBLE}

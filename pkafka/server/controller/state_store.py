@@ -29,9 +29,9 @@ from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.coordination.znodes import Features
 from pkafka.errors import PkafkaError
 from pkafka.model import BrokerEpoch, BrokerId, TopicId, TopicPartition
+from pkafka.server.cluster.metadata import BrokerInfo
 from pkafka.server.controller import nodes
 from pkafka.server.controller.context import Assignment, Leadership
-from pkafka.server.metadata import BrokerInfo
 
 log = logging.getLogger("kafka.controller.StateStore")
 

@@ -11,7 +11,7 @@ from enum import Enum
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
-from pkafka.server.latency import Histogram
+from pkafka.server.metrics.latency import Histogram
 
 if TYPE_CHECKING:
     from pkafka.server.controller.context import ControllerContext

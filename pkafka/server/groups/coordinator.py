@@ -18,7 +18,6 @@ from pkafka.clock import Clock
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from pkafka.records.errors import RecordError
-from pkafka.server.delayed import Timer
 from pkafka.server.groups.effects import (
     Answer,
     Effect,
@@ -37,7 +36,8 @@ from pkafka.server.groups.loading import LoadedGroup, Replay
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import encode_group_key, encode_group_value, partition_of
 from pkafka.server.groups.states import GroupState
-from pkafka.server.turns import Turns
+from pkafka.server.ipc.turns import Turns
+from pkafka.server.replicas.delayed import Timer
 
 log = logging.getLogger(__name__)
 

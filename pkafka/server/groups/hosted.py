@@ -9,10 +9,10 @@ from pkafka.errors import ErrorCode
 from pkafka.records.batch import BatchHeader
 from pkafka.records.builder import RecordFields
 from pkafka.records.reading import Record
-from pkafka.server.config import BrokerConfig
-from pkafka.server.delayed import TimerTask
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.groups.group import Group, GroupSettings
 from pkafka.server.groups.offsets import GroupOffsets
+from pkafka.server.replicas.delayed import TimerTask
 
 
 class GroupLog(Protocol):

@@ -19,7 +19,7 @@ from pkafka.server.groups.records import (
     encode_offset_value,
 )
 from pkafka.server.groups.states import GroupState
-from pkafka.server.turns import Turns
+from pkafka.server.ipc.turns import Turns
 
 log = logging.getLogger(__name__)
 

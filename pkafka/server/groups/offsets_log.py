@@ -13,13 +13,13 @@ from pkafka.records.compression import Codec
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record, iter_entries, read_batches
 from pkafka.records.validation import build_validated
-from pkafka.server.acknowledgements import DelayedProduce
-from pkafka.server.turns import Turns
+from pkafka.server.ipc.turns import Turns
+from pkafka.server.replicas.acknowledgements import DelayedProduce
 from pkafka.storage.log import Log
 
 if TYPE_CHECKING:
-    from pkafka.server.partition import Partition, PartitionKey
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
+    from pkafka.server.replicas.partition import Partition, PartitionKey
 
 log = logging.getLogger(__name__)
 

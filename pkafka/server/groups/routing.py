@@ -16,11 +16,11 @@ from pkafka.net.connection import Detach
 from pkafka.protocol.codec import decode, decode_request, encode
 from pkafka.protocol.registry import request_class, response_class
 from pkafka.protocol.schema import Message
-from pkafka.server.ipc import PeerGone, Reply
+from pkafka.server.ipc.peer import PeerGone, Reply
 
 if TYPE_CHECKING:
-    from pkafka.server.dispatch import RequestContext
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
+    from pkafka.server.serving.dispatch import RequestContext
 
 
 class Caller(NamedTuple):

@@ -7,12 +7,10 @@ without security refuses it.
 from typing import Final
 
 from pkafka.protocol.api import ApiKey
-from pkafka.server.dispatch import FrameApi, MessageApi
 from pkafka.server.groups.routing import Serve
 from pkafka.server.handlers import (
     alter_replica_log_dirs,
     api_versions,
-    cluster_metadata,
     consumer_group_describe,
     consumer_group_heartbeat,
     create_acls,
@@ -33,6 +31,7 @@ from pkafka.server.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
@@ -43,6 +42,7 @@ from pkafka.server.handlers import (
     sasl_handshake,
     sync_group,
 )
+from pkafka.server.serving.dispatch import FrameApi, MessageApi
 
 FRAME_APIS: Final[dict[int, FrameApi]] = {
     ApiKey.PRODUCE: produce.handle,
@@ -52,7 +52,7 @@ FRAME_APIS: Final[dict[int, FrameApi]] = {
 
 MESSAGE_APIS: Final[dict[int, MessageApi]] = {
     ApiKey.LIST_OFFSETS: list_offsets.handle,
-    ApiKey.METADATA: cluster_metadata.handle,
+    ApiKey.METADATA: metadata.handle,
     ApiKey.OFFSET_COMMIT: offset_commit.handle,
     ApiKey.OFFSET_FETCH: offset_fetch.handle,
     ApiKey.FIND_COORDINATOR: find_coordinator.handle,
@@ -120,4 +120,4 @@ CONTROL_APIS: Final[frozenset[int]] = frozenset(
         ApiKey.ALLOCATE_PRODUCER_IDS,
     }
 )
-"""The control process serves these (:mod:`pkafka.server.control_apis`)."""
+"""The control process serves these (:mod:`pkafka.server.control.apis`)."""

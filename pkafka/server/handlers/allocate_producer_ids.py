@@ -6,8 +6,8 @@ from pkafka.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from pkafka.server.control_context import ControlContext
-from pkafka.server.producer_ids import ProducerIdsExhaustedError, claim_block
+from pkafka.server.control.producer_ids import ProducerIdsExhaustedError, claim_block
+from pkafka.server.ports.control_context import ControlContext
 
 
 async def handle(

@@ -9,9 +9,9 @@ from pkafka.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from pkafka.server.config_changes import ResourceChanges, Result, change_all, replacing
-from pkafka.server.config_context import ConfigContext
-from pkafka.server.dynamic_config import Change, Operation
+from pkafka.server.cluster.config_changes import ResourceChanges, Result, change_all, replacing
+from pkafka.server.cluster.config_context import ConfigContext
+from pkafka.server.config.dynamic import Change, Operation
 
 
 async def handle(context: ConfigContext, request: AlterConfigsRequest, version: int) -> AlterConfigsResponse:

@@ -16,10 +16,10 @@ from pkafka.protocol.messages.alter_partition import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
-from pkafka.server.control_context import ControlContext
 from pkafka.server.controller.context import Leadership
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.isr_requests import WantedIsr
+from pkafka.server.ports.control_context import ControlContext
 
 _FIRST_VERSION_WITH_IDS: Final = 2
 _FIRST_VERSION_WITH_EPOCHS: Final = 3

@@ -12,7 +12,7 @@ from pkafka.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from pkafka.server.control_context import ControlContext
+from pkafka.server.ports.control_context import ControlContext
 
 log = logging.getLogger(__name__)
 

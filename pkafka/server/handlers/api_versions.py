@@ -8,8 +8,8 @@ from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from pkafka.server.connection_state import ConnectionState
-from pkafka.server.dispatch import RequestContext
+from pkafka.server.serving.connection_state import ConnectionState
+from pkafka.server.serving.dispatch import RequestContext
 
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 _FINALIZED_FEATURES_EPOCH: Final = 0

@@ -6,7 +6,7 @@ from pkafka.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from pkafka.server.dispatch import RequestContext
+from pkafka.server.serving.dispatch import RequestContext
 
 
 def handle(

@@ -10,7 +10,7 @@ from pkafka.protocol.messages.controlled_shutdown import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
-from pkafka.server.control_context import ControlContext
+from pkafka.server.ports.control_context import ControlContext
 
 
 async def handle(

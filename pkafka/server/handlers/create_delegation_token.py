@@ -10,7 +10,7 @@ from pkafka.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from pkafka.server.dispatch import RequestContext
+from pkafka.server.serving.dispatch import RequestContext
 
 ANONYMOUS: Final = ("User", "ANONYMOUS")
 """The principal of a client that did not authenticate: type and name."""

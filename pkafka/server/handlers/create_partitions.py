@@ -14,8 +14,8 @@ from pkafka.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from pkafka.server import topics
-from pkafka.server.control_context import ControlContext
+from pkafka.server.cluster import topics
+from pkafka.server.ports.control_context import ControlContext
 
 log = logging.getLogger(__name__)
 

@@ -20,13 +20,13 @@ from pkafka.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from pkafka.server import topics
-from pkafka.server.config_description import describe_topic
-from pkafka.server.control_context import ControlContext
-from pkafka.server.controller.placement import place_replicas
-from pkafka.server.dynamic_config import check_new_topic_configs
-from pkafka.server.internal_topics import shape_of
+from pkafka.server.cluster import topics
+from pkafka.server.cluster.internal_topics import shape_of
+from pkafka.server.cluster.placement import place_replicas
+from pkafka.server.config.description import describe_topic
+from pkafka.server.config.dynamic import check_new_topic_configs
 from pkafka.server.policies import NewTopicFacts
+from pkafka.server.ports.control_context import ControlContext
 
 log = logging.getLogger(__name__)
 

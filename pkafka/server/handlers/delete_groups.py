@@ -13,11 +13,11 @@ from pkafka.protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from pkafka.protocol.schema import Message
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.routing import Caller, by_owner, to_owners
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 
 def handle(

@@ -18,13 +18,13 @@ from pkafka.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from pkafka.server.by_owner import Row, ask_owners
-from pkafka.server.delayed import DelayedOperation
-from pkafka.server.dispatch import RequestContext
-from pkafka.server.ipc import PeerGone
+from pkafka.server.ipc.peer import PeerGone
+from pkafka.server.replicas.delayed import DelayedOperation
+from pkafka.server.serving.by_owner import Row, ask_owners
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 HIGH_WATERMARK: Final = -1
 _NO_LOW_WATERMARK: Final = -1

@@ -15,8 +15,8 @@ from pkafka.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from pkafka.server import topics
-from pkafka.server.control_context import ControlContext
+from pkafka.server.cluster import topics
+from pkafka.server.ports.control_context import ControlContext
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from pkafka.errors import ErrorCode, ProtocolError
 from pkafka.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from pkafka.server.dispatch import RequestContext
+from pkafka.server.serving.dispatch import RequestContext
 
 UNKNOWN: Final = 0
 """The number UNKNOWN of types, patterns, operations and permissions: Kafka closes the connection that sends it."""

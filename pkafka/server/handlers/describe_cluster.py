@@ -11,8 +11,8 @@ from pkafka.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from pkafka.server.handlers.metadata import CLUSTER_OPERATIONS
-from pkafka.server.metadata import MetadataCache
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.handlers.metadata_answer import CLUSTER_OPERATIONS
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2

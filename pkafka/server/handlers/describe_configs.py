@@ -19,15 +19,15 @@ from pkafka.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from pkafka.server.config_context import ConfigContext
-from pkafka.server.config_description import (
+from pkafka.server.cluster.config_context import ConfigContext
+from pkafka.server.config.description import (
     Entry,
     describe_all_brokers,
     describe_broker,
     describe_loggers,
     describe_topic,
 )
-from pkafka.server.dynamic_config import Configs, ResourceType
+from pkafka.server.config.dynamic import Configs, ResourceType
 
 _DESCRIBED: Final = (
     ResourceType.TOPIC,

@@ -14,11 +14,11 @@ from pkafka.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from pkafka.protocol.schema import Message
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.routing import Caller, by_owner, to_owners
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8))
 """Read, Delete and Describe: without an authorizer all operations of a group are allowed (KIP-430)."""

@@ -15,11 +15,11 @@ from pkafka.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from pkafka.server.dispatch import RequestContext
-from pkafka.server.ipc import PeerGone
+from pkafka.server.ipc.peer import PeerGone
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
     from pkafka.storage.log import Log
 
 _NO_LAG: Final = -1

@@ -12,11 +12,11 @@ from pkafka.protocol.messages.describe_producers import (
     TopicRequest,
     TopicResponse,
 )
-from pkafka.server.by_owner import Row, ask_owners
-from pkafka.server.dispatch import RequestContext
+from pkafka.server.serving.by_owner import Row, ask_owners
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 
 async def handle(

@@ -14,9 +14,9 @@ from pkafka.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from pkafka.server.control_context import ControlContext
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.office import Election
+from pkafka.server.ports.control_context import ControlContext
 
 _UNCLEAN: Final = 1
 

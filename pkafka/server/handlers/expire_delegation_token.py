@@ -8,8 +8,8 @@ from pkafka.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.handlers.create_delegation_token import NO_TIME
+from pkafka.server.serving.dispatch import RequestContext
 
 
 def handle(

@@ -30,16 +30,22 @@ from pkafka.protocol.hot import (
 )
 from pkafka.records.conversion import for_old_consumer
 from pkafka.records.errors import RecordError
-from pkafka.server.connection_state import ConnectionState
-from pkafka.server.delayed import DelayedOperation
-from pkafka.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchTarget
-from pkafka.server.ipc import PeerGone
-from pkafka.server.partition import Partition, end_key
-from pkafka.server.replication.truncation import divergence
+from pkafka.server.ipc.peer import PeerGone
+from pkafka.server.replicas.delayed import DelayedOperation
+from pkafka.server.replicas.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    FetchTarget,
+)
+from pkafka.server.replicas.partition import Partition, end_key
+from pkafka.server.replicas.truncation import divergence
+from pkafka.server.serving.connection_state import ConnectionState
 from pkafka.storage.config import LogConfig
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 READ_COMMITTED: Final = 1
 _FIRST_VERSION_WITH_MAX_BYTES: Final = 3

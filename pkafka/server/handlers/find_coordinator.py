@@ -15,7 +15,7 @@ from pkafka.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from pkafka.server.dispatch import RequestContext
+from pkafka.server.serving.dispatch import RequestContext
 
 GROUP: Final = 0
 TRANSACTION: Final = 1

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 
 def handle(context: RequestContext, request: HeartbeatRequest, _version: int) -> Routed:

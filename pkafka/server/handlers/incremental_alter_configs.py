@@ -9,9 +9,9 @@ from pkafka.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from pkafka.server.config_changes import ResourceChanges, Result, change_all, incremental
-from pkafka.server.config_context import ConfigContext
-from pkafka.server.dynamic_config import Change
+from pkafka.server.cluster.config_changes import ResourceChanges, Result, change_all, incremental
+from pkafka.server.cluster.config_context import ConfigContext
+from pkafka.server.config.dynamic import Change
 
 
 async def handle(

@@ -10,7 +10,7 @@ from pkafka.coordination.store import StoreError
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_PRODUCER_ID
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pkafka.server.control_context import ControlContext
+from pkafka.server.ports.control_context import ControlContext
 
 log = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from pkafka.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.effects import JoinResult
 from pkafka.server.groups.events import JoinRequest
 from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 _REBALANCE_TIMEOUT_VERSION: Final = 1
 _KNOWN_MEMBER_VERSION: Final = 4

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.events import Leaving
 from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 _BATCHED_VERSION: Final = 3
 

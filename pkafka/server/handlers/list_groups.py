@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from pkafka.protocol.schema import Message
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.routing import Caller, to_owners
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 CLASSIC: Final = "classic"
 """The type of every group here: groups of KIP-848 are not served."""

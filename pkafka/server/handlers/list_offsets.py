@@ -26,13 +26,13 @@ from pkafka.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from pkafka.server.by_owner import Row, ask_owners
-from pkafka.server.dispatch import RequestContext
+from pkafka.server.serving.by_owner import Row, ask_owners
+from pkafka.server.serving.dispatch import RequestContext
 from pkafka.storage.log import Log
 
 if TYPE_CHECKING:
-    from pkafka.server.partition import Partition
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
+    from pkafka.server.replicas.partition import Partition
 
 _FIRST_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5

@@ -10,8 +10,8 @@ from pkafka.protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from pkafka.server.control_context import ControlContext
 from pkafka.server.controller.context import Assignment
+from pkafka.server.ports.control_context import ControlContext
 
 
 async def handle(

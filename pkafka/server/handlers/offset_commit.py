@@ -19,14 +19,14 @@ from pkafka.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from pkafka.protocol.schema import Message
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.offset_keeper import Outcomes, java_length
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
 from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 _NO_RETENTION: Final = -1
 

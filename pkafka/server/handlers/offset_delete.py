@@ -9,11 +9,11 @@ from pkafka.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 
 def handle(context: RequestContext, request: OffsetDeleteRequest, _version: int) -> Routed:

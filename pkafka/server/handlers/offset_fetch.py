@@ -21,13 +21,13 @@ from pkafka.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from pkafka.protocol.schema import Message
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import CommittedOffset
 from pkafka.server.groups.routing import Caller, Routed, by_owner, to_owner, to_owners
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 _GROUP_ERROR_VERSION: Final = 2
 _BATCHED_VERSION: Final = 8

@@ -25,13 +25,13 @@ from pkafka.protocol.hot import (
 )
 from pkafka.records.batch import ATTRIBUTE_TRANSACTIONAL, ATTRIBUTES_POSITION, BATCH_OVERHEAD, MAGIC_POSITION
 from pkafka.records.validation import RecordError, validate
-from pkafka.server.acknowledgements import DelayedProduce
-from pkafka.server.dispatch import frame
-from pkafka.server.ipc import Blob, LaterReply, PeerLate, Reply
+from pkafka.server.ipc.peer import Blob, LaterReply, PeerLate, Reply
+from pkafka.server.replicas.acknowledgements import DelayedProduce
+from pkafka.server.serving.dispatch import frame
 
 if TYPE_CHECKING:
-    from pkafka.server.partition import Partition, PartitionKey
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
+    from pkafka.server.replicas.partition import Partition, PartitionKey
 
 log = logging.getLogger(__name__)
 

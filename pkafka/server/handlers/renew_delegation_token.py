@@ -8,8 +8,8 @@ from pkafka.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.handlers.create_delegation_token import NO_TIME
+from pkafka.server.serving.dispatch import RequestContext
 
 
 def handle(

@@ -5,7 +5,7 @@ v1 session lifetime (KIP-368) · v2 flexible
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from pkafka.server.dispatch import RequestContext
+from pkafka.server.serving.dispatch import RequestContext
 
 
 def handle(

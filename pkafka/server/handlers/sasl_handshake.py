@@ -5,7 +5,7 @@ v1 tokens travel in SaslAuthenticate (KIP-152)
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from pkafka.server.dispatch import RequestContext
+from pkafka.server.serving.dispatch import RequestContext
 
 
 def handle(_context: RequestContext, _request: SaslHandshakeRequest, _version: int) -> SaslHandshakeResponse:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from pkafka.server.dispatch import RequestContext
 from pkafka.server.groups.effects import SyncResult
 from pkafka.server.groups.events import SyncRequest
 from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 _PROTOCOL_VERSION: Final = 5
 

@@ -15,7 +15,7 @@ from pkafka.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from pkafka.server.control_context import ControlContext
+from pkafka.server.ports.control_context import ControlContext
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2

@@ -3,7 +3,7 @@
 The copy lies in ``<topic>-<partition>.<id>-future`` until it replaces the current replica, so a start finds unfinished
 moves and goes on with them. The worker that owns the partition copies one partition at a time, in short turns that
 leave time for other work. It copies the last piece and swaps the replicas in one turn, so no write comes in between.
-:mod:`pkafka.server.replication.future_replica` decides what comes next.
+:mod:`pkafka.server.replicas.future_replica` decides what comes next.
 """
 
 import asyncio
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
 from pkafka.model import Millis, Offset, TopicPartition
 from pkafka.net.page_cache import PageCache
-from pkafka.server.partition import Partition, PartitionKey
-from pkafka.server.rates import SharedRate
-from pkafka.server.replication.future_replica import (
+from pkafka.server.limits.rates import SharedRate
+from pkafka.server.replicas.future_replica import (
     BeginAnew,
     Copy,
     Flush,
@@ -28,10 +27,11 @@ from pkafka.server.replication.future_replica import (
     has_name_for_move,
     next_step,
 )
+from pkafka.server.replicas.partition import Partition, PartitionKey
 from pkafka.storage.log import Log
 
 if TYPE_CHECKING:
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 log = logging.getLogger(__name__)
 

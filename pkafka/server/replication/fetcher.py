@@ -23,16 +23,16 @@ from pkafka.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from pkafka.server.broker_link import BrokerLink
-from pkafka.server.config import socket_buffer_bytes
-from pkafka.server.partition import Partition, PartitionKey
+from pkafka.server.cluster.broker_link import BrokerLink
+from pkafka.server.config.broker_config import socket_buffer_bytes
+from pkafka.server.replicas.partition import Partition, PartitionKey
+from pkafka.server.replicas.truncation import truncation_offset
 from pkafka.server.replication.session import FollowerSession, Key, Wish
-from pkafka.server.replication.truncation import truncation_offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pkafka.server.worker import Worker
+    from pkafka.server.processes.worker import Worker
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from pkafka.errors import ApiError, PkafkaError
 from pkafka.java.numbers import parse_int
 from pkafka.java.text import split
 from pkafka.model import TopicPartition, TopicPartitionReplica
-from pkafka.server.controller.placement import place_replicas
+from pkafka.server.cluster.placement import place_replicas
 from pkafka.tools.json_input import (
     JsonInputError,
     field,

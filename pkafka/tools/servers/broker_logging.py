@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from pkafka.server.log_cleaner import LOG_CLEANER_LOGGER
-from pkafka.server.request_log import REQUEST_LOGGER
-from pkafka.server.state_change import STATE_CHANGE_LOGGER
+from pkafka.server.cluster.state_change import STATE_CHANGE_LOGGER
+from pkafka.server.compaction.log_cleaner import LOG_CLEANER_LOGGER
+from pkafka.server.serving.request_log import REQUEST_LOGGER
 from pkafka.tools.servers.rotating_log import OneLineFormatter, SharedRotatingHandler
 
 CONTROLLER_LOGGER: Final = "kafka.controller"

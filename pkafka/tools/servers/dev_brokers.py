@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pkafka.errors import PkafkaError
-from pkafka.server.cores import cores_for_each
+from pkafka.server.config.cores import cores_for_each
 from pkafka.tools.servers.local_broker import STOP_TIMEOUT_S, Broker, BrokerStartError
 from pkafka.tools.servers.processes import is_running
 from pkafka.tools.zookeeper.server import ZooKeeperUnavailableError, start_throw_away

@@ -14,7 +14,7 @@ from pkafka.coordination.znodes import BROKER_IDS, DEFAULT_ENTITY, desanitize, s
 from pkafka.coordination.znodes_security import ScramCredential
 from pkafka.errors import ConfigError, PkafkaError
 from pkafka.net.scram import ScramMechanism, keys_of, salted_password
-from pkafka.server.dynamic_config import broker_key, check_broker_names
+from pkafka.server.config.dynamic import broker_key, check_broker_names
 from pkafka.tools.secret_keys import HIDDEN, is_secret
 
 USERS: Final = "users"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pkafka.errors import ConfigError, ErrorCode
-from pkafka.server.config import BrokerConfig
-from pkafka.server.config_changes import ResourceChanges, change_all, incremental, replacing
-from pkafka.server.dynamic_config import Change, Operation, ResourceType
+from pkafka.server.cluster.config_changes import ResourceChanges, change_all, incremental, replacing
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.config.dynamic import Change, Operation, ResourceType
 from pkafka.server.policies import (
     ALTER_CONFIG,
     CREATE_TOPIC,

@@ -18,14 +18,14 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
-from pkafka.server import lifeline
-from pkafka.server.config import BrokerConfig
-from pkafka.server.connection_limits import LimitSettings, SharedCounts
-from pkafka.server.lifeline import Lifeline
-from pkafka.server.partition import Partition
-from pkafka.server.replication.quota import SharedReplicationRates
-from pkafka.server.supervisor import Birth, worker_name
-from pkafka.server.worker import Worker, WorkerSetup
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.lifeline import Lifeline
+from pkafka.server.limits.connection_limits import LimitSettings, SharedCounts
+from pkafka.server.limits.replication_quota import SharedReplicationRates
+from pkafka.server.processes.supervisor import Birth, worker_name
+from pkafka.server.processes.worker import Worker, WorkerSetup
+from pkafka.server.replicas.partition import Partition
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log_directory import LogDirectory
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from pkafka.server.control import Control
+from pkafka.server.processes.control import Control
+from tests.unit.server.control.test_local_channels import World as ControlWorld
 from tests.unit.server.controller.world import World
-from tests.unit.server.test_broker_channels import World as ControlWorld
 
 
 def in_control(world: World, scene: Callable[[Control], Coroutine[Any, Any, None]], **settings: str) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.server.control import Control
 from pkafka.server.controller import nodes
+from pkafka.server.processes.control import Control
 from tests.unit.server.controller.in_control import in_control
 from tests.unit.server.controller.world import World
 from tests.unit.server.workers import until

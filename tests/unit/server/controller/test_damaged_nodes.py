@@ -9,11 +9,11 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.model import TopicPartition
-from pkafka.server.control import Control
+from pkafka.server.control.to_controller import ToController
 from pkafka.server.controller import nodes
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.state_store import remove_dead_controller
-from pkafka.server.to_controller import ToController
+from pkafka.server.processes.control import Control
 from tests.unit.server.controller.in_control import in_control
 from tests.unit.server.controller.world import World
 

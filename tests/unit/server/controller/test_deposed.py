@@ -23,7 +23,7 @@ from pkafka.protocol.messages.alter_partition_reassignments import (
 )
 from pkafka.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from pkafka.server.control import Control
+from pkafka.server.control.to_controller import ToController
 from pkafka.server.controller import nodes
 from pkafka.server.controller.context import Assignment
 from pkafka.server.handlers import (
@@ -32,7 +32,7 @@ from pkafka.server.handlers import (
     controlled_shutdown,
     elect_leaders,
 )
-from pkafka.server.to_controller import ToController
+from pkafka.server.processes.control import Control
 from tests.unit.server.controller.in_control import in_control
 from tests.unit.server.controller.world import InlineControl, World
 

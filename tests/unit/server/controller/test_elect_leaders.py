@@ -8,10 +8,10 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.controller import nodes
 from pkafka.server.controller.context import Assignment
 from pkafka.server.handlers import elect_leaders
-from pkafka.server.metadata import MetadataCache
 from tests.unit.server.controller.world import InlineControl, World
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from pkafka.model import TopicPartition
+from pkafka.server.cluster.metadata import BrokerInfo
 from pkafka.server.controller.batch import RequestBatch
 from pkafka.server.controller.context import (
     Assignment,
@@ -21,7 +22,6 @@ from pkafka.server.controller.election import Strategy
 from pkafka.server.controller.partition_state import PartitionStates
 from pkafka.server.controller.replica_state import ReplicaStates
 from pkafka.server.controller.state_store import Outcome, StateStore
-from pkafka.server.metadata import BrokerInfo
 
 KAFKA_PARTITION_STATES = {
     "NonExistentPartition": {"OfflinePartition"},

@@ -30,11 +30,11 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaResponse,
 )
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from pkafka.server.config import BrokerConfig
+from pkafka.server.cluster.metadata import BrokerInfo, Endpoint, MetadataCache
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.controller import nodes
 from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.controller.controller import Controller
-from pkafka.server.metadata import BrokerInfo, Endpoint, MetadataCache
 from pkafka.server.policies import Policies
 
 OnResponse = Callable[[ControlResponse], None] | None

@@ -18,6 +18,7 @@ from pkafka.protocol.messages.update_metadata import (
 )
 from pkafka.records.batch import BatchHeader
 from pkafka.records.reading import Record
+from pkafka.server.cluster.metadata import FULL_UPDATE, LEADER_DURING_DELETE
 from pkafka.server.groups import coordinator
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.effects import JoinResult, SyncResult
@@ -36,10 +37,9 @@ from pkafka.server.groups.records import (
     partition_of,
 )
 from pkafka.server.groups.states import GroupState
-from pkafka.server.ipc import Peer
-from pkafka.server.metadata import FULL_UPDATE, LEADER_DURING_DELETE
-from pkafka.server.partition import Partition
-from pkafka.server.worker import Worker
+from pkafka.server.ipc.peer import Peer
+from pkafka.server.processes.worker import Worker
+from pkafka.server.replicas.partition import Partition
 from tests.unit.server.workers import Family, lead_replicas, until, with_family
 
 PARTITIONS = 4

@@ -19,8 +19,8 @@ from pkafka.protocol.messages.stop_replica import (
 )
 from pkafka.records.builder import build_batch
 from pkafka.server.handlers import alter_replica_log_dirs, describe_log_dirs, produce
+from pkafka.server.processes.worker import Worker
 from pkafka.server.replication.directory_moves import RATE_KEY
-from pkafka.server.worker import Worker
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log import Log
 from tests.unit.server.workers import Family, until

@@ -40,10 +40,10 @@ from pkafka.protocol.messages.update_metadata import (
 from pkafka.protocol.schema import Message
 from pkafka.records.batch import stamp
 from pkafka.records.builder import build_batch
-from pkafka.server import broker_link
-from pkafka.server.ipc import Peer
+from pkafka.server.cluster import broker_link
+from pkafka.server.ipc.peer import Peer
+from pkafka.server.processes.worker import Worker
 from pkafka.server.replication.fetcher import _Ends, _Fetcher, _Followed
-from pkafka.server.worker import Worker
 from tests.fakes.broker import NO_ANSWER, Answer, FakeBroker
 from tests.sockets import full_port
 from tests.unit.server.workers import Family, until, with_family

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 NAMES = (
-    "pkafka.server.worker",
+    "pkafka.server.processes.worker",
     "kafka.controller.KafkaController",
     "state.change.logger",
     "kafka.log.LogCleaner",

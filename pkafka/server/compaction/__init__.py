@@ -1,0 +1,1 @@
+"""Compaction, outside the worker that owns the log."""

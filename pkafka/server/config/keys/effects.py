@@ -1,0 +1,467 @@
+"""Which accepted configuration keys do something, and the test that shows it; and which cannot, and why.
+
+Every key stands in exactly one of the three tables of its kind; a test holds that, and that the named test exists.
+A change that makes a key work moves the key.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+_BAD_INPUT: Final = "tests/e2e/test_bad_input.py::"
+_CLEANER: Final = "tests/unit/server/compaction/test_log_cleaner.py::"
+_CLUSTER: Final = "tests/faults/test_cluster.py::"
+_MOVES: Final = "tests/e2e/test_directory_moves.py::"
+_OFFICE: Final = "tests/unit/server/controller/test_office.py::"
+_REPLICATION: Final = "tests/e2e/test_replication.py::"
+_COMMITS: Final = "tests/e2e/test_commits_and_replicas.py::"
+_CHANNELS: Final = "tests/unit/server/control/test_cluster_channels.py::"
+_COMPACTION: Final = "tests/e2e/test_compaction.py::"
+_CONFIG: Final = "tests/unit/server/config/test_broker_config.py::"
+_COORDINATOR: Final = "tests/unit/server/groups/test_coordinator.py::"
+_FETCHER: Final = "tests/unit/server/replication/test_fetcher.py::"
+_GROUPS: Final = "tests/e2e/test_groups.py::"
+_IDENTITY: Final = "tests/unit/server/control/test_identity.py::"
+_LIMITS: Final = "tests/e2e/test_limits.py::"
+_LINK: Final = "tests/unit/server/cluster/test_broker_link.py::"
+_LISTENER: Final = "tests/unit/net/test_listener.py::"
+_LIVE: Final = "tests/e2e/test_configs_live.py::"
+_PROCESSES: Final = "tests/faults/test_deaths.py::"
+_SETTINGS: Final = "tests/e2e/test_broker_settings.py::"
+_QUOTA: Final = "tests/unit/server/limits/test_replication_quota.py::"
+_THROTTLES: Final = "tests/e2e/test_replication_throttles.py::"
+_TO_CONTROLLER: Final = "tests/unit/server/control/test_to_controller.py::"
+_TIMEOUTS: Final = "tests/interop/test_zookeeper_timeouts.py::"
+_ZOOKEEPER: Final = "tests/unit/coordination/test_zookeeper.py::"
+_WORKER_LOGS: Final = "tests/unit/server/processes/test_worker_logs.py::"
+
+_KRAFT: Final = "For KRaft and for the migration to it, which are not here."
+_JAVA: Final = "Names classes of Java, which cannot be loaded."
+_RATES: Final = (
+    "The page of metrics shows counters; the program that reads it makes rates and percentiles over time."
+)
+_THREADS: Final = (
+    "Sizes a pool of threads that is not here; pkafka.workers is the number of processes that do the work."
+)
+_PURGATORY: Final = "What waits in a purgatory leaves it when it is answered, so there is nothing to purge."
+_QUEUE: Final = "Nothing queues between reading a request and serving it."
+_FORMAT: Final = "Records are kept in format 2 whatever it says, as since Kafka 3.0."
+
+BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
+    "alter.log.dirs.replication.quota.window.num": _MOVES + "test_the_windows_in_which_copying_is_measured",
+    "alter.log.dirs.replication.quota.window.size.seconds": _MOVES
+    + "test_the_windows_in_which_copying_is_measured",
+    "replication.quota.window.num": _QUOTA + "test_the_windows_in_which_a_rate_is_measured",
+    "replication.quota.window.size.seconds": _QUOTA + "test_the_windows_in_which_a_rate_is_measured",
+    "controlled.shutdown.enable": _REPLICATION + "test_a_broker_that_is_told_so_stops_without_ceremony",
+    "controlled.shutdown.max.retries": _TO_CONTROLLER
+    + "test_the_controller_is_asked_as_often_as_allowed_whether_the_broker_may_stop",
+    "controlled.shutdown.retry.backoff.ms": _TO_CONTROLLER
+    + "test_the_controller_is_asked_as_often_as_allowed_whether_the_broker_may_stop",
+    "control.plane.listener.name": _CHANNELS + "test_the_listener_at_which_a_broker_is_told",
+    "controller.socket.timeout.ms": _TO_CONTROLLER + "test_how_long_a_controller_may_take",
+    "request.timeout.ms": _FETCHER
+    + "test_a_leader_that_does_not_answer_in_time_is_asked_by_another_connection",
+    "socket.connection.setup.timeout.max.ms": _LINK
+    + "test_a_connection_that_nobody_accepts_is_given_up_in_time",
+    "socket.connection.setup.timeout.ms": _LINK + "test_a_connection_that_nobody_accepts_is_given_up_in_time",
+    "num.replica.fetchers": _FETCHER + "test_several_fetchers_share_the_partitions_of_a_leader",
+    "replica.fetch.backoff.ms": _FETCHER + "test_a_follower_rests_after_errors_no_longer_than_it_may",
+    "replica.fetch.max.bytes": _FETCHER + "test_what_a_follower_asks_of_its_leader",
+    "replica.fetch.min.bytes": _FETCHER + "test_what_a_follower_asks_of_its_leader",
+    "replica.fetch.response.max.bytes": _FETCHER + "test_what_a_follower_asks_of_its_leader",
+    "replica.fetch.wait.max.ms": _FETCHER + "test_what_a_follower_asks_of_its_leader",
+    "replica.socket.receive.buffer.bytes": _FETCHER + "test_the_receive_buffer_of_a_follower",
+    "replica.socket.timeout.ms": _FETCHER + "test_how_long_a_leader_may_take_to_accept_a_connection",
+    "leader.imbalance.per.broker.percentage": _OFFICE + "test_nobody_is_elected_while_few_are_away",
+    "leader.imbalance.check.interval.seconds": _OFFICE + "test_leaders_drift_back_by_themselves",
+    "auto.leader.rebalance.enable": _OFFICE + "test_leaders_drift_back_by_themselves",
+    "replica.selector.class": _REPLICATION + "test_consumers_read_from_the_replica_in_their_rack",
+    "replica.lag.time.max.ms": _CLUSTER + "test_a_follower_that_hangs_leaves_and_comes_back",
+    "connections.max.idle.ms": _LIMITS + "test_an_idle_connection_is_closed_and_a_busy_one_is_not",
+    "max.connections": _LIMITS + "test_connections_over_the_limit_of_the_broker_wait_for_their_turn",
+    "max.connections.per.ip": _LIMITS + "test_an_address_gets_no_more_connections_than_its_limit",
+    "max.connections.per.ip.overrides": _LIMITS + "test_an_address_may_have_a_limit_of_its_own",
+    "fetch.max.bytes": _LIMITS + "test_the_broker_bounds_a_fetch_and_the_number_of_sessions",
+    "max.incremental.fetch.session.cache.slots": _LIMITS
+    + "test_the_broker_bounds_a_fetch_and_the_number_of_sessions",
+    "socket.receive.buffer.bytes": _LISTENER + "test_the_receive_buffer_is_the_kernels_unless_given",
+    "socket.request.max.bytes": _BAD_INPUT + "test_the_largest_request_is_served_and_a_larger_one_is_not",
+    "socket.send.buffer.bytes": _LISTENER + "test_admitted_connections_are_ready_for_the_event_loop",
+    "advertised.listeners": _SETTINGS
+    + "test_clients_are_told_of_another_address_at_once_and_after_a_restart",
+    "authorizer.class.name": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "broker.id": _CONFIG + "test_without_a_file_it_serves_on_loopback_and_keeps_data_here",
+    "broker.id.generation.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "inter.broker.listener.name": _CONFIG + "test_listeners_of_several_names_and_families",
+    "listener.security.protocol.map": _CONFIG + "test_listeners_of_several_names_and_families",
+    "listeners": _CONFIG + "test_listeners_of_several_names_and_families",
+    "log.cleaner.backoff.ms": _CLEANER + "test_it_rests_for_its_backoff_when_nothing_is_due",
+    "log.cleaner.dedupe.buffer.size": _CLEANER + "test_a_small_map_of_keys_takes_several_rounds",
+    "log.cleaner.delete.retention.ms": _COMPACTION + "test_delete_retention_ms",
+    "log.cleaner.enable": _COMPACTION + "test_without_the_cleaner_nothing_of_a_compacted_topic_goes",
+    "log.cleaner.io.buffer.load.factor": _CLEANER + "test_a_small_map_of_keys_takes_several_rounds",
+    "log.cleaner.io.buffer.size": _CLEANER + "test_no_read_is_larger_than_its_buffer",
+    "log.cleaner.io.max.bytes.per.second": _CLEANER + "test_all_threads_share_one_rate",
+    "log.cleaner.max.compaction.lag.ms": _COMPACTION + "test_max_compaction_lag_ms",
+    "log.cleaner.min.compaction.lag.ms": _COMPACTION + "test_min_compaction_lag_ms",
+    "log.cleaner.threads": _CLEANER + "test_as_many_logs_at_a_time_as_there_are_threads",
+    "log.cleaner.min.cleanable.ratio": _CONFIG + "test_log_config_is_what_topics_inherit",
+    "log.cleanup.policy": _CONFIG + "test_log_config_is_what_topics_inherit",
+    "log.dir": _CONFIG + "test_log_dir_is_read_where_log_dirs_is_not_set",
+    "log.dirs": _CONFIG + "test_a_file_without_log_dirs_never_means_the_temporary_folder",
+    "log.flush.interval.ms": _CONFIG + "test_log_config_is_what_topics_inherit",
+    "log.flush.offset.checkpoint.interval.ms": _LIVE + "test_flush_messages_and_flush_ms",
+    "log.flush.scheduler.interval.ms": _LIVE + "test_flush_messages_and_flush_ms",
+    "log.message.timestamp.type": _CONFIG + "test_log_config_is_what_topics_inherit",
+    "log.preallocate": "tests/faults/test_damage.py::test_what_a_killed_broker_had_preallocated_is_cut",
+    "log.retention.check.interval.ms": _LIVE + "test_broker_retention",
+    "log.retention.hours": _CONFIG + "test_topics_inherit_the_finest_unit_that_is_set",
+    "log.retention.minutes": _CONFIG + "test_topics_inherit_the_finest_unit_that_is_set",
+    "log.retention.ms": _CONFIG + "test_topics_inherit_the_finest_unit_that_is_set",
+    "log.roll.hours": _CONFIG + "test_log_config_is_what_topics_inherit",
+    "log.segment.bytes": _CONFIG + "test_log_config_is_what_topics_inherit",
+    "log.segment.delete.delay.ms": _LIVE + "test_retention_ms_deletes_what_has_become_too_old",
+    "message.max.bytes": _LIVE + "test_broker_settings_reach_every_topic_that_has_none_of_its_own",
+    "node.id": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "pkafka.heartbeat.timeout.ms": _PROCESSES + "test_a_stopped_worker_is_killed_and_replaced",
+    "pkafka.workers": _CONFIG + "test_workers_follow_the_cores_unless_set",
+    "process.roles": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "reserved.broker.max.id": _IDENTITY + "test_an_id_is_generated_above_those_that_people_give_and_kept",
+    "security.inter.broker.protocol": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "zookeeper.connect": _CONFIG + "test_a_file_without_log_dirs_never_means_the_temporary_folder",
+    "log.initial.task.delay.ms": _WORKER_LOGS + "test_the_tasks_of_the_log_manager_begin_after_their_delay",
+    "group.initial.rebalance.delay.ms": _GROUPS + "test_members_meet_whatever_their_connections",
+    "group.max.session.timeout.ms": _GROUPS + "test_settings_of_groups",
+    "group.max.size": _GROUPS + "test_settings_of_groups",
+    "group.min.session.timeout.ms": _GROUPS + "test_settings_of_groups",
+    "offset.metadata.max.bytes": _GROUPS + "test_settings_of_groups",
+    "offsets.load.buffer.size": _COORDINATOR + "test_loading_reads_in_steps_of_the_buffer",
+    "offsets.commit.required.acks": _COMMITS + "test_a_commit_waits_for_replicas_as_the_settings_say",
+    "offsets.commit.timeout.ms": _COMMITS + "test_a_commit_waits_for_replicas_as_the_settings_say",
+    "offsets.retention.check.interval.ms": _GROUPS + "test_settings_of_groups",
+    "offsets.retention.minutes": _GROUPS + "test_settings_of_groups",
+    "offsets.topic.compression.codec": _COORDINATOR + "test_the_codec_of_the_topic_of_offsets",
+    "offsets.topic.num.partitions": _GROUPS + "test_settings_of_groups",
+    "offsets.topic.replication.factor": _GROUPS
+    + "test_without_enough_brokers_for_the_replicas_nobody_coordinates",
+    "offsets.topic.segment.bytes": _GROUPS + "test_settings_of_groups",
+    "compression.type": _SETTINGS + "test_compression_type",
+    "compression.gzip.level": _SETTINGS + "test_compression_levels",
+    "compression.lz4.level": _SETTINGS + "test_compression_levels",
+    "compression.zstd.level": _SETTINGS + "test_compression_levels",
+    "log.index.interval.bytes": _SETTINGS + "test_index_settings",
+    "log.index.size.max.bytes": _SETTINGS + "test_index_settings",
+    "log.message.downconversion.enable": _SETTINGS + "test_downconversion",
+    "log.message.timestamp.before.max.ms": _SETTINGS + "test_records_that_are_too_old",
+    "log.message.timestamp.difference.max.ms": _SETTINGS + "test_records_that_are_too_old",
+    "log.message.timestamp.after.max.ms": _SETTINGS + "test_records_of_the_future",
+    "log.retention.bytes": _SETTINGS + "test_retention_bytes",
+    "log.roll.ms": _SETTINGS + "test_roll_ms",
+    "log.roll.jitter.ms": _SETTINGS + "test_roll_jitter",
+    "log.roll.jitter.hours": _CONFIG + "test_age_of_segments_in_the_finest_unit_that_is_set",
+    "log.flush.interval.messages": _SETTINGS + "test_flush_interval_messages",
+    "min.insync.replicas": _WORKER_LOGS + "test_topics_inherit_how_many_replicas_must_be_in_sync",
+    "num.partitions": _SETTINGS + "test_topics_are_created_on_demand_with_the_partitions_of_the_broker",
+    "auto.create.topics.enable": _SETTINGS
+    + "test_topics_are_not_created_on_demand_nor_deleted_where_that_is_off",
+    "default.replication.factor": _SETTINGS
+    + "test_topics_are_not_created_on_demand_nor_deleted_where_that_is_off",
+    "delete.topic.enable": _SETTINGS + "test_topics_are_not_created_on_demand_nor_deleted_where_that_is_off",
+    "broker.rack": _SETTINGS + "test_clients_are_told_the_rack",
+    "pkafka.metrics.host": _SETTINGS + "test_the_page_of_metrics_is_where_it_was_asked_for",
+    "pkafka.metrics.port": _SETTINGS + "test_the_page_of_metrics_is_where_it_was_asked_for",
+    "log.flush.start.offset.checkpoint.interval.ms": _SETTINGS
+    + "test_checkpoints_are_written_at_their_intervals",
+    "replica.high.watermark.checkpoint.interval.ms": _SETTINGS
+    + "test_checkpoints_are_written_at_their_intervals",
+    "max.connection.creation.rate": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
+    "quota.window.num": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
+    "quota.window.size.seconds": _SETTINGS + "test_connections_are_taken_in_at_their_rate",
+    "producer.id.expiration.ms": _SETTINGS + "test_producers_are_forgotten_after_their_expiration",
+    "producer.id.expiration.check.interval.ms": _SETTINGS
+    + "test_producers_are_forgotten_after_their_expiration",
+    "create.topic.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
+    "alter.config.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
+    "unclean.leader.election.enable": _SETTINGS
+    + "test_a_replica_that_missed_records_leads_as_soon_as_that_is_allowed",
+    "zookeeper.session.timeout.ms": _TIMEOUTS
+    + "test_the_node_of_a_killed_broker_goes_when_its_session_is_over",
+    "zookeeper.connection.timeout.ms": _TIMEOUTS
+    + "test_a_start_waits_for_the_first_connection_as_long_as_it_is_told",
+    "socket.listen.backlog.size": _SETTINGS + "test_as_many_connections_wait_as_the_backlog_has_room_for",
+    "queued.max.request.bytes": _SETTINGS + "test_large_requests_wait_for_memory_and_small_ones_do_not",
+    **dict.fromkeys(
+        (
+            "client.quota.callback.class",
+            "principal.builder.class",
+            "remote.log.storage.system.enable",
+        ),
+        _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    ),
+    "zookeeper.set.acl": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "zookeeper.ssl.client.enable": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
+    "zookeeper.max.in.flight.requests": _ZOOKEEPER + "test_no_more_requests_than_allowed_wait_for_an_answer",
+}
+"""Broker key to the test of its effect."""
+
+BROKER_WITHOUT_MEANING: Final[Mapping[str, str]] = {
+    "broker.heartbeat.interval.ms": _KRAFT,
+    "broker.session.timeout.ms": _KRAFT,
+    "controller.listener.names": _KRAFT,
+    "controller.quorum.append.linger.ms": _KRAFT,
+    "controller.quorum.bootstrap.servers": _KRAFT,
+    "controller.quorum.election.backoff.max.ms": _KRAFT,
+    "controller.quorum.election.timeout.ms": _KRAFT,
+    "controller.quorum.fetch.timeout.ms": _KRAFT,
+    "controller.quorum.request.timeout.ms": _KRAFT,
+    "controller.quorum.retry.backoff.ms": _KRAFT,
+    "controller.quorum.voters": _KRAFT,
+    "eligible.leader.replicas.enable": _KRAFT,
+    "initial.broker.registration.timeout.ms": _KRAFT,
+    "log.dir.failure.timeout.ms": _KRAFT,
+    "max.request.partition.size.limit": _KRAFT,
+    "metadata.log.dir": _KRAFT,
+    "metadata.log.max.record.bytes.between.snapshots": _KRAFT,
+    "metadata.log.max.snapshot.interval.ms": _KRAFT,
+    "metadata.log.segment.bytes": _KRAFT,
+    "metadata.log.segment.min.bytes": _KRAFT,
+    "metadata.log.segment.ms": _KRAFT,
+    "metadata.max.idle.interval.ms": _KRAFT,
+    "metadata.max.retention.bytes": _KRAFT,
+    "metadata.max.retention.ms": _KRAFT,
+    "server.max.startup.time.ms": _KRAFT,
+    "telemetry.max.bytes": _KRAFT,
+    "unclean.leader.election.interval.ms": _KRAFT,
+    "unstable.api.versions.enable": _KRAFT,
+    "unstable.feature.versions.enable": _KRAFT,
+    "zookeeper.metadata.migration.enable": _KRAFT,
+    "zookeeper.metadata.migration.min.batch.size": _KRAFT,
+    "auto.include.jmx.reporter": _JAVA,
+    "kafka.metrics.reporters": _JAVA,
+    "metric.reporters": _JAVA,
+    "zookeeper.clientCnxnSocket": _JAVA,
+    "kafka.metrics.polling.interval.secs": _RATES,
+    "metrics.num.samples": _RATES,
+    "metrics.recording.level": _RATES,
+    "metrics.sample.window.ms": _RATES,
+    "background.threads": _THREADS,
+    "num.io.threads": _THREADS,
+    "num.network.threads": _THREADS,
+    "num.recovery.threads.per.data.dir": _THREADS,
+    "num.replica.alter.log.dirs.threads": _THREADS,
+    "delete.records.purgatory.purge.interval.requests": _PURGATORY,
+    "fetch.purgatory.purge.interval.requests": _PURGATORY,
+    "producer.purgatory.purge.interval.requests": _PURGATORY,
+    "queued.max.requests": _QUEUE,
+    "log.message.format.version": _FORMAT,
+}
+"""Broker key to the reason why it can have no effect on this kind of broker; it is typed, checked and described."""
+
+BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
+    {
+        "connection.failed.authentication.delay.ms",
+        "connections.max.reauth.ms",
+        "controller.quota.window.num",
+        "controller.quota.window.size.seconds",
+        "delegation.token.expiry.check.interval.ms",
+        "delegation.token.expiry.time.ms",
+        "delegation.token.master.key",
+        "delegation.token.max.lifetime.ms",
+        "delegation.token.secret.key",
+        "early.start.listeners",
+        "group.consumer.assignors",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.session.timeout.ms",
+        "group.consumer.max.size",
+        "group.consumer.migration.policy",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.session.timeout.ms",
+        "group.coordinator.append.linger.ms",
+        "group.coordinator.new.enable",
+        "group.coordinator.rebalance.protocols",
+        "group.coordinator.threads",
+        "group.share.delivery.count.limit",
+        "group.share.enable",
+        "group.share.heartbeat.interval.ms",
+        "group.share.max.groups",
+        "group.share.max.heartbeat.interval.ms",
+        "group.share.max.record.lock.duration.ms",
+        "group.share.max.session.timeout.ms",
+        "group.share.max.size",
+        "group.share.min.heartbeat.interval.ms",
+        "group.share.min.record.lock.duration.ms",
+        "group.share.min.session.timeout.ms",
+        "group.share.partition.max.record.locks",
+        "group.share.record.lock.duration.ms",
+        "group.share.session.timeout.ms",
+        "inter.broker.protocol.version",
+        "log.local.retention.bytes",
+        "log.local.retention.ms",
+        "password.encoder.cipher.algorithm",
+        "password.encoder.iterations",
+        "password.encoder.key.length",
+        "password.encoder.keyfactory.algorithm",
+        "password.encoder.old.secret",
+        "password.encoder.secret",
+        "remote.fetch.max.wait.ms",
+        "remote.log.index.file.cache.total.size.bytes",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.copy.max.bytes.per.second",
+        "remote.log.manager.copy.quota.window.num",
+        "remote.log.manager.copy.quota.window.size.seconds",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.fetch.max.bytes.per.second",
+        "remote.log.manager.fetch.quota.window.num",
+        "remote.log.manager.fetch.quota.window.size.seconds",
+        "remote.log.manager.task.interval.ms",
+        "remote.log.manager.task.retry.backoff.max.ms",
+        "remote.log.manager.task.retry.backoff.ms",
+        "remote.log.manager.task.retry.jitter",
+        "remote.log.manager.thread.pool.size",
+        "remote.log.metadata.custom.metadata.max.bytes",
+        "remote.log.metadata.manager.class.name",
+        "remote.log.metadata.manager.class.path",
+        "remote.log.metadata.manager.impl.prefix",
+        "remote.log.metadata.manager.listener.name",
+        "remote.log.reader.max.pending.tasks",
+        "remote.log.reader.threads",
+        "remote.log.storage.manager.class.name",
+        "remote.log.storage.manager.class.path",
+        "remote.log.storage.manager.impl.prefix",
+        "sasl.client.callback.handler.class",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.mechanism.controller.protocol",
+        "sasl.mechanism.inter.broker.protocol",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.server.callback.handler.class",
+        "sasl.server.max.receive.size",
+        "security.providers",
+        "ssl.allow.dn.changes",
+        "ssl.allow.san.changes",
+        "ssl.cipher.suites",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+        "ssl.key.password",
+        "ssl.keymanager.algorithm",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.principal.mapping.rules",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.max.timeout.ms",
+        "transaction.partition.verification.enable",
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        "transaction.state.log.load.buffer.size",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
+        "transactional.id.expiration.ms",
+        "zookeeper.ssl.cipher.suites",
+        "zookeeper.ssl.crl.enable",
+        "zookeeper.ssl.enabled.protocols",
+        "zookeeper.ssl.endpoint.identification.algorithm",
+        "zookeeper.ssl.keystore.location",
+        "zookeeper.ssl.keystore.password",
+        "zookeeper.ssl.keystore.type",
+        "zookeeper.ssl.ocsp.enable",
+        "zookeeper.ssl.protocol",
+        "zookeeper.ssl.truststore.location",
+        "zookeeper.ssl.truststore.password",
+        "zookeeper.ssl.truststore.type",
+    }
+)
+"""Broker keys that are typed, checked, described and stored, and that no test shows to do more."""
+
+TOPIC_EFFECTIVE: Final[Mapping[str, str]] = {
+    "message.downconversion.enable": "tests/e2e/test_fetch.py::test_old_clients_are_told_when_conversion_is_off",
+    "min.insync.replicas": "tests/unit/server/handlers/test_produce.py::test_replicas_in_sync",
+    "cleanup.policy": _LIVE + "test_cleanup_policy",
+    "compression.type": _LIVE + "test_compression_type",
+    "delete.retention.ms": _COMPACTION + "test_delete_retention_ms",
+    "max.compaction.lag.ms": _COMPACTION + "test_max_compaction_lag_ms",
+    "min.cleanable.dirty.ratio": _COMPACTION + "test_min_cleanable_dirty_ratio",
+    "min.compaction.lag.ms": _COMPACTION + "test_min_compaction_lag_ms",
+    "file.delete.delay.ms": _LIVE + "test_file_delete_delay",
+    "flush.messages": _LIVE + "test_flush_messages_and_flush_ms",
+    "flush.ms": _LIVE + "test_flush_messages_and_flush_ms",
+    "index.interval.bytes": _LIVE + "test_index_interval_bytes",
+    "max.message.bytes": _LIVE + "test_max_message_bytes_refuses",
+    "message.timestamp.after.max.ms": _LIVE + "test_message_timestamp_limits",
+    "message.timestamp.before.max.ms": _LIVE + "test_message_timestamp_limits",
+    "message.timestamp.type": _LIVE + "test_message_timestamp_type",
+    "preallocate": _LIVE + "test_preallocate",
+    "retention.bytes": _LIVE + "test_retention_bytes_keeps_the_newest",
+    "retention.ms": _LIVE + "test_retention_ms_deletes_what_has_become_too_old",
+    "segment.bytes": _LIVE + "test_segment_bytes_rolls",
+    "segment.ms": _LIVE + "test_segment_ms_rolls",
+    "compression.gzip.level": _SETTINGS + "test_compression_levels",
+    "compression.lz4.level": _SETTINGS + "test_compression_levels",
+    "compression.zstd.level": _SETTINGS + "test_compression_levels",
+    "segment.index.bytes": _SETTINGS + "test_index_settings",
+    "message.timestamp.difference.max.ms": _SETTINGS + "test_a_topics_own_difference_of_timestamps",
+    "segment.jitter.ms": _SETTINGS + "test_roll_jitter",
+    "unclean.leader.election.enable": _SETTINGS
+    + "test_a_replica_that_missed_records_leads_as_soon_as_that_is_allowed",
+    "follower.replication.throttled.replicas": _THROTTLES
+    + "test_a_move_takes_the_time_that_either_side_allows",
+    "leader.replication.throttled.replicas": _THROTTLES
+    + "test_a_move_takes_the_time_that_either_side_allows",
+}
+"""Topic key to the test of its effect."""
+
+TOPIC_WITHOUT_MEANING: Final[Mapping[str, str]] = {
+    "message.format.version": _FORMAT,
+}
+"""The same for topic keys."""
+
+TOPIC_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
+    {
+        "local.retention.bytes",
+        "local.retention.ms",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+    }
+)
+"""Topic keys that are typed, checked, described and stored, and that no test shows to do more."""

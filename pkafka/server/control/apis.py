@@ -1,0 +1,145 @@
+"""The APIs that the control process serves, and what their handlers get to see of it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from pkafka.clock import Clock
+from pkafka.coordination.store import Store
+from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.schema import Message
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.config.broker_loggers import ProcessLoggers
+from pkafka.server.config.repository import ConfigRepository
+from pkafka.server.control.producer_ids import ProducerIds
+from pkafka.server.controller.channels import ControlRequest, ControlResponse
+from pkafka.server.controller.controller import Controller
+from pkafka.server.handlers import (
+    allocate_producer_ids,
+    alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
+    controlled_shutdown,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    elect_leaders,
+    incremental_alter_configs,
+    init_producer_id,
+    leader_and_isr,
+    list_partition_reassignments,
+    stop_replica,
+    update_features,
+    update_metadata,
+)
+from pkafka.server.policies import Policies
+
+if TYPE_CHECKING:
+    from pkafka.server.processes.control import Control
+
+T = TypeVar("T")
+
+ControlHandler: TypeAlias = "Callable[[ControlRequestContext, Any, int], Awaitable[Message]]"
+
+HANDLERS: Final[Mapping[int, ControlHandler]] = {
+    ApiKey.LEADER_AND_ISR: leader_and_isr.handle,
+    ApiKey.STOP_REPLICA: stop_replica.handle,
+    ApiKey.UPDATE_METADATA: update_metadata.handle,
+    ApiKey.ALTER_PARTITION: alter_partition.handle,
+    ApiKey.CONTROLLED_SHUTDOWN: controlled_shutdown.handle,
+    ApiKey.CREATE_TOPICS: create_topics.handle,
+    ApiKey.DELETE_TOPICS: delete_topics.handle,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
+    ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
+    ApiKey.ALTER_CONFIGS: alter_configs.handle,
+    ApiKey.CREATE_PARTITIONS: create_partitions.handle,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    ApiKey.UPDATE_FEATURES: update_features.handle,
+    ApiKey.ELECT_LEADERS: elect_leaders.handle,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
+    ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
+    ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
+}
+
+
+OF_CONTROLLERS: Final = frozenset({ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA})
+"""What only a controller sends: served before this broker is up, since that is what brings it up."""
+
+
+class ControlRequestContext:
+    """One request, as its handler in the control process sees the world around it.
+
+    Args:
+        control: the process.
+        client_id: of the client that asked.
+        listener: by which it is connected.
+    """
+
+    __slots__ = ("_control", "client_id", "listener_name")
+
+    def __init__(self, control: "Control", client_id: str | None, listener: str) -> None:
+        self._control = control
+        self.client_id = client_id
+        self.listener_name = listener
+
+    @property
+    def store(self) -> Store:
+        return self._control.store
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self._control.config
+
+    @property
+    def configs(self) -> ConfigRepository:
+        return self._control.configs
+
+    @property
+    def loggers(self) -> ProcessLoggers:
+        return self._control.loggers
+
+    @property
+    def policies(self) -> Policies:
+        return self._control.policies
+
+    @property
+    def metadata(self) -> MetadataCache:
+        return self._control.metadata
+
+    @property
+    def controller(self) -> Controller:
+        return self._control.controller
+
+    @property
+    def producer_ids(self) -> ProducerIds:
+        return self._control.producer_ids
+
+    @property
+    def broker_id(self) -> BrokerId:
+        return self._control.broker_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self._control.cluster_id
+
+    @property
+    def clock(self) -> Clock:
+        return self._control.clock
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch:
+        return self._control.broker_epoch
+
+    def is_stale(self, broker_epoch: BrokerEpoch) -> bool:
+        return NO_EPOCH < broker_epoch < self._control.broker_epoch
+
+    async def carry_out(self, request: ControlRequest) -> ControlResponse:
+        return await self._control.local_channels.carry_out(request)
+
+    async def run(self, function: Callable[..., T], *args: object) -> T:
+        """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""
+        return await self._control.run_on_store(function, *args)

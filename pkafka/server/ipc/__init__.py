@@ -1,0 +1,1 @@
+"""Between the processes of one broker."""

@@ -1,0 +1,1 @@
+"""Rates and limits, counted over all processes of a broker."""

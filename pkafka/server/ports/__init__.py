@@ -1,0 +1,1 @@
+"""What handlers and coordinators may ask for."""

@@ -1,0 +1,1 @@
+"""The processes of a broker: what each is composed of."""

@@ -1,0 +1,181 @@
+"""The cleaner process: file work for which no request waits.
+
+It writes the checkpoint files of the log directories, which all workers share, unlinks files that their owners have
+renamed away, and compacts logs (log_cleaner.py). When it dies nothing is lost: the workers tell its successor what is
+left to do.
+"""
+
+import asyncio
+import logging
+import shutil
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pkafka.clock import Clock, SystemClock
+from pkafka.errors import StorageError
+from pkafka.model import TopicPartition
+from pkafka.server.compaction.log_cleaner import CleanerSettings, LogCleaner
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.config.broker_loggers import set_log_level
+from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.lifeline import ChildExit
+from pkafka.server.ipc.peer import Handler, Payload, Peer
+from pkafka.server.processes.supervisor import CONTROL, Birth
+from pkafka.storage.checkpoints import (
+    CLEANER_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+)
+from pkafka.storage.files import OsFiles
+from pkafka.storage.log_directory import LogDirectory
+
+log = logging.getLogger(__name__)
+
+WRITERS: Final = {
+    RECOVERY_POINT_FILE: LogDirectory.write_recovery_points,
+    LOG_START_OFFSET_FILE: LogDirectory.write_log_start_offsets,
+    HIGH_WATERMARK_FILE: LogDirectory.write_high_watermarks,
+    CLEANER_FILE: LogDirectory.write_cleaner_offsets,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerSetup:
+    """Holds what the supervisor gives the cleaner before the fork."""
+
+    config: BrokerConfig
+    directories: Sequence[LogDirectory]
+    workers: int
+
+
+class Cleaner:
+    """The state of the cleaner process."""
+
+    def __init__(self, setup: CleanerSetup, birth: Birth) -> None:
+        self._setup = setup
+        self._loop = asyncio.get_running_loop()
+        self._offsets: dict[str, dict[str, dict[str, dict[TopicPartition, int]]]] = {}
+        """Directory -> checkpoint file -> worker -> offsets: a file is written from what all workers said last."""
+        self._peers: dict[str, Peer] = {}
+        self._pending: set[str] = set()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unlink")
+        self._ended: asyncio.Future[int] = self._loop.create_future()
+        self._clock: Clock = SystemClock()
+        self._log_cleaner = LogCleaner(
+            self._workers, CleanerSettings.of(setup.config), clock=self._clock, files=OsFiles()
+        )
+        self._operations: dict[str, Handler] = {
+            "checkpoint": self._checkpoint,
+            "unlink": self._unlink_later,
+            "abort_cleaning": lambda peer, row, _blob, _fds: self._log_cleaner.abort(peer, *row),
+            "broker_config": self._broker_config,
+            "metrics": lambda _peer, _payload, _blob, _fds: self._log_cleaner.metrics(),
+        }
+        words: dict[str, Handler] = {
+            lifeline.PEER: self._meet,
+            lifeline.STOP: self._stop,
+            lifeline.CLOSE: self._stop,
+            lifeline.LOG_LEVEL: lambda _peer, change, _blob, _fds: set_log_level(change[0], change[1]),
+        }
+        self._line = Peer("supervisor", birth.line, words, on_gone=lifeline.end_orphan, vital=True)
+
+    async def run(self) -> int:
+        """Work until told to stop."""
+        self._line.note(lifeline.BOOTED)
+        beat = asyncio.create_task(self._beat())
+        self._log_cleaner.start()
+        try:
+            code = await self._ended
+            await self._log_cleaner.stop()
+            return code
+        finally:
+            beat.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            self._line.note(lifeline.BEAT)
+            await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
+
+    def _workers(self) -> list[Peer]:
+        return [peer for name, peer in self._peers.items() if name != CONTROL and not peer.gone]
+
+    def _broker_config(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Take over dynamic broker settings: all that differ from the file, by key."""
+        self._log_cleaner.configure(CleanerSettings.of(self._setup.config.replace(payload)))
+
+    def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
+        self._peers[name] = Peer(name, socket.socket(fileno=fds[0]), self._operations)
+
+    def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        if not self._ended.done():
+            self._ended.set_result(ChildExit.CLEAN)
+
+    def _checkpoint(self, peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Write checkpoint files: directory -> file -> [[topic, partition, offset], ...] of one worker."""
+        for directory in self._setup.directories:
+            said = payload.get(str(directory.path))
+            if not said:
+                continue
+            files = self._offsets.setdefault(str(directory.path), {})
+            for name, rows in said.items():
+                workers = files.setdefault(name, {})
+                workers[peer.name] = {TopicPartition(topic, index): offset for topic, index, offset in rows}
+                if len(workers) == self._setup.workers:
+                    # Written before all workers have sent theirs, the file would lose the offsets of the others.
+                    self._write(directory, name, workers)
+
+    def _write(
+        self, directory: LogDirectory, name: str, workers: dict[str, dict[TopicPartition, int]]
+    ) -> None:
+        merged: dict[TopicPartition, int] = {}
+        for offsets in workers.values():
+            merged.update(offsets)
+        try:
+            WRITERS[name](directory, merged)
+        except (StorageError, OSError) as error:
+            log.error("Cannot write %s in %s: %s", name, directory.path, error)
+            # As in Kafka, the directory fails: a disk that refuses this would refuse records, too.
+            for worker in workers:
+                self._peers[worker].note("log_dir_failed", str(directory.path))
+
+    def _unlink_later(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+        """Unlink files and directory trees after a delay: [[paths], delay in milliseconds]."""
+        paths: list[str] = [path for path in payload[0] if path not in self._pending]
+        self._pending.update(paths)
+        self._loop.call_later(payload[1] / 1000, self._begin_unlinking, paths)
+
+    def _begin_unlinking(self, paths: Sequence[str]) -> None:
+        """In a thread: a directory of terabytes takes longer than a process may be silent."""
+        # From here on a path may be given again: a file of the same name that comes now may have come too late for
+        # this time.
+        self._pending.difference_update(paths)
+        self._loop.run_in_executor(self._thread, _unlink, paths)
+
+
+def _unlink(paths: Sequence[str]) -> None:
+    for text in paths:
+        path = Path(text)
+        try:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            log.error("Cannot delete %s: %s", path, error)
+
+
+def main(setup: CleanerSetup) -> Callable[[Birth], int]:
+    """What the supervisor runs in the forked child."""
+
+    def run(birth: Birth) -> int:
+        async def live() -> int:
+            return await Cleaner(setup, birth).run()
+
+        return asyncio.run(live())
+
+    return run

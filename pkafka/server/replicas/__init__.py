@@ -1,0 +1,1 @@
+"""The replicas whose logs a worker owns."""

@@ -1,0 +1,315 @@
+"""Operations that cannot answer yet, and the timer that ends their waiting (Kafka's purgatory and timing wheels).
+
+An operation waits under the keys of what can complete it (a partition, a group) and in the timer. Whatever comes first
+completes it, once. One purgatory belongs to one process and one event loop, so there are no locks: an operation is
+removed from every list at the moment it completes, and no cleaner has to look for finished ones.
+"""
+
+import asyncio
+import heapq
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final
+
+from pkafka.server.ipc.turns import TURN_S
+
+log = logging.getLogger(__name__)
+
+TICK_MS: Final = 1
+WHEEL_SIZE: Final = 20
+
+
+def _nothing() -> None:
+    """Stands in for the action of a cancelled task."""
+
+
+class TimerTask:
+    """Holds an action that runs at a time; cancelling is O(1)."""
+
+    __slots__ = ("_action", "_bucket", "expires_ms")
+
+    def __init__(self, expires_ms: int, action: Callable[[], None]) -> None:
+        self.expires_ms = expires_ms
+        self._action = action
+        self._bucket: _Bucket | None = None
+
+    def run(self) -> None:
+        """Run the action, unless the task was cancelled."""
+        self._action()
+
+    def cancel(self) -> None:
+        """Cancel the task, even when it is due already; nothing happens when it has run."""
+        self._action = _nothing
+        if self._bucket is not None:
+            self._bucket.tasks.pop(self, None)
+            self._bucket = None
+
+
+class _Bucket:
+    """The tasks of one slot of a wheel. In the queue while it has an expiry."""
+
+    __slots__ = ("expires_ms", "tasks")
+
+    def __init__(self) -> None:
+        self.expires_ms = -1
+        self.tasks: dict[TimerTask, None] = {}
+
+
+class TimingWheel:
+    """A hierarchy of wheels: adding and cancelling cost O(1), and nothing ticks while nothing is due.
+
+    Slots of the lowest wheel are one tick wide; what lies beyond it goes to a wheel whose tick is the whole lower
+    wheel, and falls back down as its time nears. A heap holds only the slots in use. Pure: the caller brings the time.
+
+    Args:
+        start_ms: the clock's reading now; monotonic, or a step of the wall clock would fire everything at once.
+    """
+
+    def __init__(self, start_ms: int, *, tick_ms: int = TICK_MS, size: int = WHEEL_SIZE) -> None:
+        self._size = size
+        self._now_ms = start_ms - start_ms % tick_ms
+        self._wheels: list[tuple[int, list[_Bucket]]] = [(tick_ms, [_Bucket() for _ in range(size)])]
+        self._queue: list[tuple[int, int, _Bucket]] = []
+        self._count = 0
+
+    def add(self, task: TimerTask) -> bool:
+        """Put the task in its slot; False when it is due already, and then it is the caller's to run."""
+        level = 0
+        while True:
+            tick, buckets = self._wheels[level]
+            now = self._now_ms - self._now_ms % tick
+            if task.expires_ms < now + tick and level == 0:
+                return False
+            if task.expires_ms < now + tick * self._size:
+                break
+            level += 1
+            if level == len(self._wheels):
+                self._wheels.append((tick * self._size, [_Bucket() for _ in range(self._size)]))
+        slot = task.expires_ms // tick
+        bucket = buckets[slot % self._size]
+        bucket.tasks[task] = None
+        task._bucket = bucket
+        expires_ms = slot * tick
+        if bucket.expires_ms != expires_ms:
+            bucket.expires_ms = expires_ms
+            self._count += 1
+            heapq.heappush(self._queue, (expires_ms, self._count, bucket))
+        return True
+
+    def next_expiry_ms(self) -> int | None:
+        """When the first slot in use is due; None when there is none."""
+        while self._queue:
+            expires_ms, _count, bucket = self._queue[0]
+            if bucket.tasks and bucket.expires_ms == expires_ms:
+                return expires_ms
+            heapq.heappop(self._queue)
+            if bucket.expires_ms == expires_ms:
+                bucket.expires_ms = -1
+        return None
+
+    def advance(self, now_ms: int) -> list[TimerTask]:
+        """Move the time to ``now_ms``; the tasks that are due, in the order of their slots."""
+        due: list[TimerTask] = []
+        while (expires_ms := self.next_expiry_ms()) is not None and expires_ms <= now_ms:
+            bucket = heapq.heappop(self._queue)[2]
+            self._now_ms = max(self._now_ms, expires_ms)
+            tasks, bucket.tasks = bucket.tasks, {}
+            bucket.expires_ms = -1
+            for task in tasks:
+                task._bucket = None
+                if not self.add(task):
+                    due.append(task)
+        self._now_ms = max(self._now_ms, now_ms - now_ms % TICK_MS)
+        return due
+
+
+class Timer:
+    """A timing wheel driven by the event loop.
+
+    Tasks that are due at the same time run in short turns: after a process stood still, there may be tens of thousands.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._wheel = TimingWheel(self.now_ms())
+        self._armed: asyncio.TimerHandle | None = None
+        self._armed_ms = 0
+        self._due: deque[TimerTask] = deque()
+        """Tasks that run in later turns of the loop."""
+
+    def now_ms(self) -> int:
+        """The event loop's monotonic clock in milliseconds."""
+        return int(self._loop.time() * 1000)
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> TimerTask:
+        """Run ``action`` on the loop after ``delay_ms``; at the next turn of the loop when that is 0 or less."""
+        # One tick more, so that a wait of N ms does not end before N ms are over.
+        task = TimerTask(self.now_ms() + max(delay_ms, 0) + TICK_MS, action)
+        if not self._wheel.add(task):
+            self._loop.call_soon(task.run)
+        else:
+            self._arm()
+        return task
+
+    def in_next_turn(self, action: Callable[[], None]) -> None:
+        """Run ``action`` before anything that the next turn of the loop brings."""
+        self._loop.call_soon(action)
+
+    def _arm(self) -> None:
+        if self._due:
+            return  # it is done after those
+        expires_ms = self._wheel.next_expiry_ms()
+        if self._armed is not None:
+            if expires_ms is not None and self._armed_ms <= expires_ms:
+                return
+            self._armed.cancel()
+            self._armed = None
+        if expires_ms is not None:
+            self._armed_ms = expires_ms
+            self._armed = self._loop.call_at(expires_ms / 1000, self._fire)
+
+    def _fire(self) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+            self._armed = None
+        self._due.extend(self._wheel.advance(self.now_ms()))
+        turn_ends_s = self._loop.time() + TURN_S
+        while self._due:
+            try:
+                self._due.popleft().run()
+            except Exception:
+                # The tasks behind it are due too, and the timer must be set again.
+                log.exception("A task of the timer failed")
+            if self._loop.time() >= turn_ends_s:
+                break
+        if self._due:
+            self._loop.call_soon(self._fire)
+        else:
+            self._arm()
+
+
+class DelayedOperation:
+    """Answers when a condition holds or its time is over. Subclasses define the condition.
+
+    Completion happens exactly once: by :meth:`try_complete` returning True or by expiry, which then calls
+    :meth:`on_expiration` first.
+    """
+
+    __slots__ = ("_keys", "_purgatory", "_timer_task", "completed")
+
+    def __init__(self) -> None:
+        self.completed = False
+        self._keys: tuple[Hashable, ...] = ()
+        self._purgatory: Purgatory | None = None
+        self._timer_task: TimerTask | None = None
+
+    def try_complete(self) -> bool:
+        """Whether the condition holds now."""
+        raise NotImplementedError
+
+    def on_complete(self) -> None:
+        """Give the answer. Called once."""
+        raise NotImplementedError
+
+    def on_expiration(self) -> None:
+        """The time is over; :meth:`on_complete` follows."""
+
+    def on_failure(self, error: Exception) -> None:
+        """Called when a bug in one of the other methods was logged; no other call follows."""
+
+    def force_complete(self) -> bool:
+        """Complete now whatever the condition; False when it was completed before."""
+        if self.completed:
+            return False
+        self.completed = True
+        if self._purgatory is not None:
+            self._purgatory._forget(self)
+        self.on_complete()
+        return True
+
+    def abandon(self) -> None:
+        """Forget the operation without an answer (its client has gone)."""
+        if not self.completed:
+            self.completed = True
+            if self._purgatory is not None:
+                self._purgatory._forget(self)
+
+
+class Purgatory:
+    """Holds the operations of one kind that wait in this process.
+
+    Args:
+        name: for metrics (PurgatorySize).
+        timer: ends their waiting.
+    """
+
+    def __init__(self, name: str, timer: Timer) -> None:
+        self.name = name
+        self._timer = timer
+        self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self._due: dict[Hashable, None] = {}
+        """Keys that are looked at in the next turn of the event loop."""
+        self.size = 0
+
+    def watch(self, operation: DelayedOperation, keys: Iterable[Hashable], *, timeout_ms: int) -> None:
+        """Let ``operation`` wait under ``keys`` for ``timeout_ms`` at the most.
+
+        The caller has just seen that its condition does not hold: nothing can have happened since, as everything that
+        completes operations runs on the same event loop.
+        """
+        operation._keys = tuple(keys)
+        operation._purgatory = self
+        for key in operation._keys:
+            self._watchers.setdefault(key, {})[operation] = None
+        self.size += 1
+        operation._timer_task = self._timer.after(timeout_ms, lambda: self.expire(operation))
+
+    def check(self, key: Hashable) -> None:
+        """Something happened to ``key``: complete the operations whose condition holds now.
+
+        A bug in one of them fails that one alone, neither the others nor the caller.
+        """
+        watchers = self._watchers.get(key)
+        if watchers:
+            for operation in list(watchers):
+                try:
+                    if not operation.completed and operation.try_complete():
+                        operation.force_complete()
+                except Exception as error:
+                    log.exception("A delayed operation failed")
+                    operation.abandon()
+                    operation.on_failure(error)
+
+    def check_soon(self, key: Hashable) -> None:
+        """As :meth:`check`, once, when this turn of the event loop is over and all that comes in it has happened."""
+        if not self._due:
+            self._timer.in_next_turn(self._check_due)
+        self._due[key] = None
+
+    def _check_due(self) -> None:
+        due, self._due = self._due, {}
+        for key in due:
+            self.check(key)
+
+    def expire(self, operation: DelayedOperation) -> None:
+        """Complete it with what there is: its time is over, or its connection wants its answer now."""
+        try:
+            if not operation.completed:
+                operation.on_expiration()
+                operation.force_complete()
+        except Exception as error:
+            log.exception("A delayed operation failed")
+            operation.abandon()
+            operation.on_failure(error)
+
+    def _forget(self, operation: DelayedOperation) -> None:
+        self.size -= 1
+        if operation._timer_task is not None:
+            operation._timer_task.cancel()
+        for key in operation._keys:
+            watchers = self._watchers.get(key)
+            if watchers is not None:
+                watchers.pop(operation, None)
+                if not watchers:
+                    del self._watchers[key]

@@ -1,0 +1,1 @@
+"""From a frame of a client to its handler, in the right worker, and back."""

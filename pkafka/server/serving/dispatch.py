@@ -1,0 +1,261 @@
+"""Brings a frame to its handler, makes the bytes of the answer, and decides what each kind of failure causes.
+
+An ApiError is answered with its code, a ProtocolError closes the connection, a broken invariant ends the worker, and a
+bug in one handler is logged and closes the connection of the request. This module knows nothing of the single APIs.
+"""
+
+import logging
+import struct
+from collections.abc import Awaitable, Callable
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pkafka.errors import ApiError, ProtocolError
+from pkafka.net.connection import (
+    AFTER_OTHERS,
+    AfterOthers,
+    Answer,
+    Detach,
+    LaterAnswer,
+    Note,
+    Outcome,
+    ServerConnection,
+)
+from pkafka.protocol.api import ApiKey
+from pkafka.protocol.codec import decode_request, encode
+from pkafka.protocol.headers import RequestHeader, decode_request_header, encode_response
+from pkafka.protocol.registry import request_class, response_header_version, versions
+from pkafka.protocol.schema import Message
+from pkafka.server.ipc.peer import PeerGone
+from pkafka.server.metrics.counters import FOLLOWERS_FETCH
+from pkafka.server.serving.connection_state import ConnectionState
+from pkafka.server.serving.request_log import LoggedRequest, is_logged
+from pkafka.server.serving.request_log import logger as request_logger
+
+if TYPE_CHECKING:
+    from pkafka.server.processes.worker import Worker
+
+log = logging.getLogger(__name__)
+
+_PLAIN_HEADER = struct.Struct(">ii")
+_FLEXIBLE_HEADER = struct.Struct(">iib")
+_START = struct.Struct(">hhi")
+_FETCH: Final = int(ApiKey.FETCH)
+
+FrameApi: TypeAlias = "Callable[[Worker, ServerConnection, RequestHeader, memoryview, int], Outcome]"
+"""Serves the bytes of a request itself (the hot paths)."""
+MessageApi: TypeAlias = (
+    "Callable[[RequestContext, Any, int], Message | bytes | Detach | Awaitable[Message | bytes]]"
+)
+"""Serves a decoded request: context, request, version -> response (or its encoded body), or moves its connection."""
+
+
+class RequestContext:
+    """Holds what a handler may know of the request besides its body."""
+
+    __slots__ = ("connection", "header", "worker")
+
+    def __init__(self, worker: "Worker", connection: ServerConnection, header: RequestHeader) -> None:
+        self.worker = worker
+        self.connection = connection
+        self.header = header
+
+    @property
+    def listener_name(self) -> str:
+        """The listener that the client is connected to."""
+        return self.connection.listener
+
+
+def frame(header: RequestHeader, body: bytes | bytearray) -> bytes:
+    """The whole answer to a request: length prefix, response header, body."""
+    if response_header_version(header.api_key, header.api_version):
+        return _FLEXIBLE_HEADER.pack(len(body) + 5, header.correlation_id, 0) + body
+    return _PLAIN_HEADER.pack(len(body) + 4, header.correlation_id) + body
+
+
+class Dispatcher:
+    """Serves the frames of one worker's connections.
+
+    Args:
+        frame_apis: keys whose handlers take bytes.
+        message_apis: keys whose handlers take messages.
+        control_apis: keys that the control process serves.
+    """
+
+    def __init__(
+        self,
+        worker: "Worker",
+        frame_apis: dict[int, FrameApi],
+        message_apis: dict[int, MessageApi],
+        control_apis: frozenset[int],
+    ) -> None:
+        self._worker = worker
+        self._frame_apis = frame_apis
+        self._message_apis = message_apis
+        self._control_apis = control_apis
+        self._versions: Final = {
+            key: versions(key) for key in sorted({*frame_apis, *message_apis, *control_apis})
+        }
+
+    @property
+    def served(self) -> dict[int, range]:
+        """Every API key that is served, with its versions: what ApiVersions answers."""
+        return self._versions
+
+    def handle(self, connection: ServerConnection, data: memoryview) -> Outcome:
+        """Serve one frame (the connection's handler)."""
+        began_ns = perf_counter_ns()
+        try:
+            header, position = decode_request_header(data)
+            if header.api_key != ApiKey.PRODUCE and connection.has_answers_due:
+                # Produce may be served behind Produce whose records are on their way to other workers. Any other
+                # request must find the records in the log.
+                return AFTER_OTHERS
+            logged = None
+            if request_logger.isEnabledFor(logging.INFO) and is_logged(header):
+                logged = LoggedRequest(connection, header, data, position)
+            answer = self._serve(connection, header, data, position)
+            counted_as = header.api_key
+            if counted_as == _FETCH:
+                state = connection.state
+                if isinstance(state, ConnectionState) and state.follows:
+                    counted_as = FOLLOWERS_FETCH
+            if answer is None:
+                # The code that finishes the request later finds the facts here.
+                connection.pending = (counted_as, header.api_version, began_ns, perf_counter_ns(), logged)
+            elif isinstance(answer, LaterAnswer):
+                answer.note = (counted_as, header.api_version, began_ns, perf_counter_ns(), logged)
+            elif not isinstance(answer, Detach):
+                took_ns = perf_counter_ns() - began_ns
+                self._worker.metrics.request(counted_as, header.api_version, took_ns)
+                if logged is not None and not isinstance(answer, AfterOthers):
+                    logged.completed(answer, took_ns, took_ns)
+            return answer
+        except ProtocolError as error:
+            self._refuse(connection, data, error)
+        except AssertionError as error:
+            self._worker.tasks.crash(error)
+        except Exception:
+            # A bug in one handler costs the connection that hit it, not the worker.
+            log.exception("Closing the connection of %s: %s failed", connection.peer_host, _described(data))
+            connection.close()
+        return ()
+
+    def finished(self, note: Note, answer: Answer) -> None:
+        """Count and log a request whose later answer leaves now (the connection's callback)."""
+        api_key, api_version, began_ns, handled_ns, logged = note
+        local_ns, whole_ns = handled_ns - began_ns, perf_counter_ns() - began_ns
+        self._worker.metrics.later_request(api_key, api_version, local_ns, whole_ns)
+        if isinstance(logged, LoggedRequest):
+            logged.completed(answer, local_ns, whole_ns)
+
+    def _serve(
+        self, connection: ServerConnection, header: RequestHeader, data: memoryview, position: int
+    ) -> Outcome:
+        allowed = self._versions.get(header.api_key)
+        if allowed is None:
+            raise ProtocolError(f"API key {header.api_key} is not served")
+        if header.api_version not in allowed:
+            return self._unsupported_version(connection, header, allowed)
+        serve = self._frame_apis.get(header.api_key)
+        if serve is not None:
+            return serve(self._worker, connection, header, data, position)
+        if header.api_key in self._control_apis:
+            # Decoded by the control process; checked here so that bad bytes close the right connection.
+            body = bytes(data[position:])
+            decode_request(request_class(header.api_key), header.api_version, body)
+            self._worker.tasks.spawn(self._ask_control(connection, header, body), connection)
+            return None
+        return self._serve_message(connection, header, bytes(data[position:]))
+
+    def _unsupported_version(
+        self, connection: ServerConnection, header: RequestHeader, allowed: range
+    ) -> Outcome:
+        if header.api_key != ApiKey.API_VERSIONS:
+            raise ProtocolError(
+                f"{ApiKey(header.api_key).name} version {header.api_version} is not one of"
+                f" {allowed.start}-{allowed.stop - 1}"
+            )
+        # A client that is newer than this broker learns the versions from an answer of version 0 (KIP-511).
+        old = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
+        context = RequestContext(self._worker, connection, header)
+        response = self._message_apis[header.api_key](context, None, header.api_version)
+        assert isinstance(response, Message)
+        return (frame(old, encode(response, 0)),)
+
+    def _serve_message(
+        self, connection: ServerConnection, header: RequestHeader, body: bytes
+    ) -> Answer | Detach | None:
+        request = decode_request(request_class(header.api_key), header.api_version, body)
+        context = RequestContext(self._worker, connection, header)
+        try:
+            outcome = self._message_apis[header.api_key](context, request, header.api_version)
+        except ApiError as error:
+            raise ProtocolError(f"{ApiKey(header.api_key).name}: {error}") from error
+        if isinstance(outcome, (Message, bytes)):
+            return (_encoded(header, outcome),)
+        if isinstance(outcome, Detach):
+            return outcome
+        self._worker.tasks.spawn(self._finish_later(connection, header, outcome), connection)
+        return None
+
+    async def _finish_later(
+        self, connection: ServerConnection, header: RequestHeader, outcome: Awaitable[Message | bytes]
+    ) -> None:
+        try:
+            answer = _encoded(header, await outcome)
+        except ApiError as error:
+            # This response has no place for an error of the whole request: Kafka closes the connection, too.
+            log.info("Closing the connection of %s: %s: %s", connection.peer_host, _name(header), error)
+            connection.close()
+        else:
+            connection.finish((answer,))
+
+    async def _ask_control(self, connection: ServerConnection, header: RequestHeader, body: bytes) -> None:
+        facts = [
+            header.api_key,
+            header.api_version,
+            header.client_id,
+            connection.listener,
+            connection.peer_host,
+        ]
+        while not connection.closed:
+            control = await self._worker.control_line.ready()
+            try:
+                _payload, answer, _fds = await control.call("api", facts, body)
+            except PeerGone:
+                # The control process died with the request in hand; its successor answers. All these requests may be
+                # repeated, as a client would do after a time-out.
+                continue
+            except ApiError as error:
+                log.info("Closing the connection of %s: %s: %s", connection.peer_host, _name(header), error)
+                connection.close()
+                return
+            connection.finish((frame(header, bytes(answer)),))
+            return
+
+    def _refuse(self, connection: ServerConnection, data: memoryview, error: ProtocolError) -> None:
+        log.warning("Closing the connection of %s: %s: %s", connection.peer_host, _described(data), error)
+        self._worker.metrics.refused()
+        connection.close()
+
+
+def _encoded(header: RequestHeader, response: Message | bytes) -> bytes:
+    if isinstance(response, bytes):
+        return frame(header, response)
+    return encode_response(header.api_key, header.api_version, header.correlation_id, response)
+
+
+def _name(header: RequestHeader) -> str:
+    name, number = ApiKey(header.api_key).name, header.correlation_id
+    return f"{name} v{header.api_version}, request {number} of {header.client_id!r}"
+
+
+def _described(data: memoryview) -> str:
+    """How the log names a request, valid or not: by the correlation id that its client's log has, too."""
+    try:
+        header, _ = decode_request_header(data)
+        return f"{_name(header)}, {len(data)} bytes"
+    except (ProtocolError, ValueError):
+        key, version = _START.unpack_from(data)[:2] if len(data) >= _START.size else (-1, -1)
+        return f"request of key {key}, version {version}, {len(data)} bytes"

@@ -1,0 +1,323 @@
+"""Registration of a broker, and producer ids."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pkafka.clock import ManualClock
+from pkafka.coordination.cluster import create_persistent_paths
+from pkafka.coordination.embedded import EmbeddedStore
+from pkafka.coordination.znodes import BrokerRegistration, Endpoint, ProducerIdBlock
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.control import session_file
+from pkafka.server.control.producer_ids import BLOCK_SIZE, ProducerIds, ProducerIdsExhaustedError, claim_block
+from pkafka.server.control.registration import (
+    DuplicateBrokerIdError,
+    EndpointTakenError,
+    Registration,
+    canonical_host_name,
+)
+from pkafka.server.handlers import init_producer_id
+from pkafka.server.processes import control as control_module
+from pkafka.server.processes.control import Control, ControlSetup
+from pkafka.server.processes.supervisor import Birth
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
+    with EmbeddedStore(tmp_path / "store") as store:
+        create_persistent_paths(store)
+        yield store
+
+
+def _registration(**settings: str) -> Registration:
+    config = BrokerConfig({"broker.id": "3", "listeners": "PLAINTEXT://:0", **settings})
+    return Registration(3, lambda: config, {"PLAINTEXT": 40001}, clock=ManualClock())
+
+
+def test_the_node_names_where_the_broker_can_be_reached(store: EmbeddedStore) -> None:
+    epoch = _registration(**{"broker.rack": "r1"}).register(store)
+    data, stat = store.get("/brokers/ids/3")
+    assert epoch == stat.czxid
+    assert stat.ephemeral_owner == store.session_id
+    found = BrokerRegistration.decode(data)
+    assert [str(one) for one in found.endpoints] == [f"PLAINTEXT://{canonical_host_name()}:40001"]
+    assert (found.rack, found.version, found.jmx_port) == ("r1", 5, -1)
+
+
+def test_the_node_says_where_metrics_are(store: EmbeddedStore) -> None:
+    _registration(**{"pkafka.metrics.port": "9308"}).register(store)
+    assert BrokerRegistration.decode(store.get("/brokers/ids/3")[0]).jmx_port == 9308
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_broker_whose_machine_was_started_anew_stays_away_for_a_while(
+    store: EmbeddedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool
+) -> None:
+    """Also when its session is over already, perhaps just now: a controller that was elected because of that has to
+    read that it is gone, since it may have lost records."""
+    boot, path = tmp_path / "boot_id", tmp_path / "pkafka-session"
+    monkeypatch.setattr(session_file, "BOOT_ID_FILE", boot)
+    monkeypatch.setattr(control_module, "_ABSENCE_S", 0.5)
+    boot.write_text("first\n")
+    session_file.write_session(path, 7)
+    boot.write_text("second\n")
+    config = BrokerConfig({"log.dirs": str(tmp_path), "broker.id": "3", "zookeeper.connect": "nowhere:1"})
+    setup = ControlSetup(
+        config=config, directories=(), ports={}, store_file=path, session_file=path, adopt=False
+    )
+    if not is_over:
+        store.create("/brokers/ids/3", b"{}")
+
+    async def run() -> float:
+        ours, theirs = socket.socketpair()
+        with ours:
+            control = Control(setup, Birth(theirs, "control", first=True, session=None))
+            control.store = store
+            assert control._take_session_file() is None
+            registering = asyncio.create_task(control._register(_registration()))
+            await asyncio.sleep(0)
+            if not is_over:
+                store.delete("/brokers/ids/3")
+            gone_s = asyncio.get_running_loop().time()
+            await registering
+            control._line.close()
+            return asyncio.get_running_loop().time() - gone_s
+
+    assert asyncio.run(run()) >= 0.5
+    assert store.exists("/brokers/ids/3") is not None
+
+
+def test_the_name_of_a_machine_is_that_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = {
+        "short": ["fd00::7", "192.0.2.7"],
+        "long.example": ["192.0.2.7"],
+        "stale.example": ["192.0.2.9"],
+    }
+    reverse = {"192.0.2.7": "long.example"}
+
+    def addresses(name: str, _port: None, **_: object) -> list[tuple[object, ...]]:
+        if name not in forward:
+            raise socket.gaierror
+        families = {True: socket.AF_INET6, False: socket.AF_INET}
+        return [(families[":" in text], 0, 0, "", (text, 0)) for text in forward[name]]
+
+    def name_of(address: tuple[str, int], _flags: int) -> tuple[str, str]:
+        if address[0] not in reverse:
+            raise socket.gaierror
+        return reverse[address[0]], "0"
+
+    monkeypatch.setattr(socket, "gethostname", lambda: "short")
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    monkeypatch.setattr(socket, "getnameinfo", name_of)
+    assert canonical_host_name() == "long.example"
+    reverse["192.0.2.7"] = "stale.example"
+    assert canonical_host_name() == "192.0.2.7"
+    reverse.clear()
+    assert canonical_host_name() == "192.0.2.7"
+    forward.clear()
+    assert canonical_host_name() == "localhost"
+
+
+def test_registering_again_in_the_same_session_keeps_the_epoch(store: EmbeddedStore) -> None:
+    registration = _registration()
+    assert registration.register(store) == registration.register(store)
+
+
+def test_the_node_follows_the_configuration_and_stays_the_same_node(store: EmbeddedStore) -> None:
+    settings = {"broker.id": "3", "listeners": "PLAINTEXT://:0"}
+    registration = Registration(3, lambda: BrokerConfig(settings), {"PLAINTEXT": 40001}, clock=ManualClock())
+    epoch = registration.register(store)
+    before = store.get("/brokers/ids/3")[1]
+    registration.update(store)
+    assert store.get("/brokers/ids/3")[1] == before
+    settings["advertised.listeners"] = "PLAINTEXT://kafka.example:9092"
+    registration.update(store)
+    data, stat = store.get("/brokers/ids/3")
+    assert [str(one) for one in BrokerRegistration.decode(data).endpoints] == [
+        "PLAINTEXT://kafka.example:9092"
+    ]
+    assert (stat.version, stat.czxid, stat.ephemeral_owner) == (before.version + 1, epoch, store.session_id)
+    del settings["advertised.listeners"]
+    assert registration.register(store) == epoch
+    data, _ = store.get("/brokers/ids/3")
+    assert [str(one) for one in BrokerRegistration.decode(data).endpoints] == [
+        f"PLAINTEXT://{canonical_host_name()}:40001"
+    ]
+
+
+def test_a_stranger_with_the_same_id_is_refused_in_one_line(store: EmbeddedStore) -> None:
+    store.create("/brokers/ids/3", b"{}")
+    with pytest.raises(DuplicateBrokerIdError) as refusal:
+        _registration().register(store)
+    assert "Broker id 3 is taken by another live broker" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_node_of_our_own_earlier_session_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "store"
+    before = EmbeddedStore(file)
+    create_persistent_paths(before)
+    first = _registration().register(before)
+    session = (before.session_id, before.session_password)
+    before.close(keep_session=True)
+    with EmbeddedStore(file, resume=session) as after:
+        assert _registration().register(after, session[0]) == first
+
+
+class _Control:
+    def __init__(self, store: EmbeddedStore) -> None:
+        self.store = store
+        self.producer_ids = ProducerIds(1)
+        self.claims = 0
+
+    async def run(self, function: Callable[..., Any], *args: object) -> Any:
+        self.claims += 1
+        await asyncio.sleep(0)
+        return function(*args)
+
+
+def test_blocks_are_claimed_once(store: EmbeddedStore) -> None:
+    blocks = [claim_block(store, broker) for broker in (1, 2, 1)]
+    assert [(one.broker_id, one.first, one.last) for one in blocks] == [
+        (1, 0, 999),
+        (2, 1000, 1999),
+        (1, 2000, 2999),
+    ]
+    assert ProducerIdBlock.decode(store.get("/latest_producer_id_block")[0]) == blocks[-1]
+
+
+def test_no_id_is_given_twice_and_a_block_lasts(store: EmbeddedStore) -> None:
+    control: Any = _Control(store)
+
+    async def many() -> list[int]:
+        wanted = (control.producer_ids.next(control) for _ in range(BLOCK_SIZE + 5))
+        return list(await asyncio.gather(*wanted))
+
+    given = asyncio.run(many())
+    assert len(set(given)) == BLOCK_SIZE + 5
+    assert control.claims == 2
+
+
+def test_the_last_ids_end_with_an_error(store: EmbeddedStore) -> None:
+    store.set("/latest_producer_id_block", ProducerIdBlock(1, 2**63 - 2000, 2**63 - 900).encode())
+    with pytest.raises(ProducerIdsExhaustedError):
+        claim_block(store, 1)
+
+
+def test_a_claim_survives_another_broker_that_is_faster(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_set = EmbeddedStore.set
+    rivals = [ProducerIdBlock(9, 0, 999)]
+
+    def slow_set(self: EmbeddedStore, path: str, data: bytes, *, version: int = -1) -> Any:
+        if rivals:
+            real_set(self, path, rivals.pop().encode())
+        return real_set(self, path, data, version=version)
+
+    monkeypatch.setattr(EmbeddedStore, "set", slow_set)
+    assert claim_block(store, 1).first == 1000
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "producer_id", "epoch", "expected"),
+    [
+        (None, -1, -1, ErrorCode.NONE),
+        (None, 7, 3, ErrorCode.NONE),
+        (None, 7, -1, ErrorCode.INVALID_REQUEST),
+        (None, -1, 3, ErrorCode.INVALID_REQUEST),
+        ("", -1, -1, ErrorCode.INVALID_REQUEST),
+        ("t", -1, -1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_init_producer_id(
+    store: EmbeddedStore, transactional_id: str | None, producer_id: int, epoch: int, expected: ErrorCode
+) -> None:
+    control: Any = _Control(store)
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=1000,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+    )
+    response = asyncio.run(init_producer_id.handle(control, request, 4))
+    assert response.error_code == expected
+    good = expected is ErrorCode.NONE
+    assert (response.producer_id, response.producer_epoch) == ((0, 0) if good else (-1, -1))
+
+
+def _other(store: EmbeddedStore, broker: int, *endpoints: str) -> None:
+    """Registers another broker."""
+    parts = [each.replace("://", ":").split(":") for each in endpoints]
+    value = BrokerRegistration(
+        tuple(Endpoint(name, host, int(port)) for name, host, port in parts), timestamp_ms=1
+    )
+    store.create(BrokerRegistration.path(broker), value.encode())
+
+
+HERE = {"advertised.listeners": "PLAINTEXT://here:9092"}
+
+
+def test_no_two_brokers_are_registered_at_one_address(store: EmbeddedStore) -> None:
+    store.create(BrokerRegistration.path(9), b"what nobody can read")
+    _other(store, 3, "PLAINTEXT://here:9092")  # this broker, in its life before
+    _registration(**HERE).check_endpoints(store)
+    _other(store, 4, "INTERNAL://other:9092", "PLAINTEXT://here:9093")
+    _registration(**HERE).check_endpoints(store)
+    _other(store, 5, "INTERNAL://other:9094", "OUTSIDE://here:9092")
+    taken = "Configured end points here:9092 in advertised listeners are already registered by broker 5"
+    with pytest.raises(EndpointTakenError, match=taken):
+        _registration(**HERE).check_endpoints(store)
+    store.delete(BrokerRegistration.path(5))
+    _registration(**HERE).check_endpoints(store)
+
+
+def test_the_address_that_counts_is_the_one_that_the_kernel_chose(store: EmbeddedStore) -> None:
+    _other(store, 4, "PLAINTEXT://here:40001")
+    with pytest.raises(EndpointTakenError, match="here:40001"):
+        _registration(**{"advertised.listeners": "PLAINTEXT://here:0"}).check_endpoints(store)
+
+
+def test_a_broker_stays_where_it_is_when_the_new_address_is_anothers(store: EmbeddedStore) -> None:
+    _registration().register(store)
+    before = store.get("/brokers/ids/3")[0]
+    _other(store, 4, "PLAINTEXT://here:9092")
+    with pytest.raises(EndpointTakenError):
+        _registration(**HERE).update(store)
+    assert store.get("/brokers/ids/3")[0] == before
+    store.delete(BrokerRegistration.path(4))
+    _registration(**HERE).update(store)
+    assert [str(one) for one in BrokerRegistration.decode(store.get("/brokers/ids/3")[0]).endpoints] == [
+        "PLAINTEXT://here:9092"
+    ]
+
+
+def test_why_the_controller_may_have_said_nothing(store: EmbeddedStore) -> None:
+    registration = _registration(**HERE)
+    assert registration.why_unheard(store, -1) == "There is no controller."
+    _other(store, 4, "PLAINTEXT://a:1")
+    assert (
+        registration.why_unheard(store, 4)
+        == "The controller, broker 4, has to reach it at PLAINTEXT://here:9092."
+    )
+    _other(store, 5, "PLAINTEXT://a:2", "INTERNAL://a:3")
+    said = registration.why_unheard(store, 5)
+    assert (
+        "broker 5, has the listeners PLAINTEXT, INTERNAL, and this broker has the listener PLAINTEXT:" in said
+    )
+
+
+def test_who_cannot_be_spoken_to(store: EmbeddedStore) -> None:
+    _other(store, 4, "PLAINTEXT://a:1")
+    _other(store, 5, "OTHER://a:2")
+    [sentence] = _registration(**HERE).out_of_reach(store)
+    assert sentence.startswith(
+        "End point with listener name PLAINTEXT not found for broker 5, which has the listener OTHER"
+    )
