@@ -13,10 +13,13 @@ from pkafka.errors import ConfigError
 from pkafka.server.config.keys import broker_keys, broker_synonyms
 from pkafka.server.config.keys.values import interim_release
 from pkafka.server.config.listeners import check_listeners
-from pkafka.server.replicas.selection import selector_of
 
 if TYPE_CHECKING:
     from pkafka.server.config.broker_config import BrokerConfig
+
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
+_SELECTORS: Final = (RACK_AWARE_SELECTOR, LEADER_SELECTOR)
 
 _CODEC_MAX: Final = 4
 
@@ -214,7 +217,9 @@ def _check_logs(config: "BrokerConfig") -> None:
 
 
 def _check_replication(config: "BrokerConfig") -> None:
-    selector_of(config.replica_selector_class)
+    selector = config.replica_selector_class
+    if selector is not None and selector not in _SELECTORS:
+        raise ConfigError("replica.selector.class", f"must be one of {', '.join(_SELECTORS)}", selector)
     if config.num_replica_fetchers < 1:
         raise ConfigError("num.replica.fetchers", "must be at least 1", config.num_replica_fetchers)
     wait_ms = config.replica_fetch_wait_max_ms

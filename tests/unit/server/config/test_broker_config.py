@@ -101,6 +101,7 @@ def test_classes_of_java_that_are_not_loaded_are_warned_about(tmp_path: Path) ->
         ("log.cleaner.dedupe.buffer.size=100", "log.cleaner.dedupe.buffer.size", "1MB"),
         ("log.cleaner.threads=0", "log.cleaner.threads", "log.cleaner.enable"),
         ("num.replica.fetchers=0", "num.replica.fetchers", "at least 1"),
+        ("replica.selector.class=com.example.Mine", "replica.selector.class", "RackAwareReplicaSelector"),
         ("replica.fetch.wait.max.ms=40000", "replica.socket.timeout.ms", "replica.fetch.wait.max.ms"),
         ("replica.lag.time.max.ms=100", "replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
         ("offsets.commit.required.acks=5", "offsets.commit.required.acks", "less or equal"),

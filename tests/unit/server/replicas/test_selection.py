@@ -1,9 +1,7 @@
 """From which replica a consumer reads (KIP-392)."""
 
-import pytest
-
-from pkafka.errors import ConfigError
-from pkafka.server.replicas.selection import ReplicaView, in_the_same_rack, selector_of
+from pkafka.server.config.rules import LEADER_SELECTOR, RACK_AWARE_SELECTOR
+from pkafka.server.replicas.selection import ReplicaView, always_the_leader, in_the_same_rack, selector_of
 
 LEADER = ReplicaView(1, "a", 100, 0)
 
@@ -27,7 +25,7 @@ def test_the_leader_when_it_is_as_near() -> None:
     assert in_the_same_rack("a", LEADER, [ReplicaView(2, "a", 200, 0), LEADER]) == 1
 
 
-def test_a_selector_that_is_not_there_is_refused() -> None:
+def test_names_are_kafkas() -> None:
     assert selector_of(None) is None
-    with pytest.raises(ConfigError, match=r"replica\.selector\.class.*RackAwareReplicaSelector"):
-        selector_of("com.example.Mine")
+    assert selector_of(RACK_AWARE_SELECTOR) is in_the_same_rack
+    assert selector_of(LEADER_SELECTOR) is always_the_leader
