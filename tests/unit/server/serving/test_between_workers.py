@@ -178,6 +178,14 @@ def test_waits_at_other_workers_end_however_long_a_client_waits(
         idle, reader = family.workers
         quiet, busy = owned_by(family, 0, 1)[0], owned_by(family, 1, 1)[0]
         connection = cast("Any", SimpleNamespace(closed=False, finish=lambda _answer: None, listener="L"))
+        waits: list[int] = []
+        watch = idle.progress.fetches.watch
+
+        def watch_and_note(operation: Any, keys: Any, *, timeout_ms: int) -> None:
+            waits.append(timeout_ms)
+            watch(operation, keys, timeout_ms=timeout_ms)
+
+        monkeypatch.setattr(idle.progress.fetches, "watch", watch_and_note)
 
         async def fetch_both(offset: int) -> None:
             request = FetchHeader(
@@ -195,14 +203,15 @@ def test_waits_at_other_workers_end_however_long_a_client_waits(
             waiting = fetch._Fetch(
                 reader, connection, RequestHeader(1, 12, offset, None), request, may_begin_session=False
             )
+            before = len(waits)
             assert waiting.begin() is None
-            await until(lambda: idle.progress.fetches.size > offset)
+            await until(lambda: len(waits) > before)
             append(family, "t", busy, b"v")
             await until(lambda: waiting.completed)
 
         for offset in range(3):
             await fetch_both(offset)
-        assert idle.progress.fetches.size == 3
+        assert set(waits) == {20}
         await until(lambda: not idle.progress.fetches.size)
 
     with_family(tmp_path, body)
