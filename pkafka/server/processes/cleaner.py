@@ -1,7 +1,7 @@
 """The cleaner process: file work for which no request waits.
 
 It writes the checkpoint files of the log directories, which all workers share, unlinks files that their owners have
-renamed away, and compacts logs (log_cleaner.py). When it dies nothing is lost: the workers tell its successor what is
+renamed away, and compacts logs (compaction/log_cleaner.py). When it dies nothing is lost: the workers tell its successor what is
 left to do.
 """
 
