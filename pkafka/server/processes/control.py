@@ -48,7 +48,7 @@ from pkafka.server.controller.context import DeletionCounts
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.state_store import remove_dead_controller
 from pkafka.server.groups import store_offsets
-from pkafka.server.handlers import create_topics
+from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS, create_topics
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Payload, Peer
@@ -323,6 +323,7 @@ class Control:
             controller_queue=self.controller.queue_size,
             controller_times=self.controller.stats.by_name(),
             unclean_elections=self.controller.stats.unclean_elections,
+            served_apis={*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS},
         )
         return [answer[0] for answer in answers if not isinstance(answer, BaseException)], facts
 
