@@ -10,7 +10,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
@@ -28,11 +28,10 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from pkafka.server.cluster.control_requests import RESPONSES, VERSIONS, ControlRequest, ControlResponse
 from pkafka.server.cluster.metadata import BrokerInfo
 from pkafka.server.cluster.state_change import broker_log
-from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.ipc.peer import Peer, PeerGone
-from pkafka.server.processes.worker import CONTROL_REQUEST_VERSIONS
 from pkafka.server.replicas.leadership import IsrProposal, is_final
 from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.replicas.partitions import by_topic, owner_of
@@ -41,13 +40,6 @@ if TYPE_CHECKING:
     from pkafka.server.processes.control import Control
 
 log = logging.getLogger(__name__)
-
-_RESPONSES: Final[dict[type[ControlRequest], type[ControlResponse]]] = {
-    LeaderAndIsrRequest: LeaderAndIsrResponse,
-    StopReplicaRequest: StopReplicaResponse,
-    UpdateMetadataRequest: UpdateMetadataResponse,
-}
-
 
 OnResponse: TypeAlias = "Callable[[ControlResponse], None] | None"
 
@@ -159,10 +151,10 @@ class LocalChannels:
         except ApiError as error:
             if error.code is ErrorCode.STALE_CONTROLLER_EPOCH:
                 changes.warning("Ignoring %s request: %s", type(request).__name__, error)
-                return _RESPONSES[type(request)](error_code=error.code)
+                return RESPONSES[type(request)](error_code=error.code)
             # A bug in a worker, which has logged it. The later requests must not wait for ever.
             log.error("%s could not be carried out: %s", type(request).__name__, error)
-            return _RESPONSES[type(request)](error_code=error.code)
+            return RESPONSES[type(request)](error_code=error.code)
 
     async def learn_from(self, peer: Peer) -> None:
         """Take over from a worker what this process's predecessor told it.
@@ -171,11 +163,11 @@ class LocalChannels:
         Controllers say these once in a session, and this process may go on in its predecessor's session.
         """
         _, blob, _ = await peer.call("known_metadata")
-        metadata = decode(UpdateMetadataRequest, CONTROL_REQUEST_VERSIONS["update_metadata"], bytes(blob))
+        metadata = decode(UpdateMetadataRequest, VERSIONS[UpdateMetadataRequest], bytes(blob))
         if metadata.controller_epoch > self._control.metadata.controller_epoch:
             self._control.metadata.apply(metadata)
         proposals, blob, _ = await peer.call("known_leaders")
-        request = decode(LeaderAndIsrRequest, CONTROL_REQUEST_VERSIONS["leader_and_isr"], bytes(blob))
+        request = decode(LeaderAndIsrRequest, VERSIONS[LeaderAndIsrRequest], bytes(blob))
         if self._last is None or self._last.controller_epoch < request.controller_epoch:
             self._last = request
         for topic in request.topic_states:
@@ -185,7 +177,7 @@ class LocalChannels:
 
     async def bring_up_to_date(self, peer: Peer) -> None:
         """Tell a worker that has just come all that it missed: the metadata, and the leaders of its partitions."""
-        version = CONTROL_REQUEST_VERSIONS["update_metadata"]
+        version = VERSIONS[UpdateMetadataRequest]
         if self._control.metadata.controller_epoch > 0:
             await peer.call("update_metadata", None, encode(self._control.metadata.snapshot(), version))
         if self._metadata_on_their_way is not None:
@@ -202,7 +194,7 @@ class LocalChannels:
                 await peer.call(
                     "leader_and_isr",
                     self._open_proposals(mine),
-                    encode(part, CONTROL_REQUEST_VERSIONS["leader_and_isr"]),
+                    encode(part, VERSIONS[LeaderAndIsrRequest]),
                 )
 
     def _open_proposals(
@@ -236,7 +228,7 @@ class LocalChannels:
         self._check_epoch(request)
         self._last = request
         await self._load_settings(request)
-        version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
+        version = VERSIONS[LeaderAndIsrRequest]
         shares: defaultdict[int, list[tuple[str, bytes, LeaderAndIsrPartitionState]]] = defaultdict(list)
         for topic in request.topic_states:
             for state in topic.partition_states:
@@ -301,7 +293,7 @@ class LocalChannels:
 
     async def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         self._check_epoch(request)
-        version = CONTROL_REQUEST_VERSIONS["stop_replica"]
+        version = VERSIONS[StopReplicaRequest]
         shares: defaultdict[int, list[StopReplicaTopicState]] = defaultdict(list)
         for topic in request.topic_states:
             by_owner: dict[int, StopReplicaTopicState] = {}
@@ -328,7 +320,7 @@ class LocalChannels:
         return result
 
     async def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        body = encode(request, CONTROL_REQUEST_VERSIONS["update_metadata"])
+        body = encode(request, VERSIONS[UpdateMetadataRequest])
         self._metadata_on_their_way = request
         try:
             await asyncio.gather(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from pkafka.clock import Clock
 from pkafka.coordination.store import Store
 from pkafka.model import BrokerEpoch, BrokerId
+from pkafka.server.cluster.control_requests import ControlRequest, ControlResponse
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.repository import ConfigRepository
-from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.controller.controller import Controller
 from pkafka.server.policies import Policies
 

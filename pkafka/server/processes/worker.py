@@ -26,6 +26,7 @@ from pkafka.protocol.messages.stop_replica import StopReplicaRequest
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
 from pkafka.protocol.schema import Message
 from pkafka.server import handlers
+from pkafka.server.cluster.control_requests import VERSIONS
 from pkafka.server.cluster.metadata import FULL_UPDATE, MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
@@ -76,10 +77,6 @@ from pkafka.server.serving.peers import Peers
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
-
-CONTROL_REQUEST_VERSIONS: Final = {"leader_and_isr": 7, "update_metadata": 8, "stop_replica": 4}
-"""The versions in which control requests travel between the control process and the workers."""
-
 
 _DEPARTURE_MS: Final = 100
 """By then most clients of a dead broker have asked for the new leaders."""
@@ -467,17 +464,17 @@ class Worker:
 
     def _known_metadata(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
         """For a control process that has just come: what its predecessor said."""
-        return None, encode(self.metadata.snapshot(), CONTROL_REQUEST_VERSIONS["update_metadata"]), ()
+        return None, encode(self.metadata.snapshot(), VERSIONS[UpdateMetadataRequest]), ()
 
     def _known_leaders(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
         """As :meth:`_known_metadata`."""
         request, proposals = self.partitions.as_decided()
-        return proposals, encode(request, CONTROL_REQUEST_VERSIONS["leader_and_isr"]), ()
+        return proposals, encode(request, VERSIONS[LeaderAndIsrRequest]), ()
 
     def _leader_and_isr(
         self, _peer: Peer, proposed: Payload, blob: memoryview, _fds: list[int]
     ) -> Awaitable[Reply]:
-        version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
+        version = VERSIONS[LeaderAndIsrRequest]
         request = decode(LeaderAndIsrRequest, version, bytes(blob))
         proposals = {
             (topic, index): IsrProposal(tuple(isr), leader_epoch, partition_epoch)
@@ -497,7 +494,7 @@ class Worker:
         return response
 
     def _update_metadata(self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> None:
-        version = CONTROL_REQUEST_VERSIONS["update_metadata"]
+        version = VERSIONS[UpdateMetadataRequest]
         request = decode(UpdateMetadataRequest, version, bytes(blob))
         before = self.metadata.brokers
         change = self.metadata.apply(request)
@@ -519,7 +516,7 @@ class Worker:
     def _stop_replica(
         self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]
     ) -> Awaitable[Reply]:
-        version = CONTROL_REQUEST_VERSIONS["stop_replica"]
+        version = VERSIONS[StopReplicaRequest]
         request = decode(StopReplicaRequest, version, bytes(blob))
         return self._decide(self.partitions.stop_replica(request, self.logs.delete), version)
 

@@ -37,16 +37,15 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from pkafka.server.cluster.control_requests import VERSIONS, ControlResponse
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.control.to_controller import ToController
 from pkafka.server.controller import nodes
-from pkafka.server.controller.channels import ControlResponse
 from pkafka.server.controller.context import Leadership
 from pkafka.server.ipc.peer import Payload, Peer
 from pkafka.server.processes.control import Control, ControlSetup
 from pkafka.server.processes.supervisor import Birth
-from pkafka.server.processes.worker import CONTROL_REQUEST_VERSIONS
 from tests.unit.server.workers import until
 
 
@@ -89,17 +88,17 @@ class FakeWorker:
             if name in self.fails:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             if name == "update_metadata":
-                version = CONTROL_REQUEST_VERSIONS[name]
+                version = VERSIONS[UpdateMetadataRequest]
                 self.metadata.apply(decode(UpdateMetadataRequest, version, bytes(blob)))
             if name == "known_metadata":
-                return None, encode(self.metadata.snapshot(), CONTROL_REQUEST_VERSIONS["update_metadata"]), ()
+                return None, encode(self.metadata.snapshot(), VERSIONS[UpdateMetadataRequest]), ()
             if name == "known_leaders":
                 request = leads_with([0], partition_epoch=7)
-                return self.proposals, encode(request, CONTROL_REQUEST_VERSIONS["leader_and_isr"]), ()
+                return self.proposals, encode(request, VERSIONS[LeaderAndIsrRequest]), ()
             if name == "stop_replica":
-                return None, encode(StopReplicaResponse(), CONTROL_REQUEST_VERSIONS[name]), ()
+                return None, encode(StopReplicaResponse(), VERSIONS[StopReplicaRequest]), ()
             if name == "leader_and_isr":
-                version = CONTROL_REQUEST_VERSIONS[name]
+                version = VERSIONS[LeaderAndIsrRequest]
                 request = decode(LeaderAndIsrRequest, version, bytes(blob))
                 self.told += [state for topic in request.topic_states for state in topic.partition_states]
                 self.told_proposals += payload or []

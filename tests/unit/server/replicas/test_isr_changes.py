@@ -15,9 +15,10 @@ from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicState,
 )
 from pkafka.records.builder import build_batch
+from pkafka.server.cluster.control_requests import VERSIONS
 from pkafka.server.handlers import produce
 from pkafka.server.ipc.peer import Peer
-from pkafka.server.processes.worker import CONTROL_REQUEST_VERSIONS, Worker
+from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas.partition import Partition
 from tests.unit.server.workers import Family, lead_replicas, until, with_family
 
@@ -117,7 +118,7 @@ def test_what_the_worker_before_proposed_is_proposed_again(
         )
         topic = LeaderAndIsrTopicState(topic_name="t", topic_id=b"i" * 16, partition_states=[state])
         request = LeaderAndIsrRequest(controller_id=0, controller_epoch=1, topic_states=[topic])
-        version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
+        version = VERSIONS[LeaderAndIsrRequest]
         rows = [["t", 0, b"i" * 16, 3, [0, 1], 7], ["t", 5, b"i" * 16, 3, [0, 1], 7]]
         peer = cast("Peer", None)
         await cast("Any", worker._leader_and_isr(peer, rows, memoryview(encode(request, version)), []))
