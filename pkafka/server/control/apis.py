@@ -10,10 +10,10 @@ from pkafka.protocol.api import ApiKey
 from pkafka.protocol.schema import Message
 from pkafka.server.cluster.control_requests import ControlRequest, ControlResponse
 from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.cluster.producer_ids import ProducerIds
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.broker_loggers import ProcessLoggers
 from pkafka.server.config.repository import ConfigRepository
-from pkafka.server.control.producer_ids import ProducerIds
 from pkafka.server.controller.controller import Controller
 from pkafka.server.handlers import (
     allocate_producer_ids,

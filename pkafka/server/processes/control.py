@@ -28,6 +28,7 @@ from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.registry import request_class
 from pkafka.server.cluster.metadata import BrokerInfo, MetadataCache
+from pkafka.server.cluster.producer_ids import ProducerIds, skip_used_ids
 from pkafka.server.cluster.sentinel import Sentinel
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.broker_loggers import ProcessLoggers, set_log_level
@@ -39,7 +40,6 @@ from pkafka.server.control.adoption import adopt, find_topics, strangers
 from pkafka.server.control.cluster_channels import ClusterChannels
 from pkafka.server.control.identity import Identity, establish_identity
 from pkafka.server.control.local_channels import LocalChannels
-from pkafka.server.control.producer_ids import ProducerIds, skip_used_ids
 from pkafka.server.control.registration import DuplicateBrokerIdError, EndpointTakenError, Registration
 from pkafka.server.control.session_file import may_lack_records, read_session, write_session
 from pkafka.server.control.to_controller import ToController
