@@ -31,7 +31,7 @@ from pkafka.server.cluster.metadata import BrokerInfo, MetadataCache
 from pkafka.server.cluster.producer_ids import ProducerIds, skip_used_ids
 from pkafka.server.cluster.sentinel import Sentinel
 from pkafka.server.config.broker_config import BrokerConfig
-from pkafka.server.config.broker_loggers import ProcessLoggers, set_log_level
+from pkafka.server.config.broker_loggers import ProcessLoggers
 from pkafka.server.config.dynamic import DYNAMIC_ONLY_KEYS
 from pkafka.server.config.listeners import address_text
 from pkafka.server.config.repository import ConfigRepository
@@ -50,10 +50,10 @@ from pkafka.server.controller.state_store import remove_dead_controller
 from pkafka.server.groups import store_offsets
 from pkafka.server.handlers import create_topics
 from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.child import CLEANER, Birth, ChildMain, Life, main_of, worker_index
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Payload, Peer
 from pkafka.server.policies import Policies
-from pkafka.server.processes.supervisor import CLEANER, Birth
 from pkafka.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Control:
         self.clock: Clock = SystemClock()
         self._started_ms = self.clock.now_ms()
         self.metadata = MetadataCache()
-        self.loggers = ProcessLoggers(carry=lambda *change: self._line.note(lifeline.LOG_LEVEL, change))
+        self.loggers = ProcessLoggers(carry=lambda *change: self._life.tell(lifeline.LOG_LEVEL, change))
         self.policies = Policies()
         self.broker_id: BrokerId = setup.config.broker_id
         self.cluster_id = ""
@@ -135,7 +135,6 @@ class Control:
         """Whether workers take clients in."""
         self._booted = asyncio.Event()
         self._identified = asyncio.Event()
-        self._ended: asyncio.Future[int] = self._loop.create_future()
         self._session = SessionState.CONNECTED
         self._tasks: set[asyncio.Task[Any]] = set()
         self.local_channels = LocalChannels(self, setup.config.workers)
@@ -149,13 +148,13 @@ class Control:
             "log_dir_failed": self._log_dir_failed,
             "alter_partition": self._alter_partition,
         }
-        words: dict[str, Handler] = {
-            lifeline.PEER: self._meet,
-            lifeline.STOP: self._stop,
-            lifeline.CLOSE: self._close,
-            lifeline.LOG_LEVEL: lambda _peer, change, _blob, _fds: set_log_level(change[0], change[1]),
-        }
-        self._line = Peer("supervisor", birth.line, words, on_gone=self._orphaned, vital=True)
+        self._life = Life(
+            birth,
+            meet=self._meet,
+            stop=self._stop,
+            close=self._close,
+            orphaned=self._orphaned,
+        )
 
     @property
     def config(self) -> BrokerConfig:
@@ -166,9 +165,9 @@ class Control:
 
     async def run(self) -> int:
         """Boot, then serve until told to end. Returns the exit code."""
-        self._spawn(self._beat())
+        self._spawn(self._life.beat_for_ever())
         boot: asyncio.Task[Any] = self._loop.create_task(self._boot())
-        await asyncio.wait([boot, self._ended], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([boot, self._life.ended], return_when=asyncio.FIRST_COMPLETED)
         if boot.done() and boot.exception() is not None:
             error = boot.exception()
             if isinstance(error, SessionExpiredError) and not self._birth.first:
@@ -177,21 +176,16 @@ class Control:
                 log.critical("The broker cannot start: %s", error)
                 return ChildExit.CANNOT_BOOT if self._birth.first else ChildExit.CRASHED
             raise error  # type: ignore[misc]
-        return await self._ended
-
-    async def _beat(self) -> None:
-        while True:
-            self._line.note(lifeline.BEAT)
-            await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
+        return await self._life.ended
 
     async def _boot(self) -> None:
         config = self.setup.config
         self.policies = Policies.of(config)
         self.store = await self._connect()
         self._previous_session_id = self._take_session_file()
-        self._line.note(lifeline.SESSION, [self.store.session_id, self.store.session_password])
+        self._life.tell(lifeline.SESSION, [self.store.session_id, self.store.session_password])
         self.store.on_session(self._on_session)
-        self._line.note(lifeline.BOOTED)
+        self._life.booted()
         identity = await asyncio.to_thread(
             establish_identity, self.store, config, self.setup.directories, adopt=self.setup.adopt
         )
@@ -255,7 +249,7 @@ class Control:
         self._booted.set()
         self._let_clients_in()
         self._open_metrics_page()
-        self._line.note(lifeline.READY, self._facts())
+        self._life.tell(lifeline.READY, self._facts())
 
     async def _hear_of_itself(self, registration: Registration) -> None:
         """Wait until a controller has told this broker of the cluster, and say meanwhile why it may not."""
@@ -517,23 +511,22 @@ class Control:
         self._loop.call_soon_threadsafe(lambda: self._spawn(self._check_own_node()))
 
     async def _check_own_node(self) -> None:
-        if self._ended.done() or not self._booted.is_set():
+        if self._life.ended.done() or not self._booted.is_set():
             return
         try:
             found = await self.run_on_store(self.store.exists, BrokerRegistration.path(self.broker_id))
         except StoreError:
             return  # the store does not answer; the end of the session is noticed elsewhere
-        if found is None and not self._ended.done():
+        if found is None and not self._life.ended.done():
             await self._begin_session("The registration of this broker is gone")
 
     async def _begin_session(self, reason: str) -> None:
         """End this process and the session: its successor has another one, and hears everything of the controller."""
         log.warning("%s; beginning a new session", reason)
-        self._line.note(lifeline.SESSION, None)
+        self._life.tell(lifeline.SESSION, None)
         with contextlib.suppress(StoreError, StorageError):
             await asyncio.to_thread(self.store.close)
-        if not self._ended.done():
-            self._ended.set_result(ChildExit.SESSION_OVER)
+        self._life.end(ChildExit.SESSION_OVER)
 
     def _orphaned(self, _line: Peer) -> None:
         """The supervisor is dead, and the workers with it: ending the session lets others take over at once."""
@@ -568,12 +561,12 @@ class Control:
         elif state is SessionState.CONNECTED and self._session is SessionState.SUSPENDED:
             log.info("The connection to ZooKeeper is back, and the session goes on")
         self._session = state
-        if state is SessionState.EXPIRED and not self._ended.done():
+        if state is SessionState.EXPIRED and not self._life.ended.done():
             log.warning("The session with the coordination store has expired; beginning a new one")
-            self._line.note(lifeline.SESSION, None)
-            self._ended.set_result(ChildExit.SESSION_OVER)
+            self._life.tell(lifeline.SESSION, None)
+            self._life.end(ChildExit.SESSION_OVER)
 
-    def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _stop(self) -> None:
         self._spawn(self._release())
 
     async def _release(self) -> None:
@@ -583,15 +576,15 @@ class Control:
             going_on = self._spawn(self._say_that_the_stop_goes_on())
             await self.to_controller.shut_down()
             going_on.cancel()
-        self._line.note(lifeline.RELEASED)
+        self._life.tell(lifeline.RELEASED)
 
     async def _say_that_the_stop_goes_on(self) -> None:
         """Have the supervisor wait for as many attempts, and pauses between them, as the settings allow."""
         while True:
-            self._line.note(lifeline.CLOSING)
+            self._life.closing()
             await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
 
-    def _close(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _close(self) -> None:
         self._spawn(self._give_back())
 
     async def _give_back(self) -> None:
@@ -605,8 +598,7 @@ class Control:
             log.error("The coordination store could not be told that the broker stops: %s", error)
             code = ChildExit.CRASHED
         self.policies.close()
-        if not self._ended.done():
-            self._ended.set_result(code)
+        self._life.end(code)
 
     def _spawn(self, work: Any) -> "asyncio.Task[Any]":  # noqa: ANN401
         task = lifeline.vital(self._loop.create_task(work))
@@ -620,11 +612,10 @@ class Control:
 
     # -- workers --
 
-    def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
-        peer = Peer(name, socket.socket(fileno=fds[0]), self._operations, on_gone=self._lost)
-        prefix, _, number = name.rpartition("-")
-        if prefix == "worker":
-            peer.index = int(number)
+    def _meet(self, name: str, sock: socket.socket) -> None:
+        peer = Peer(name, sock, self._operations, on_gone=self._lost)
+        if (index := worker_index(name)) is not None:
+            peer.index = index
         elif name == CLEANER:
             self._cleaner = peer
             if self._identified.is_set():
@@ -798,17 +789,6 @@ class Control:
                 return
 
 
-def main(setup: ControlSetup) -> Callable[[Birth], int]:
+def main(setup: ControlSetup) -> ChildMain:
     """What the supervisor runs in the forked child."""
-
-    def run(birth: Birth) -> int:
-        async def live() -> int:
-            return await Control(setup, birth).run()
-
-        # Not asyncio.run, which waits for every thread: one may be waiting for a store that does not answer. All that
-        # must be given back has been given back, and this process ends right after.
-        loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
-        return loop.run_until_complete(live())
-
-    return run
+    return main_of(lambda birth: Control(setup, birth), leaves_threads=True)

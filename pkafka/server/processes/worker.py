@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,6 @@ from pkafka.server.cluster.control_requests import VERSIONS
 from pkafka.server.cluster.metadata import FULL_UPDATE, MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
-from pkafka.server.config.broker_loggers import set_log_level
 from pkafka.server.groups import routing
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.hosted import CoordinatorSettings
@@ -47,6 +46,7 @@ from pkafka.server.handlers import (
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.child import CLEANER, CONTROL, Birth, ChildMain, Life, main_of, worker_index
 from pkafka.server.ipc.garbage import spare_what_lasts
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone, Reply
@@ -55,7 +55,6 @@ from pkafka.server.limits.connection_limits import ConnectionLimits, LimitSettin
 from pkafka.server.limits.rates import SharedRate
 from pkafka.server.limits.replication_quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.metrics.counters import Metrics
-from pkafka.server.processes.supervisor import CLEANER, CONTROL, Birth
 from pkafka.server.replicas.delayed import Timer
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.fetch_sessions import FetchSessionCache
@@ -197,31 +196,24 @@ class Worker:
         self._cleaner: Peer | None = None
         self._met: Counter[str] = Counter()
         """How many processes of each name have introduced themselves."""
-        self._ended: asyncio.Future[int] = self.loop.create_future()
         self._stopping = False
         self._quiet: set[int] = set()
         """Other workers that have answered their clients, and need nothing of this one any more."""
         self._grew_quiet = asyncio.Event()
         self._operations = self._table()
-        line_words: dict[str, Handler] = {
-            lifeline.PEER: self._meet,
-            lifeline.LATE: self._other_is_late,
-            lifeline.STOP: self._stop,
-            lifeline.LOG_LEVEL: lambda _peer, change, _blob, _fds: set_log_level(change[0], change[1]),
-        }
-        self._line = Peer("supervisor", birth.line, line_words, on_gone=lifeline.end_orphan, vital=True)
+        self._life = Life(birth, meet=self._meet, stop=self._stop, late=self._other_is_late)
 
     # -- life --
 
     async def run(self) -> int:
         """Open the logs, serve until told to stop. Returns the exit code."""
-        self.tasks.spawn_vital(self._beat())
+        self.tasks.spawn_vital(self._life.beat_for_ever())
         opening = self.loop.create_task(self._open_logs_when_known())
-        either: list[asyncio.Future[Any]] = [opening, self._ended]
+        either: list[asyncio.Future[Any]] = [opening, self._life.ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if opening.done():
             opening.result()
-        return await self._ended
+        return await self._life.ended
 
     async def _open_logs_when_known(self) -> None:
         """Open the logs; those to be recovered not before the topics' settings are known: their indexes are written
@@ -243,7 +235,7 @@ class Worker:
             self.give_up(f"Cannot open the logs: {error}")
             return
         # From here on silence means that this process hangs, and the control process may hand out leaders.
-        self._line.note(lifeline.BOOTED)
+        self._life.booted()
         self._opened.set()
         self.logs.start()
         self.moves.start()
@@ -255,32 +247,26 @@ class Worker:
     def give_up(self, reason: str) -> None:
         """Nothing is left that this worker, or one in its place, could do: the broker stops."""
         log.critical("%s", reason)
-        if not self._ended.done():
-            self._ended.set_result(ChildExit.CANNOT_BOOT)
-
-    async def _beat(self) -> None:
-        while True:
-            self.beat()
-            await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
+        self._life.end(ChildExit.CANNOT_BOOT)
 
     def beat(self) -> None:
         """Tell the supervisor that this process makes progress."""
-        self._line.note(lifeline.BEAT)
+        self._life.beat()
 
     def closing(self) -> None:
         """Tell the supervisor that the stop makes progress."""
-        self._line.note(lifeline.CLOSING)
+        self._life.closing()
 
-    def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _stop(self) -> None:
         if self._stopping:
             return
         self._stopping = True
         if self._opened.is_set():
             self.tasks.spawn_vital(self._end())
-        elif not self._ended.done():
+        elif not self._life.ended.done():
             # Checkpoints from half of the logs would be worse than none: the next start opens, and recovers, them all.
             log.warning("Stopped before all logs were open; they recover at the next start")
-            self._ended.set_result(ChildExit.CRASHED)
+            self._life.end(ChildExit.CRASHED)
 
     async def _end(self) -> None:
         """Answer the requests in hand, then take no more, neither of clients nor of other workers; close the logs."""
@@ -297,9 +283,9 @@ class Worker:
             await self.logs.close(self._cleaner)
         except (PkafkaError, OSError) as error:
             log.error("Closing the logs failed; they recover at the next start: %s", error)
-            self._ended.set_result(ChildExit.CRASHED)
+            self._life.end(ChildExit.CRASHED)
             return
-        self._ended.set_result(ChildExit.CLEAN)
+        self._life.end(ChildExit.CLEAN)
 
     async def _drain(self) -> None:
         self.clients.drain()
@@ -325,8 +311,7 @@ class Worker:
 
     # -- other processes --
 
-    def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
-        sock = socket.socket(fileno=fds[0])
+    def _meet(self, name: str, sock: socket.socket) -> None:
         peer = Peer(name, sock, self._operations, on_gone=self._lost, together=self._together)
         if name == CONTROL:
             self._bury(self.control_line.peer)
@@ -336,8 +321,8 @@ class Worker:
             self._bury(self._cleaner)
             self._cleaner = peer
             self.logs.cleaner_came(peer)
-        else:
-            peer.index = int(name.rpartition("-")[2])
+        elif (index := worker_index(name)) is not None:
+            peer.index = index
             self._bury(self.peers.others.get(peer.index))
             self.peers.came(peer)
             self.clients.stop_accepting(peer.index)
@@ -353,9 +338,8 @@ class Worker:
             predecessor.close()
             self._lost(predecessor)
 
-    def _other_is_late(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _other_is_late(self, name: str, late: bool) -> None:
         """Another process seems to hang, or moves again. While a worker does, others take its new clients."""
-        name, late = payload
         for index, peer in self.peers.others.items():
             if peer.name == name:
                 peer.set_late(late)
@@ -561,7 +545,7 @@ class Worker:
             self.clients.accept_for(self.index)
 
     def _tell_of_failure(self, directory: Path) -> None:
-        self._line.note(lifeline.DIRECTORY_FAILED, str(directory))
+        self._life.tell(lifeline.DIRECTORY_FAILED, str(directory))
         self.control_line.tell("log_dir_failed", str(directory))
 
     def _partition_changed(self, key: PartitionKey) -> None:
@@ -583,14 +567,6 @@ class Worker:
         return self._offsets_partitions_seen or self.config.offsets_topic_num_partitions
 
 
-def main(setup: WorkerSetup) -> Callable[[Birth], int]:
+def main(setup: WorkerSetup) -> ChildMain:
     """What the supervisor runs in the forked child."""
-
-    def run(birth: Birth) -> int:
-        async def live() -> int:
-            return await Worker(setup, birth).run()
-
-        spare_what_lasts()
-        return asyncio.run(live())
-
-    return run
+    return main_of(lambda birth: Worker(setup, birth), begin=spare_what_lasts)

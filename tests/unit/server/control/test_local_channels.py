@@ -43,9 +43,9 @@ from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.control.to_controller import ToController
 from pkafka.server.controller import nodes
 from pkafka.server.controller.context import Leadership
+from pkafka.server.ipc.child import Birth
 from pkafka.server.ipc.peer import Payload, Peer
 from pkafka.server.processes.control import Control, ControlSetup
-from pkafka.server.processes.supervisor import Birth
 from tests.unit.server.workers import until
 
 
@@ -159,7 +159,7 @@ class World:
         self.control._identified.set()
         self.channels = self.control.local_channels
         self.answers: list[ControlResponse] = []
-        self.lines: list[Peer] = [self.control._line]
+        self.lines: list[Peer] = [self.control._life.line]
 
     def load(self, names: list[str]) -> None:
         self.loaded += names

@@ -19,9 +19,9 @@ from pkafka.server.control.registration import (
     Registration,
     canonical_host_name,
 )
+from pkafka.server.ipc.child import Birth
 from pkafka.server.processes import control as control_module
 from pkafka.server.processes.control import Control, ControlSetup
-from pkafka.server.processes.supervisor import Birth
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_broker_whose_machine_was_started_anew_stays_away_for_a_while(
                 store.delete("/brokers/ids/3")
             gone_s = asyncio.get_running_loop().time()
             await registering
-            control._line.close()
+            control._life.line.close()
             return asyncio.get_running_loop().time() - gone_s
 
     assert asyncio.run(run()) >= 0.5
