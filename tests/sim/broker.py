@@ -298,7 +298,8 @@ class Broker:
 
     def controller(self) -> Controller | None:
         """Its controller, active or not."""
-        found = getattr(self.control(), "controller", None)
+        control = self.control()
+        found = getattr(control.broker, "controller", None) if control is not None else None
         return found if isinstance(found, Controller) else None
 
     def partition(self, key: tuple[str, int]) -> Partition | None:

@@ -10,7 +10,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
@@ -31,13 +31,12 @@ from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, Upda
 from pkafka.server.cluster.control_requests import RESPONSES, VERSIONS, ControlRequest, ControlResponse
 from pkafka.server.cluster.metadata import BrokerInfo
 from pkafka.server.cluster.state_change import broker_log
+from pkafka.server.control.siblings import Siblings
+from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.ipc.peer import Peer, PeerGone
 from pkafka.server.replicas.leadership import IsrProposal, is_final
 from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.replicas.partitions import by_topic, owner_of
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.control import Control
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +49,16 @@ class LocalChannels:
     It keeps the controller's last decision about each partition, so that a worker that is started again gets its share.
     The controller's answers to proposed ISRs belong to that: a leader that knew an older ISR would take records for
     committed that members of the present ISR lack.
+
+    Args:
+        broker: this broker.
+        siblings: the way to its workers.
+        workers: how many there are.
     """
 
-    def __init__(self, control: "Control", workers: int) -> None:
-        self._control = control
+    def __init__(self, broker: ThisBroker, siblings: Siblings, workers: int) -> None:
+        self._broker = broker
+        self._siblings = siblings
         self._workers = workers
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[tuple[ControlRequest, OnResponse] | asyncio.Future[None]] = asyncio.Queue()
@@ -69,7 +74,7 @@ class LocalChannels:
 
     def send(self, broker_id: BrokerId, request: ControlRequest, on_response: OnResponse = None) -> None:
         """Queue a request; see the port."""
-        if broker_id == self._control.broker_id:
+        if broker_id == self._broker.broker_id:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, (request, on_response))
 
     def brokers_changed(self, brokers: Mapping[BrokerId, BrokerInfo]) -> None:
@@ -131,7 +136,7 @@ class LocalChannels:
                 on_response(response)
 
     async def _deliver(self, request: ControlRequest) -> ControlResponse:
-        changes, began_ns = broker_log(self._control.broker_id), perf_counter_ns()
+        changes, began_ns = broker_log(self._broker.broker_id), perf_counter_ns()
         try:
             if isinstance(request, UpdateMetadataRequest):
                 return await self._update_metadata(request)
@@ -164,8 +169,8 @@ class LocalChannels:
         """
         _, blob, _ = await peer.call("known_metadata")
         metadata = decode(UpdateMetadataRequest, VERSIONS[UpdateMetadataRequest], bytes(blob))
-        if metadata.controller_epoch > self._control.metadata.controller_epoch:
-            self._control.metadata.apply(metadata)
+        if metadata.controller_epoch > self._broker.metadata.controller_epoch:
+            self._broker.metadata.apply(metadata)
         proposals, blob, _ = await peer.call("known_leaders")
         request = decode(LeaderAndIsrRequest, VERSIONS[LeaderAndIsrRequest], bytes(blob))
         if self._last is None or self._last.controller_epoch < request.controller_epoch:
@@ -178,8 +183,8 @@ class LocalChannels:
     async def bring_up_to_date(self, peer: Peer) -> None:
         """Tell a worker that has just come all that it missed: the metadata, and the leaders of its partitions."""
         version = VERSIONS[UpdateMetadataRequest]
-        if self._control.metadata.controller_epoch > 0:
-            await peer.call("update_metadata", None, encode(self._control.metadata.snapshot(), version))
+        if self._broker.metadata.controller_epoch > 0:
+            await peer.call("update_metadata", None, encode(self._broker.metadata.snapshot(), version))
         if self._metadata_on_their_way is not None:
             # They may have gone to its predecessor; then no other request would bring them.
             await peer.call("update_metadata", None, encode(self._metadata_on_their_way, version))
@@ -218,7 +223,7 @@ class LocalChannels:
     async def _ask(self, worker: int, operation: str, body: bytes) -> bytes:
         """Call a worker; when it dies, its successor."""
         while True:
-            peer = await self._control.worker(worker)
+            peer = await self._siblings.worker(worker)
             try:
                 return bytes((await peer.call(operation, None, body))[1])
             except PeerGone:
@@ -285,7 +290,7 @@ class LocalChannels:
         ]
         if unknown:
             try:
-                await self._control.run_on_store(self._control.configs.load_topics, unknown)
+                await self._broker.run_on_store(self._broker.configs.load_topics, unknown)
             except StoreError as error:
                 log.warning("The settings of %d topics are not known yet: %s", len(unknown), error)
             else:
@@ -327,8 +332,8 @@ class LocalChannels:
                 *(self._ask(worker, "update_metadata", body) for worker in range(self._workers))
             )
             # Last: a task that waits for a change of this cache may then rely on the workers.
-            change = self._control.metadata.apply(request)
-            broker_log(self._control.broker_id).info(
+            change = self._broker.metadata.apply(request)
+            broker_log(self._broker.broker_id).info(
                 "Add %d partitions and deleted %d partitions from metadata cache in response to UpdateMetadata request"
                 " sent by controller %d epoch %d",
                 _size(request) - len(change.deleted),

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pkafka.coordination.store import Stat, StoreError
 from pkafka.coordination.znode_json import ZnodeFormatError
@@ -24,12 +24,11 @@ from pkafka.protocol.messages.controlled_shutdown import (
 from pkafka.protocol.schema import Message
 from pkafka.server.cluster.broker_link import BrokerLink
 from pkafka.server.cluster.metadata import Endpoint
+from pkafka.server.control.apis import ControlRequestContext
+from pkafka.server.control.local_channels import LocalChannels
+from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.controller import nodes
 from pkafka.server.handlers import alter_partition, controlled_shutdown
-
-if TYPE_CHECKING:
-    from pkafka.server.control.apis import ControlRequestContext
-    from pkafka.server.processes.control import Control
 
 log = logging.getLogger(__name__)
 
@@ -44,22 +43,24 @@ class ToController:
     """Sends this broker's requests to the controller, here or on another broker.
 
     Args:
-        control: the control process.
+        broker: this broker.
+        channels: hears which ISRs are proposed, and the answers.
     """
 
-    def __init__(self, control: "Control") -> None:
-        self._control = control
+    def __init__(self, broker: ThisBroker, channels: LocalChannels) -> None:
+        self._broker = broker
+        self._channels = channels
         self._link = BrokerLink(
             self._endpoint,
-            str(control.broker_id),
-            control.config,
-            connect_timeout_ms=control.config.controller_socket_timeout_ms,
+            str(broker.broker_id),
+            broker.config,
+            connect_timeout_ms=broker.config.controller_socket_timeout_ms,
         )
 
     def _endpoint(self) -> Endpoint | None:
-        control = self._control
-        listener = control.config.control_plane_listener_name or control.config.inter_broker_listener_name
-        return control.metadata.endpoint(control.controller.active_controller_id, listener)
+        broker = self._broker
+        listener = broker.config.control_plane_listener_name or broker.config.inter_broker_listener_name
+        return broker.metadata.endpoint(broker.controller.active_controller_id, listener)
 
     async def alter_partition(self, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Propose other ISRs.
@@ -70,10 +71,9 @@ class ToController:
         Returns:
             For each row an error code and, with NONE, leader epoch, ISR and partition epoch as they are now.
         """
-        channels = self._control.local_channels
-        channels.isrs_proposed(rows)
+        self._channels.isrs_proposed(rows)
         answers = await self._as_it_is(rows, await self._propose(rows))
-        channels.isrs_answered(rows, answers)
+        self._channels.isrs_answered(rows, answers)
         return answers
 
     async def _as_it_is(self, rows: Sequence[Sequence[Any]], answers: Sequence[list[Any]]) -> list[list[Any]]:
@@ -84,25 +84,25 @@ class ToController:
         behind = [row for row, answer in zip(rows, answers, strict=True) if answer[0] == _BEHIND]
         if not behind:
             return [*answers]
-        control = self._control
+        broker = self._broker
         paths = [nodes.partition_state(TopicPartition(row[0], row[1])) for row in behind]
         try:
-            found = iter(await control.run_on_store(control.store.get_many, paths))
+            found = iter(await broker.run_on_store(broker.store.get_many, paths))
         except StoreError:
             return [[ErrorCode.NOT_CONTROLLER] if answer[0] == _BEHIND else answer for answer in answers]
         return [
-            _now(control.broker_id, row, next(found)) if answer[0] == _BEHIND else answer
+            _now(broker.broker_id, row, next(found)) if answer[0] == _BEHIND else answer
             for row, answer in zip(rows, answers, strict=True)
         ]
 
     async def _propose(self, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
         try:
             response = await self._ask(
-                _request(self._control, rows),
+                _request(self._broker, rows),
                 _ALTER_PARTITION_VERSION,
                 AlterPartitionResponse,
                 alter_partition.handle,
-                timeout_ms=self._control.config.controller_socket_timeout_ms,
+                timeout_ms=self._broker.config.controller_socket_timeout_ms,
             )
         except (ChannelError, ProtocolError, StoreError):
             return [[ErrorCode.NOT_CONTROLLER]] * len(rows)
@@ -129,19 +129,19 @@ class ToController:
 
         ``controlled.shutdown.max.retries`` counts the first attempt, too, as in Kafka: with 0 there is none.
         """
-        control = self._control
-        request = ControlledShutdownRequest(broker_id=control.broker_id, broker_epoch=control.broker_epoch)
-        left = control.config.controlled_shutdown_max_retries
+        broker = self._broker
+        request = ControlledShutdownRequest(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
+        left = broker.config.controlled_shutdown_max_retries
         while left > 0:
             if await self._is_released(request):
                 return
             left -= 1
             if left > 0:
-                await asyncio.sleep(control.config.controlled_shutdown_retry_backoff_ms / 1000)
+                await asyncio.sleep(broker.config.controlled_shutdown_retry_backoff_ms / 1000)
         log.warning("Stopping although other brokers have not taken over all that this broker leads")
 
     async def _is_released(self, request: ControlledShutdownRequest) -> bool:
-        config = self._control.config
+        config = self._broker.config
         # A request to this process itself uses no connection, so no time-out of a connection ends it.
         longest_ms = config.controller_socket_timeout_ms + config.request_timeout_ms
         try:
@@ -174,7 +174,7 @@ class ToController:
         request: Message,
         version: int,
         answer: type[M],
-        here: "Callable[[ControlRequestContext, Any, int], Awaitable[M]]",
+        here: Callable[[ControlRequestContext, Any, int], Awaitable[M]],
         *,
         timeout_ms: int,
     ) -> M:
@@ -187,9 +187,8 @@ class ToController:
             ChannelError, ProtocolError: another broker is the controller, and out of reach.
             StoreError: this broker is the controller, and cannot write.
         """
-        control = self._control
-        if control.controller.is_active:
-            return await here(control.context(), request, version)
+        if self._broker.controller.is_active:
+            return await here(ControlRequestContext(self._broker, self._channels), request, version)
         return await self._link.ask(request, version, answer, timeout_s=timeout_ms / 1000)
 
 
@@ -209,7 +208,7 @@ def _now(broker_id: BrokerId, row: Sequence[Any], node: tuple[bytes, Stat] | Non
     return [0, leader_epoch, list(now.isr), now.partition_epoch]
 
 
-def _request(control: "Control", rows: Sequence[Sequence[Any]]) -> AlterPartitionRequest:
+def _request(broker: ThisBroker, rows: Sequence[Sequence[Any]]) -> AlterPartitionRequest:
     topics: dict[bytes, AlterPartitionRequestTopicData] = {}
     for _topic, partition, topic_id, leader_epoch, isr, partition_epoch in rows:
         key = topic_id or NO_TOPIC_ID
@@ -223,5 +222,5 @@ def _request(control: "Control", rows: Sequence[Sequence[Any]]) -> AlterPartitio
             )
         )
     return AlterPartitionRequest(
-        broker_id=control.broker_id, broker_epoch=control.broker_epoch, topics=list(topics.values())
+        broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, topics=list(topics.values())
     )

@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pkafka.clock import Clock, SystemClock
+from pkafka.clock import SystemClock
 from pkafka.coordination.store import SessionExpiredError, SessionState, Store, StoreError, StoreFullError
 from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.coordination.znodes import BrokerRegistration, LogDirEvent
 from pkafka.errors import ApiError, PkafkaError, StorageError
-from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId, TopicPartition
+from pkafka.model import BrokerId, TopicPartition
 from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.registry import request_class
-from pkafka.server.cluster.metadata import BrokerInfo, MetadataCache
+from pkafka.server.cluster.metadata import BrokerInfo
 from pkafka.server.cluster.producer_ids import ProducerIds, skip_used_ids
 from pkafka.server.cluster.sentinel import Sentinel
 from pkafka.server.config.broker_config import BrokerConfig
@@ -37,11 +37,14 @@ from pkafka.server.config.listeners import address_text
 from pkafka.server.config.repository import ConfigRepository
 from pkafka.server.control import apis
 from pkafka.server.control.adoption import adopt, find_topics, strangers
+from pkafka.server.control.apis import ControlRequestContext
 from pkafka.server.control.cluster_channels import ClusterChannels
-from pkafka.server.control.identity import Identity, establish_identity
+from pkafka.server.control.identity import establish_identity
 from pkafka.server.control.local_channels import LocalChannels
 from pkafka.server.control.registration import DuplicateBrokerIdError, EndpointTakenError, Registration
 from pkafka.server.control.session_file import may_lack_records, read_session, write_session
+from pkafka.server.control.siblings import Siblings
+from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.control.to_controller import ToController
 from pkafka.server.controller import nodes
 from pkafka.server.controller.context import DeletionCounts
@@ -101,23 +104,13 @@ class Control:
 
     def __init__(self, setup: ControlSetup, birth: Birth) -> None:
         self.setup = setup
-        self.clock: Clock = SystemClock()
-        self._started_ms = self.clock.now_ms()
-        self.metadata = MetadataCache()
-        self.loggers = ProcessLoggers(carry=lambda *change: self._life.tell(lifeline.LOG_LEVEL, change))
-        self.policies = Policies()
-        self.broker_id: BrokerId = setup.config.broker_id
-        self.cluster_id = ""
-        self.broker_epoch: BrokerEpoch = NO_EPOCH
-        self.store: Store
-        self.configs: ConfigRepository
-        self.controller: Controller
+        loggers = ProcessLoggers(carry=lambda *change: self._life.tell(lifeline.LOG_LEVEL, change))
+        self.broker = ThisBroker(setup.config.broker_id, SystemClock(), loggers)
+        self.siblings = Siblings()
         self.to_controller: ToController
-        self.producer_ids: ProducerIds
+        self._started_ms = self.broker.clock.now_ms()
         self._birth = birth
         self._loop = asyncio.get_running_loop()
-        self._workers: dict[int, Peer] = {}
-        self._cleaner: Peer | None = None
         self._registration: Registration | None = None
         self._previous_session_id: int | None = None
         self._may_lack_records = False
@@ -128,16 +121,9 @@ class Control:
         """The highest producer id in the logs of this broker."""
         self._informed: set[int] = set()
         """Workers that have said what this broker has, to this process that has just come."""
-        self._following: set[Peer] = set()
-        """Workers that hear of every change: those above, and those that are just being told what there is."""
-        self._worker_came = asyncio.Condition()
-        self._serves = False
-        """Whether workers take clients in."""
-        self._booted = asyncio.Event()
-        self._identified = asyncio.Event()
         self._session = SessionState.CONNECTED
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.local_channels = LocalChannels(self, setup.config.workers)
+        self.local_channels = LocalChannels(self.broker, self.siblings, setup.config.workers)
         self._operations: dict[str, Handler] = {
             "settings": self._settings,
             "hello": self._hello,
@@ -155,11 +141,6 @@ class Control:
             close=self._close,
             orphaned=self._orphaned,
         )
-
-    @property
-    def config(self) -> BrokerConfig:
-        """The settings in force, dynamic changes included."""
-        return self.configs.layers.current
 
     # -- life --
 
@@ -180,111 +161,114 @@ class Control:
 
     async def _boot(self) -> None:
         config = self.setup.config
-        self.policies = Policies.of(config)
-        self.store = await self._connect()
+        self.broker.policies = Policies.of(config)
+        self.broker.store = await self._connect()
         self._previous_session_id = self._take_session_file()
-        self._life.tell(lifeline.SESSION, [self.store.session_id, self.store.session_password])
-        self.store.on_session(self._on_session)
+        self._life.tell(lifeline.SESSION, [self.broker.store.session_id, self.broker.store.session_password])
+        self.broker.store.on_session(self._on_session)
         self._life.booted()
         identity = await asyncio.to_thread(
-            establish_identity, self.store, config, self.setup.directories, adopt=self.setup.adopt
+            establish_identity, self.broker.store, config, self.setup.directories, adopt=self.setup.adopt
         )
-        self._take_identity(identity)
+        self.broker.take_identity(identity)
         if config.zookeeper_connect is None and self._birth.first:
             await asyncio.to_thread(self._look_for_strangers)
-        self.controller = Controller(
-            self.broker_id,
-            config=lambda: self.config,
+        self.broker.controller = Controller(
+            self.broker.broker_id,
+            config=lambda: self.broker.config,
             channels=ClusterChannels(
-                self.local_channels, self.broker_id, lambda: self.config, self._broker_died
+                self.local_channels, self.broker.broker_id, lambda: self.broker.config, self._broker_died
             ),
-            clock=self.clock,
+            clock=self.broker.clock,
             previous_session_id=self._previous_session_id,
             on_controller=self._on_controller,
         )
-        self.configs = ConfigRepository(
+        self.broker.configs = ConfigRepository(
             config,
-            self.broker_id,
-            clock=self.clock,
+            self.broker.broker_id,
+            clock=self.broker.clock,
             on_change=self._on_config_change,
             post=self._post_to_controller,
         )
-        await asyncio.to_thread(self.configs.start, self.store)
-        self.to_controller = ToController(self)
-        self._identified.set()
+        await asyncio.to_thread(self.broker.configs.start, self.broker.store)
+        self.to_controller = ToController(self.broker, self.local_channels)
+        self.broker.identified.set()
         self._configure_cleaner()
         self._spawn(self.local_channels.run())
         for index in range(config.workers):
-            await self.worker(index)
+            await self.siblings.worker(index)
         self._registration = Registration(
-            self.broker_id, lambda: self.config, self.setup.ports, clock=self.clock
+            self.broker.broker_id, lambda: self.broker.config, self.setup.ports, clock=self.broker.clock
         )
         goes_on = await asyncio.to_thread(self._is_registered)
         if self._birth.first:
             # Only the first start checks: its successors keep the addresses, even if another broker has come with them
             # since.
-            await asyncio.to_thread(self._registration.check_endpoints, self.store)
-        self.broker_epoch = await self._register(self._registration)
+            await asyncio.to_thread(self._registration.check_endpoints, self.broker.store)
+        self.broker.broker_epoch = await self._register(self._registration)
         if config.zookeeper_connect is not None:
             # Written only now: if this process dies while it waits, the next one has to wait as well.
-            write_session(self.setup.session_file, self.store.session_id)
-        self.store.watch_data(BrokerRegistration.path(self.broker_id), lambda _: self._look_for_own_node())
+            write_session(self.setup.session_file, self.broker.store.session_id)
+        self.broker.store.watch_data(
+            BrokerRegistration.path(self.broker.broker_id), lambda _: self._look_for_own_node()
+        )
         # A log may know producers that another broker, or an older state of the store, gave their ids.
-        await asyncio.to_thread(skip_used_ids, self.store, self.broker_id, self._producer_id_max)
-        self.producer_ids = ProducerIds(self.broker_id)
-        self.controller.start(self.store)
-        await asyncio.wrap_future(self.controller.submit(lambda: None))
-        if goes_on and not self.controller.is_active and len(self._informed) < config.workers:
+        await asyncio.to_thread(
+            skip_used_ids, self.broker.store, self.broker.broker_id, self._producer_id_max
+        )
+        self.broker.producer_ids = ProducerIds(self.broker.broker_id)
+        self.broker.controller.start(self.broker.store)
+        await asyncio.wrap_future(self.broker.controller.submit(lambda: None))
+        if goes_on and not self.broker.controller.is_active and len(self._informed) < config.workers:
             # A worker died with the control process, so no process knows its partitions, and the controller does not
             # repeat its requests within a session.
             await self._begin_session("A worker died with the control process")
             return
-        if self.controller.is_active:
+        if self.broker.controller.is_active:
             # The first client must see all topics that exist.
             await self.local_channels.settled()
         else:
             # The controller is another broker, which sends the metadata to this broker's listeners.
-            self._let_clients_in()
+            self.siblings.let_clients_in()
         await self._hear_of_itself(self._registration)
-        self._booted.set()
-        self._let_clients_in()
+        self.broker.booted.set()
+        self.siblings.let_clients_in()
         self._open_metrics_page()
         self._life.tell(lifeline.READY, self._facts())
 
     async def _hear_of_itself(self, registration: Registration) -> None:
         """Wait until a controller has told this broker of the cluster, and say meanwhile why it may not."""
         with contextlib.suppress(StoreError):
-            for sentence in await asyncio.to_thread(registration.out_of_reach, self.store):
+            for sentence in await asyncio.to_thread(registration.out_of_reach, self.broker.store):
                 log.error("%s", sentence)
         patience_s = _UNHEARD_S
-        while not await self.metadata.wait_until(
-            lambda: self.broker_id in self.metadata.brokers, timeout_s=patience_s
+        while not await self.broker.metadata.wait_until(
+            lambda: self.broker.broker_id in self.broker.metadata.brokers, timeout_s=patience_s
         ):
             with contextlib.suppress(StoreError):
                 log.warning(
                     "No controller has told this broker of the cluster yet; it is not ready until then. %s",
                     await asyncio.to_thread(
-                        registration.why_unheard, self.store, self.controller.active_controller_id
+                        registration.why_unheard,
+                        self.broker.store,
+                        self.broker.controller.active_controller_id,
                     ),
                 )
             patience_s = min(2 * patience_s, _UNHEARD_MAX_S)
 
-    def _let_clients_in(self) -> None:
-        self._serves = True
-        for peer in self._workers.values():
-            peer.note("serve")
-
     def _open_metrics_page(self) -> None:
-        if self.config.metrics_port < 0:
+        if self.broker.config.metrics_port < 0:
             return
         from pkafka.server.metrics.server import MetricsServer
 
         try:
-            page = MetricsServer(self.config.metrics_host, self.config.metrics_port, self._collect_metrics)
+            page = MetricsServer(
+                self.broker.config.metrics_host, self.broker.config.metrics_port, self._collect_metrics
+            )
         except OSError as error:
-            log.error("No metrics page on port %d: %s", self.config.metrics_port, error.strerror)
+            log.error("No metrics page on port %d: %s", self.broker.config.metrics_port, error.strerror)
             return
-        log.info("Metrics on http://%s:%d/metrics", self.config.metrics_host, page.port)
+        log.info("Metrics on http://%s:%d/metrics", self.broker.config.metrics_host, page.port)
 
     def _collect_metrics(self) -> "tuple[Sequence[Mapping[str, Any]], BrokerFacts]":
         """Everything that the page shows; called on the page's thread."""
@@ -295,48 +279,52 @@ class Control:
 
         calls = [
             asyncio.wait_for(peer.call("metrics"), _METRICS_OF_A_WORKER_MAX_S)
-            for peer in self._workers.values()
+            for peer in self.siblings.workers
         ]
         answers = await asyncio.gather(*calls, return_exceptions=True)
         cleaner = await self._ask_cleaner()
         deletion = await self._count_deletions()
-        partitions = [one for topic in self.metadata.topics.values() for one in topic.partitions.values()]
+        partitions = [
+            one for topic in self.broker.metadata.topics.values() for one in topic.partitions.values()
+        ]
         facts = BrokerFacts(
-            active_controller=self.controller.is_active,
-            topics=len(self.metadata.topics),
+            active_controller=self.broker.controller.is_active,
+            topics=len(self.broker.metadata.topics),
             partitions=len(partitions),
             offline_partitions=sum(one.leader < 0 for one in partitions),
             log_cleaner=cleaner,
             preferred_imbalance=sum(one.replicas[:1] != (one.leader,) for one in partitions),
-            offline_replicas=sum(self.broker_id in one.offline_replicas for one in partitions),
-            live_brokers=len(self.metadata.brokers),
-            cluster_id=self.cluster_id,
-            broker_id=self.broker_id,
+            offline_replicas=sum(self.broker.broker_id in one.offline_replicas for one in partitions),
+            live_brokers=len(self.broker.metadata.brokers),
+            cluster_id=self.broker.cluster_id,
+            broker_id=self.broker.broker_id,
             started_ms=self._started_ms,
             deletion=deletion.by_name() if deletion is not None else {},
-            controller_queue=self.controller.queue_size,
-            controller_times=self.controller.stats.by_name(),
-            unclean_elections=self.controller.stats.unclean_elections,
+            controller_queue=self.broker.controller.queue_size,
+            controller_times=self.broker.controller.stats.by_name(),
+            unclean_elections=self.broker.controller.stats.unclean_elections,
         )
         return [answer[0] for answer in answers if not isinstance(answer, BaseException)], facts
 
     async def _count_deletions(self) -> DeletionCounts | None:
         """Return the counts; None when the controller has not answered in time."""
-        if not self.controller.is_active:
+        if not self.broker.controller.is_active:
             return DeletionCounts()
-        counted = self.controller.run(self.controller.context.deletion_counts)
+        counted = self.broker.controller.run(self.broker.controller.context.deletion_counts)
         try:
             return await asyncio.wait_for(counted, _METRICS_OF_A_WORKER_MAX_S)
         except (PkafkaError, TimeoutError):
             return None
 
     async def _ask_cleaner(self) -> Mapping[str, Any]:
-        if self._cleaner is None:
+        if self.siblings.cleaner is None:
             return {}
+        asked = self.siblings.cleaner.call("metrics")
         try:
-            return (await asyncio.wait_for(self._cleaner.call("metrics"), _METRICS_OF_A_WORKER_MAX_S))[0]  # type: ignore[no-any-return]
+            metrics: Mapping[str, Any] = (await asyncio.wait_for(asked, _METRICS_OF_A_WORKER_MAX_S))[0]
         except (PkafkaError, TimeoutError):
             return {}
+        return metrics
 
     async def _register(self, registration: Registration) -> int:
         """Make the broker's node, when the node that a killed run of this broker left has gone with its session."""
@@ -351,7 +339,9 @@ class Control:
             await self._be_away(deadline_s)
         while True:
             try:
-                return await asyncio.to_thread(registration.register, self.store, self._previous_session_id)
+                return await asyncio.to_thread(
+                    registration.register, self.broker.store, self._previous_session_id
+                )
             except DuplicateBrokerIdError as error:
                 if self._loop.time() > deadline_s:
                     raise
@@ -367,9 +357,9 @@ class Control:
         broker is gone, and not find it there as if it had never been away: it may have lost records. That also holds
         when the session has ended already, as it may have ended just now.
         """
-        path = BrokerRegistration.path(self.broker_id)
+        path = BrokerRegistration.path(self.broker.broker_id)
         while (  # noqa: ASYNC110 - the store has no event for it
-            await asyncio.to_thread(self.store.exists, path) and self._loop.time() <= deadline_s
+            await asyncio.to_thread(self.broker.store.exists, path) and self._loop.time() <= deadline_s
         ):
             await asyncio.sleep(_REREGISTER_PAUSE_S)
         await asyncio.sleep(_ABSENCE_S)
@@ -378,15 +368,15 @@ class Control:
         """Whether this process goes on in its predecessor's session, with the node that is there."""
         if self._birth.session is None or self.setup.config.zookeeper_connect is None:
             return False  # the session is new, or no other broker can be the controller
-        stat = self.store.exists(BrokerRegistration.path(self.broker_id))
-        return stat is not None and stat.ephemeral_owner == self.store.session_id
+        stat = self.broker.store.exists(BrokerRegistration.path(self.broker.broker_id))
+        return stat is not None and stat.ephemeral_owner == self.broker.store.session_id
 
     def _look_for_strangers(self) -> None:
         """Take over the partitions that the embedded store does not know, or tell of them."""
         directories = self.setup.directories
         if self.setup.adopt:
-            adopt(self.store, find_topics(directories), self.broker_id, self.setup.config)
-        elif count := strangers(self.store, directories):
+            adopt(self.broker.store, find_topics(directories), self.broker.broker_id, self.setup.config)
+        elif count := strangers(self.broker.store, directories):
             log.warning(
                 "%d partitions in the log directories belong to no topic of this broker and are not served;"
                 " start with --adopt to take them over",
@@ -429,16 +419,11 @@ class Control:
             in_flight_max=in_flight_max,
         )
 
-    def _take_identity(self, identity: Identity) -> None:
-        self.broker_id = identity.broker_id
-        self.cluster_id = identity.cluster_id
-        self.metadata.cluster_id = identity.cluster_id
-
     def _facts(self) -> dict[str, Any]:
         hosts = {one.name: address_text(one.host or "localhost") for one in self.setup.config.listeners}
         return {
-            "broker_id": self.broker_id,
-            "cluster_id": self.cluster_id,
+            "broker_id": self.broker.broker_id,
+            "cluster_id": self.broker.cluster_id,
             "listeners": [f"{hosts[name]}:{port}" for name, port in self.setup.ports.items()],
         }
 
@@ -460,9 +445,9 @@ class Control:
     def _broker_died(self, broker: BrokerId) -> None:
         log.warning("Broker %d is dead: it refuses connections at all its listeners", broker)
         # The epoch is that of the run that ended: before the controller acts, the broker may be registered anew.
-        epoch = self.controller.broker_epoch(broker)
+        epoch = self.broker.controller.broker_epoch(broker)
         if epoch is not None:
-            self._spawn(self._tell_store(lambda: self.controller.office().bury_broker(broker, epoch)))
+            self._spawn(self._tell_store(lambda: self.broker.controller.office().bury_broker(broker, epoch)))
 
     def _on_controller(self, broker: BrokerId) -> None:
         self._loop.call_soon_threadsafe(self._watch_controller, broker)
@@ -472,22 +457,22 @@ class Control:
         if self._controller_sentinel is not None:
             self._controller_sentinel.close()
             self._controller_sentinel = None
-        if broker not in (NO_CONTROLLER, self.broker_id):
+        if broker not in (NO_CONTROLLER, self.broker.broker_id):
             self._spawn(self._place_sentinel(broker))
 
     async def _place_sentinel(self, broker: BrokerId) -> None:
         def look() -> tuple[BrokerInfo, int] | None:
-            found = self.store.get_many([nodes.broker(broker), nodes.CONTROLLER])
+            found = self.broker.store.get_many([nodes.broker(broker), nodes.CONTROLLER])
             if found[0] is None or found[1] is None or nodes.decode_controller(found[1][0]) != broker:
                 return None
             return nodes.decode_broker(broker, found[0][0]), found[1][1].czxid
 
         try:
-            seen = await self.run_on_store(look)
+            seen = await self.broker.run_on_store(look)
         except (StoreError, ZnodeFormatError) as error:
             log.info("Nothing is known of the controller, broker %d: %s", broker, error)
             return
-        if seen is None or not seen[0].is_pkafka or self.controller.active_controller_id != broker:
+        if seen is None or not seen[0].is_pkafka or self.broker.controller.active_controller_id != broker:
             return
         info, czxid = seen
 
@@ -495,13 +480,13 @@ class Control:
             log.warning(
                 "The controller, broker %d, is dead: it refuses connections at all its listeners", broker
             )
-            self._spawn(self._tell_store(lambda: remove_dead_controller(self.store, broker, czxid)))
+            self._spawn(self._tell_store(lambda: remove_dead_controller(self.broker.store, broker, czxid)))
 
         self._controller_sentinel = Sentinel([*info.endpoints.values()], died)
 
     async def _tell_store(self, call: Callable[[], None]) -> None:
         try:
-            await self.run_on_store(call)
+            await self.broker.run_on_store(call)
         except (StoreError, ApiError, ZnodeFormatError) as error:
             # The session of the dead broker ends anyway.
             log.info("The death of a broker could not be written down: %s", error)
@@ -511,10 +496,12 @@ class Control:
         self._loop.call_soon_threadsafe(lambda: self._spawn(self._check_own_node()))
 
     async def _check_own_node(self) -> None:
-        if self._life.ended.done() or not self._booted.is_set():
+        if self._life.ended.done() or not self.broker.booted.is_set():
             return
         try:
-            found = await self.run_on_store(self.store.exists, BrokerRegistration.path(self.broker_id))
+            found = await self.broker.run_on_store(
+                self.broker.store.exists, BrokerRegistration.path(self.broker.broker_id)
+            )
         except StoreError:
             return  # the store does not answer; the end of the session is noticed elsewhere
         if found is None and not self._life.ended.done():
@@ -525,7 +512,7 @@ class Control:
         log.warning("%s; beginning a new session", reason)
         self._life.tell(lifeline.SESSION, None)
         with contextlib.suppress(StoreError, StorageError):
-            await asyncio.to_thread(self.store.close)
+            await asyncio.to_thread(self.broker.store.close)
         self._life.end(ChildExit.SESSION_OVER)
 
     def _orphaned(self, _line: Peer) -> None:
@@ -534,8 +521,8 @@ class Control:
 
         def end() -> None:
             try:
-                if hasattr(self, "store") and self.setup.config.zookeeper_connect is not None:
-                    self.store.close()
+                if self.setup.config.zookeeper_connect is not None:
+                    self.broker.close_store()
             finally:
                 os._exit(ChildExit.ORPHANED)
 
@@ -550,7 +537,7 @@ class Control:
         self._loop.call_soon_threadsafe(self._config_changed, entity_type, entity_name, configs)
 
     def _post_to_controller(self, call: Callable[[], None]) -> None:
-        self.controller.submit(call)
+        self.broker.controller.submit(call)
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.SUSPENDED:
@@ -571,8 +558,8 @@ class Control:
 
     async def _release(self) -> None:
         """Controlled shutdown: others take over what this broker leads, before its workers end."""
-        if self._booted.is_set() and self.config.controlled_shutdown_enable:
-            self.tell_workers("leaving", None)
+        if self.broker.booted.is_set() and self.broker.config.controlled_shutdown_enable:
+            self.siblings.tell_workers("leaving", None)
             going_on = self._spawn(self._say_that_the_stop_goes_on())
             await self.to_controller.shut_down()
             going_on.cancel()
@@ -590,14 +577,13 @@ class Control:
     async def _give_back(self) -> None:
         code = ChildExit.CLEAN
         try:
-            if self._booted.is_set():
-                await asyncio.to_thread(self.controller.stop)
-            if hasattr(self, "store"):
-                await asyncio.to_thread(self.store.close)
+            if self.broker.booted.is_set():
+                await asyncio.to_thread(self.broker.controller.stop)
+            await asyncio.to_thread(self.broker.close_store)
         except (StoreError, StorageError) as error:
             log.error("The coordination store could not be told that the broker stops: %s", error)
             code = ChildExit.CRASHED
-        self.policies.close()
+        self.broker.policies.close()
         self._life.end(code)
 
     def _spawn(self, work: Any) -> "asyncio.Task[Any]":  # noqa: ANN401
@@ -606,87 +592,63 @@ class Control:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def run_on_store(self, function: Callable[..., T], *args: object) -> T:
-        """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""
-        return await asyncio.wrap_future(self.controller.submit(function, *args))
-
     # -- workers --
 
     def _meet(self, name: str, sock: socket.socket) -> None:
-        peer = Peer(name, sock, self._operations, on_gone=self._lost)
+        peer = Peer(name, sock, self._operations, on_gone=self.siblings.lost)
         if (index := worker_index(name)) is not None:
             peer.index = index
         elif name == CLEANER:
-            self._cleaner = peer
-            if self._identified.is_set():
+            self.siblings.cleaner = peer
+            if self.broker.identified.is_set():
                 self._configure_cleaner()
-
-    def _lost(self, peer: Peer) -> None:
-        self._following.discard(peer)
-        if self._workers.get(peer.index) is peer:
-            del self._workers[peer.index]
-
-    async def worker(self, index: int) -> Peer:
-        """The worker of that index, as soon as there is one that is up to date."""
-        async with self._worker_came:
-            await self._worker_came.wait_for(lambda: index in self._workers)
-            return self._workers[index]
 
     async def _hello(
         self, peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]
     ) -> dict[str, Any]:
         """A worker has opened its logs: bring it up to date and let it take part."""
         self._producer_id_max = max(self._producer_id_max, payload["producer_id_max"])
-        await self._identified.wait()
-        self._following.add(peer)
+        await self.broker.identified.wait()
+        self.siblings.follow(peer)
         await self._tell_settings(peer)
         if payload["knows"]:
             await self.local_channels.learn_from(peer)
             self._informed.add(peer.index)
         else:
             await self.local_channels.bring_up_to_date(peer)
-        async with self._worker_came:
-            if peer.gone:
-                self._following.discard(peer)
-                return {}
-            self._workers[peer.index] = peer
-            self._worker_came.notify_all()
-        if self._serves:
-            peer.note("serve")
+        await self.siblings.take_part(peer)
         return {}
 
     async def _settings(
         self, peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]
     ) -> dict[str, Any]:
         """A worker is about to open its logs; it hears of changes when it has opened them."""
-        await self._identified.wait()
+        await self.broker.identified.wait()
         await self._tell_settings(peer)
         return {}
 
     async def _tell_settings(self, peer: Peer) -> None:
-        await peer.call("identity", {"broker_id": self.broker_id, "cluster_id": self.cluster_id})
+        await peer.call(
+            "identity", {"broker_id": self.broker.broker_id, "cluster_id": self.broker.cluster_id}
+        )
         await peer.call("broker_config", self._dynamic_broker_settings())
         await peer.call(
-            "every_topic_config", {name: dict(configs) for name, configs in self.configs.topics().items()}
+            "every_topic_config",
+            {name: dict(configs) for name, configs in self.broker.configs.topics().items()},
         )
-
-    def tell_workers(self, operation: str, payload: Payload) -> None:
-        """Send a note to every worker."""
-        for peer in self._following:
-            peer.note(operation, payload)
 
     # -- configuration --
 
     def _dynamic_broker_settings(self) -> dict[str, str | None]:
         static = self.setup.config.originals
-        current = self.configs.layers.current.originals
+        current = self.broker.configs.layers.current.originals
         changed: dict[str, str | None] = {
             key: text for key, text in current.items() if static.get(key) != text
         }
         changed.update({key: None for key in static if key not in current})
         # Per-broker settings count only here: they are sent even if the file has the same value, and the file's are
         # not.
-        layers = self.configs.layers
+        layers = self.broker.configs.layers
         for key in DYNAMIC_ONLY_KEYS:
             changed[key] = layers.broker.get(key, layers.cluster.get(key))
         return changed
@@ -695,75 +657,71 @@ class Control:
         key = "unclean.leader.election.enable"
         if entity_type == "topics":
             if configs.get(key, "").strip().lower() == "true":
-                self.controller.allow_unclean_election(entity_name)
-            self.tell_workers("topic_configs", {entity_name: dict(configs)})
+                self.broker.controller.allow_unclean_election(entity_name)
+            self.siblings.tell_workers("topic_configs", {entity_name: dict(configs)})
         elif entity_type == "brokers":
-            if key in configs and self.config.unclean_leader_election_enable:
-                self.controller.allow_unclean_election(None)
+            if key in configs and self.broker.config.unclean_leader_election_enable:
+                self.broker.controller.allow_unclean_election(None)
             if self._registration is not None:
                 self._spawn(self._update_registration(self._registration))
-            self.tell_workers("broker_config", self._dynamic_broker_settings())
+            self.siblings.tell_workers("broker_config", self._dynamic_broker_settings())
             self._configure_cleaner()
 
     def _configure_cleaner(self) -> None:
-        if self._cleaner is not None:
-            self._cleaner.note("broker_config", self._dynamic_broker_settings())
+        if self.siblings.cleaner is not None:
+            self.siblings.cleaner.note("broker_config", self._dynamic_broker_settings())
 
     async def _update_registration(self, registration: Registration) -> None:
         try:
-            await self.run_on_store(registration.update, self.store)
+            await self.broker.run_on_store(registration.update, self.broker.store)
         except EndpointTakenError as error:
-            log.error("Per-broker configs of %d could not be applied: %s", self.broker_id, error)
+            log.error("Per-broker configs of %d could not be applied: %s", self.broker.broker_id, error)
         except StoreError as error:
             # Without a session there is no node; the next node is made with the configuration of that time.
             log.warning("The registration of this broker could not be renewed: %s", error)
 
     # -- requests --
 
-    def context(self, client_id: str | None = None, listener: str = "") -> apis.ControlRequestContext:
-        """What handlers see of this process."""
-        return apis.ControlRequestContext(self, client_id, listener)
-
     async def _api(self, _peer: Peer, payload: Payload, blob: memoryview, _fds: list[int]) -> Any:  # noqa: ANN401
         key, version = payload[0], payload[1]
         body = bytes(blob)
         if key not in apis.OF_CONTROLLERS:
-            await self._booted.wait()
+            await self.broker.booted.wait()
         request = decode_request(request_class(key), version, body)
-        context = self.context(payload[2], payload[3])
+        context = ControlRequestContext(self.broker, self.local_channels, payload[2], payload[3])
         response = await apis.HANDLERS[key](context, request, version)
         return None, encode(response, version), ()
 
     async def _auto_create(
         self, _peer: Peer, names: Payload, _blob: memoryview, _fds: list[int]
     ) -> dict[str, int]:
-        await self._booted.wait()
-        context = self.context()
+        await self.broker.booted.wait()
+        context = ControlRequestContext(self.broker, self.local_channels)
         return {name: int(code) for name, code in (await create_topics.auto_create(context, names)).items()}
 
     async def _commit_to_store(
         self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]
     ) -> list[int]:
         """OffsetCommit v0: an error code for each (topic, partition, offset)."""
-        await self._booted.wait()
+        await self.broker.booted.wait()
         group, rows = payload
         offsets = [(TopicPartition(topic, partition), offset) for topic, partition, offset in rows]
-        return await self.run_on_store(store_offsets.commit, self.store, group, offsets)
+        return await self.broker.run_on_store(store_offsets.commit, self.broker.store, group, offsets)
 
     async def _fetch_from_store(
         self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]
     ) -> list[tuple[int, int]]:
         """OffsetFetch v0: error code and offset for each (topic, partition)."""
-        await self._booted.wait()
+        await self.broker.booted.wait()
         group, rows = payload
         partitions = [TopicPartition(*row) for row in rows]
-        return await self.run_on_store(store_offsets.fetch, self.store, group, partitions)
+        return await self.broker.run_on_store(store_offsets.fetch, self.broker.store, group, partitions)
 
     async def _alter_partition(
         self, _peer: Peer, rows: Payload, _blob: memoryview, _fds: list[int]
     ) -> list[list[Any]]:
         """Send the ISRs that leaders of this broker propose; returns the controller's answers, row by row."""
-        await self._identified.wait()
+        await self.broker.identified.wait()
         return await self.to_controller.alter_partition(rows)
 
     async def _log_dir_failed(self, _peer: Peer, path: Payload, _blob: memoryview, _fds: list[int]) -> None:
@@ -771,14 +729,14 @@ class Control:
         if path in self._failed_directories:
             return
         self._failed_directories.add(path)
-        self.tell_workers("log_dir_failed", path)
-        await self._booted.wait()
-        event = LogDirEvent(self.broker_id)
+        self.siblings.tell_workers("log_dir_failed", path)
+        await self.broker.booted.wait()
+        event = LogDirEvent(self.broker.broker_id)
         told = False
         while not told:
             try:
-                await self.run_on_store(
-                    lambda: self.store.create(event.create_path(), event.encode(), sequential=True)
+                await self.broker.run_on_store(
+                    lambda: self.broker.store.create(event.create_path(), event.encode(), sequential=True)
                 )
                 told = True
             except StoreFullError:

@@ -76,7 +76,7 @@ class FakeWorker:
             "serve",
         )
         self.peer = Peer("control", theirs, {name: self._serving(name) for name in names})
-        self.seen_by_control = Peer(f"worker-{index}", ours, {}, on_gone=world.control._lost)
+        self.seen_by_control = Peer(f"worker-{index}", ours, {}, on_gone=world.control.siblings.lost)
         self.seen_by_control.index = index
         world.lines += [self.peer, self.seen_by_control]
 
@@ -146,7 +146,7 @@ class World:
         )
         self.supervisor, line = socket.socketpair()
         self.control = Control(setup, Birth(line, "control", first=True, session=None))
-        self.control.configs = cast(
+        self.control.broker.configs = cast(
             "Any",
             SimpleNamespace(
                 topics=dict,
@@ -154,9 +154,9 @@ class World:
                 load_topics=self.load,
             ),
         )
-        self.control.controller = cast("Any", SimpleNamespace(submit=submitted))
+        self.control.broker.controller = cast("Any", SimpleNamespace(submit=submitted))
         self.loaded: list[str] = []
-        self.control._identified.set()
+        self.control.broker.identified.set()
         self.channels = self.control.local_channels
         self.answers: list[ControlResponse] = []
         self.lines: list[Peer] = [self.control._life.line]
@@ -213,7 +213,7 @@ def test_a_worker_that_comes_while_metadata_are_on_their_way_gets_them() -> None
         world.send(topic_named("t"))
         await until(lambda: "t" in dying.metadata.topics and slow.asked[-1] == "update_metadata")
         dying.peer.close()
-        await until(lambda: 1 not in world.control._workers)
+        await until(lambda: 1 not in world.control.siblings._workers)
         successor = FakeWorker(world, 1)
         await world.hello(successor)
         # The worker that was slow is replaced too; then everybody knows the topic.
@@ -232,7 +232,7 @@ def test_an_isr_that_is_proposed_to_a_process_that_has_just_come_waits_until_it_
         async def answer(rows: list[list[Any]]) -> list[list[Any]]:
             return [[0, *row] for row in rows]
 
-        world.control._identified.clear()
+        world.control.broker.identified.clear()
         worker = FakeWorker(world, 0)
         asked = asyncio.ensure_future(
             world.control._alter_partition(worker.seen_by_control, [["t"]], memoryview(b""), [])
@@ -240,7 +240,7 @@ def test_an_isr_that_is_proposed_to_a_process_that_has_just_come_waits_until_it_
         await asyncio.sleep(0)
         assert not asked.done()
         world.control.to_controller = cast("Any", SimpleNamespace(alter_partition=answer))
-        world.control._identified.set()
+        world.control.broker.identified.set()
         assert await asked == [[0, "t"]]
 
     in_world(scene)
@@ -266,7 +266,7 @@ def test_a_worker_that_cannot_do_as_told_stops_nothing() -> None:
 def test_a_worker_that_died_during_its_greeting_is_not_counted_on() -> None:
     async def scene(world: World) -> None:
         worker = FakeWorker(world, 0)
-        async with world.control._worker_came:
+        async with world.control.siblings._worker_came:
             greeting = world.hello(worker)
             await until(lambda: "every_topic_config" in worker.asked)
             for _ in range(10):
@@ -274,8 +274,8 @@ def test_a_worker_that_died_during_its_greeting_is_not_counted_on() -> None:
             worker.peer.close()
             await until(lambda: worker.seen_by_control.gone)
         await asyncio.wait([greeting])
-        assert not world.control._workers
-        assert not world.control._following
+        assert not world.control.siblings._workers
+        assert not world.control.siblings._following
 
     in_world(scene, workers=1)
 
@@ -325,7 +325,7 @@ class Asked:
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answer: asyncio.Future[AlterPartitionResponse] = asyncio.get_running_loop().create_future()
-        self._to_controller = ToController(world.control)
+        self._to_controller = ToController(world.control.broker, world.control.local_channels)
         monkeypatch.setattr(self._to_controller, "_ask", self._ask)
 
     async def _ask(
@@ -355,7 +355,7 @@ def leads_with(isr: list[int], *, partition_epoch: int, epoch: int = 3) -> Leade
 async def successor(world: World, worker: FakeWorker) -> FakeWorker:
     """Another takes the place of this worker, and has been told all that it missed."""
     worker.peer.close()
-    await until(lambda: not world.control._workers)
+    await until(lambda: not world.control.siblings._workers)
     another = FakeWorker(world, 0)
     await world.hello(another)
     return another
@@ -423,7 +423,7 @@ def test_who_comes_after_a_control_process_learns_from_workers_what_it_said() ->
         worker.metadata.apply(topic_named("t"))
         worker.proposals = [["t", 0, TOPIC_ID, 3, [0, 1], 7]]
         await world.hello(worker)
-        assert "t" in world.control.metadata.topics
+        assert "t" in world.control.broker.metadata.topics
         # It is asked last, and told nothing that is older than what it knows.
         assert worker.asked[-2:] == ["known_metadata", "known_leaders"]
         assert world.control._informed == {0}
@@ -460,7 +460,9 @@ def test_a_leader_that_is_behind_is_told_how_its_partition_is(
         node = None
         if now is not None:
             node = (nodes.encode_leadership(now), SimpleNamespace(version=now.partition_epoch))
-        world.control.store = cast("Any", SimpleNamespace(get_many=lambda paths: [node for _ in paths]))
+        world.control.broker.store = cast(
+            "Any", SimpleNamespace(get_many=lambda paths: [node for _ in paths])
+        )
         asked = Asked(world, monkeypatch)
         asked.answers([], 7, ErrorCode.INVALID_UPDATE_VERSION)
         assert await asked.propose([0, 2], partition_epoch=7) == answer

@@ -74,7 +74,7 @@ def test_a_broker_whose_machine_was_started_anew_stays_away_for_a_while(
         ours, theirs = socket.socketpair()
         with ours:
             control = Control(setup, Birth(theirs, "control", first=True, session=None))
-            control.store = store
+            control.broker.store = store
             assert control._take_session_file() is None
             registering = asyncio.create_task(control._register(_registration()))
             await asyncio.sleep(0)

@@ -56,14 +56,16 @@ def with_control(
     async def run() -> None:
         world = World(1, settings)
         control = world.control
-        control.controller = cast("Any", SimpleNamespace(is_active=False, active_controller_id=CONTROLLER))
+        control.broker.controller = cast(
+            "Any", SimpleNamespace(is_active=False, active_controller_id=CONTROLLER)
+        )
         endpoints = [
             UpdateMetadataEndpoint(host="127.0.0.1", port=port, listener=listener)
             for listener, port in ports.items()
         ]
         brokers = [UpdateMetadataBroker(id=CONTROLLER, endpoints=endpoints)]
-        control.metadata.apply(UpdateMetadataRequest(controller_epoch=1, live_brokers=brokers))
-        control.to_controller = ToController(control)
+        control.broker.metadata.apply(UpdateMetadataRequest(controller_epoch=1, live_brokers=brokers))
+        control.to_controller = ToController(control.broker, control.local_channels)
         try:
             await asyncio.wait_for(body(world, control.to_controller), 10)
         finally:
@@ -117,7 +119,7 @@ def test_the_supervisor_hears_that_a_long_release_goes_on(controller: FakeBroker
     controller.handlers[ApiKey.CONTROLLED_SHUTDOWN] = lambda _request, _version: STUCK
 
     async def body(world: World, _to_controller: ToController) -> None:
-        world.control._booted.set()
+        world.control.broker.booted.set()
         await world.control._release()
         await asyncio.sleep(0)
         said = [operation for operation, _ in Lifeline(world.supervisor).read()]

@@ -40,7 +40,7 @@ def test_a_dead_broker_is_buried(world: World) -> None:
 
 def test_a_broker_that_came_back_while_the_controller_was_busy_is_left_alone(world: World) -> None:
     async def scene(control: Control) -> None:
-        controller = control.controller
+        controller = control.broker.controller
         is_free = threading.Event()
         controller.submit(is_free.wait, 10)
         await until(lambda: not controller.has_work)
