@@ -165,7 +165,7 @@ class World:
         self.loaded += names
 
     def hello(self, worker: FakeWorker) -> "asyncio.Task[Any]":
-        said = self.control._hello(
+        said = self.control.greeting.hello(
             worker.seen_by_control,
             {"producer_id_max": -1, "knows": worker.metadata.controller_epoch > 0},
             memoryview(b""),
@@ -235,7 +235,7 @@ def test_an_isr_that_is_proposed_to_a_process_that_has_just_come_waits_until_it_
         world.control.broker.identified.clear()
         worker = FakeWorker(world, 0)
         asked = asyncio.ensure_future(
-            world.control._alter_partition(worker.seen_by_control, [["t"]], memoryview(b""), [])
+            world.control.requests._alter_partition(worker.seen_by_control, [["t"]], memoryview(b""), [])
         )
         await asyncio.sleep(0)
         assert not asked.done()
@@ -426,7 +426,7 @@ def test_who_comes_after_a_control_process_learns_from_workers_what_it_said() ->
         assert "t" in world.control.broker.metadata.topics
         # It is asked last, and told nothing that is older than what it knows.
         assert worker.asked[-2:] == ["known_metadata", "known_leaders"]
-        assert world.control._informed == {0}
+        assert world.control.greeting.informed == {0}
         after = await successor(world, worker)
         assert told(after) == ([0], 7)
         assert after.told_proposals == [["t", 0, TOPIC_ID, 3, [0, 1], 7]]

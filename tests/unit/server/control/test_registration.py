@@ -12,6 +12,8 @@ from pkafka.coordination.cluster import create_persistent_paths
 from pkafka.coordination.embedded import EmbeddedStore
 from pkafka.coordination.znodes import BrokerRegistration, Endpoint
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.config.broker_loggers import ProcessLoggers
+from pkafka.server.control import session as session_module
 from pkafka.server.control import session_file
 from pkafka.server.control.registration import (
     DuplicateBrokerIdError,
@@ -19,9 +21,9 @@ from pkafka.server.control.registration import (
     Registration,
     canonical_host_name,
 )
+from pkafka.server.control.session import BrokerSession
+from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.ipc.child import Birth
-from pkafka.server.processes import control as control_module
-from pkafka.server.processes.control import Control, ControlSetup
 
 
 @pytest.fixture
@@ -59,30 +61,29 @@ def test_a_broker_whose_machine_was_started_anew_stays_away_for_a_while(
     read that it is gone, since it may have lost records."""
     boot, path = tmp_path / "boot_id", tmp_path / "pkafka-session"
     monkeypatch.setattr(session_file, "BOOT_ID_FILE", boot)
-    monkeypatch.setattr(control_module, "_ABSENCE_S", 0.5)
+    monkeypatch.setattr(session_module, "_ABSENCE_S", 0.5)
     boot.write_text("first\n")
     session_file.write_session(path, 7)
     boot.write_text("second\n")
     config = BrokerConfig({"log.dirs": str(tmp_path), "broker.id": "3", "zookeeper.connect": "nowhere:1"})
-    setup = ControlSetup(
-        config=config, directories=(), ports={}, store_file=path, session_file=path, adopt=False
-    )
     if not is_over:
         store.create("/brokers/ids/3", b"{}")
 
     async def run() -> float:
         ours, theirs = socket.socketpair()
-        with ours:
-            control = Control(setup, Birth(theirs, "control", first=True, session=None))
-            control.broker.store = store
-            assert control._take_session_file() is None
-            registering = asyncio.create_task(control._register(_registration()))
+        with ours, theirs:
+            birth = Birth(theirs, "control", first=True, session=None)
+            broker = ThisBroker(3, ManualClock(), ProcessLoggers())
+            broker.store = store
+            session = BrokerSession(config, birth, path, broker)
+            session.recall()
+            assert session.previous_id is None
+            registering = asyncio.create_task(session.register(_registration()))
             await asyncio.sleep(0)
             if not is_over:
                 store.delete("/brokers/ids/3")
             gone_s = asyncio.get_running_loop().time()
             await registering
-            control._life.line.close()
             return asyncio.get_running_loop().time() - gone_s
 
     assert asyncio.run(run()) >= 0.5

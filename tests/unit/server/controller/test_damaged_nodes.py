@@ -130,17 +130,17 @@ def test_the_leader_of_a_partition_whose_state_cannot_be_read_asks_again(world: 
 def _look_for_it(control: Control) -> None:
     control.broker.store.set(nodes.broker(2), b"{no json")
     control.broker.store.set(nodes.CONTROLLER, nodes.encode_controller(2, 0))
-    control._watch_controller(2)
+    control.deaths.watch_controller(2)
 
 
 def _look_for_none(control: Control) -> None:
     control.broker.store.set(nodes.CONTROLLER, b"{no json")
-    control._watch_controller(2)
+    control.deaths.watch_controller(2)
 
 
 def _replace_it(control: Control) -> None:
     control.broker.store.set(nodes.CONTROLLER, b"{no json")
-    control._spawn(control._tell_store(lambda: remove_dead_controller(control.broker.store, 2, 7)))
+    control._spawn(control.deaths.tell_store(lambda: remove_dead_controller(control.broker.store, 2, 7)))
 
 
 @pytest.mark.parametrize("look", [_look_for_it, _look_for_none, _replace_it])

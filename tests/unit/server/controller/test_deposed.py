@@ -118,7 +118,7 @@ def test_a_dead_broker_that_it_cannot_bury_does_not_end_its_process(
 
     async def scene(control: Control) -> None:
         await usurp(control)
-        control._broker_died(3)
+        control.deaths.broker_died(3)
         [telling] = control._tasks
         await asyncio.wait([telling])
         await asyncio.sleep(0)
