@@ -8,7 +8,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,18 +16,12 @@ from typing import Any, Final
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ConfigError, PkafkaError, StorageError
-from pkafka.model import CONSUMER_OFFSETS_TOPIC
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from pkafka.net.buffers import Arena, ReadBuffers
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
-from pkafka.protocol.codec import decode, encode
-from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from pkafka.protocol.messages.stop_replica import StopReplicaRequest
-from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
-from pkafka.protocol.schema import Message
 from pkafka.server import handlers
-from pkafka.server.cluster.control_requests import VERSIONS
-from pkafka.server.cluster.metadata import FULL_UPDATE, MetadataCache
+from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.groups import routing
@@ -35,6 +29,7 @@ from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.hosted import CoordinatorSettings
 from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.offsets_log import OffsetsLog
+from pkafka.server.groups.offsets_partitions import OffsetsPartitions
 from pkafka.server.handlers import (
     alter_replica_log_dirs,
     delete_records,
@@ -49,7 +44,7 @@ from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.child import CLEANER, CONTROL, Birth, ChildMain, Life, main_of, worker_index
 from pkafka.server.ipc.garbage import spare_what_lasts
 from pkafka.server.ipc.lifeline import ChildExit
-from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone, Reply
+from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone
 from pkafka.server.ipc.tasks import Tasks
 from pkafka.server.limits.connection_limits import ConnectionLimits, LimitSettings, SharedCounts
 from pkafka.server.limits.rates import SharedRate
@@ -59,7 +54,6 @@ from pkafka.server.replicas.delayed import Timer
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.fetch_sessions import FetchSessionCache
 from pkafka.server.replicas.isr_changes import IsrChanges
-from pkafka.server.replicas.leadership import IsrProposal
 from pkafka.server.replicas.logs import WorkerLogs
 from pkafka.server.replicas.lookup import Lookup
 from pkafka.server.replicas.partition import Partition, PartitionKey
@@ -72,15 +66,13 @@ from pkafka.server.serving import between_workers, by_owner
 from pkafka.server.serving.clients import ADOPT, Clients
 from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.dispatch import Dispatcher
+from pkafka.server.serving.drain import Drain
+from pkafka.server.serving.orders import Orders
 from pkafka.server.serving.peers import Peers
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
 
-_DEPARTURE_MS: Final = 100
-"""By then most clients of a dead broker have asked for the new leaders."""
-DRAIN_MAX_S: Final = 1.0
-"""A stop waits so long for the answers to requests in hand, of clients and of other workers."""
 SUCCESSOR_MAX_S: Final = 5.0
 """A process that died is replaced at once. Without a successor by then only the channel to the process was lost."""
 
@@ -157,18 +149,31 @@ class Worker:
         self.isr_changes = IsrChanges(self)
         self.fetchers = ReplicaFetchers(self)
         self.pulses = Pulses(self.metadata, self.partitions.broker_id, lambda: self.config)
-        self._offsets_partitions_seen = 0
+        self._offsets_partitions = OffsetsPartitions(
+            self.metadata, lambda: self.config.offsets_topic_num_partitions
+        )
         self.groups = GroupCoordinator(
             CoordinatorSettings.of(self.config),
             group_log=OffsetsLog(self),
-            partitions=self._offsets_partitions,
+            partitions=self._offsets_partitions.count,
             timer=self.timer,
             clock=self.clock,
             spawn=self.tasks.spawn,
         )
         self.offsets = OffsetKeeper(self.groups)
+        self._orders = Orders(
+            metadata=self.metadata,
+            partitions=self.partitions,
+            logs=self.logs,
+            progress=self.progress,
+            isr_changes=self.isr_changes,
+            timer=self.timer,
+            tasks=self.tasks,
+            metadata_changed=self._metadata_changed,
+        )
         self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
         self.peers = Peers(setup.index, self.partitions.owner, Arena.create() if setup.workers > 1 else None)
+        self._drain = Drain(self.peers)
         self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
         self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
         """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
@@ -187,7 +192,7 @@ class Worker:
             ),
             together=self._together,
             page_cache=PageCache(self.threads),
-            ended=lambda: self._grew_quiet.set(),
+            ended=self._drain.changed,
         )
         self.control_line = ControlLine()
         self._configured = asyncio.Event()
@@ -197,9 +202,6 @@ class Worker:
         self._met: Counter[str] = Counter()
         """How many processes of each name have introduced themselves."""
         self._stopping = False
-        self._quiet: set[int] = set()
-        """Other workers that have answered their clients, and need nothing of this one any more."""
-        self._grew_quiet = asyncio.Event()
         self._operations = self._table()
         self._life = Life(birth, meet=self._meet, stop=self._stop, late=self._other_is_late)
 
@@ -273,7 +275,7 @@ class Worker:
         self.clients.take_no_more()
         # Members that wait for their group find another coordinator, or this one when it is back.
         self.groups.resign()
-        await self._drain()
+        await self._drain.drain(self.clients)
         self.clients.close()
         self.fetchers.close()
         self.pulses.close()
@@ -286,28 +288,6 @@ class Worker:
             self._life.end(ChildExit.CRASHED)
             return
         self._life.end(ChildExit.CLEAN)
-
-    async def _drain(self) -> None:
-        self.clients.drain()
-        try:
-            async with asyncio.timeout(DRAIN_MAX_S):
-                while self.clients.connections:
-                    await self._next_quiet()
-                for peer in self.peers.others.values():
-                    peer.note("quiet")
-                # The other workers may have requests in hand that need this one.
-                while not self.peers.others.keys() <= self._quiet:
-                    await self._next_quiet()
-        except TimeoutError:
-            log.info("Stopping with requests in hand of %d connections", len(self.clients.connections))
-
-    async def _next_quiet(self) -> None:
-        self._grew_quiet.clear()
-        await self._grew_quiet.wait()
-
-    def _other_is_quiet(self, peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
-        self._quiet.add(peer.index)
-        self._grew_quiet.set()
 
     # -- other processes --
 
@@ -360,7 +340,7 @@ class Worker:
         elif self.peers.others.get(peer.index) is peer:
             self.peers.lost(peer.index)
             self.files.forget_peer(peer.index)
-            self._grew_quiet.set()
+            self._drain.changed()
 
     def _miss(self, lost: Peer, met: int) -> None:
         """End one of two processes that have lost their channel: the lost process has no successor, so it lives.
@@ -425,12 +405,6 @@ class Worker:
             "describe_log_dirs": lambda _peer, _payload, _blob, _fds: describe_log_dirs.local(self),
             ADOPT: self.clients.adopt,
             "leaving": lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
-            "quiet": self._other_is_quiet,
-            "known_metadata": self._known_metadata,
-            "known_leaders": self._known_leaders,
-            "leader_and_isr": self._leader_and_isr,
-            "update_metadata": self._update_metadata,
-            "stop_replica": self._stop_replica,
             "topic_configs": self._topic_configs,
             "every_topic_config": self._every_topic_config,
             "broker_config": self._broker_config,
@@ -442,70 +416,11 @@ class Worker:
             ),
             "metrics": lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
             **self.logs.compaction.operations,
+            **self._orders.operations,
+            **self._drain.operations,
         }
 
     # -- what the control process says --
-
-    def _known_metadata(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
-        """For a control process that has just come: what its predecessor said."""
-        return None, encode(self.metadata.snapshot(), VERSIONS[UpdateMetadataRequest]), ()
-
-    def _known_leaders(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
-        """As :meth:`_known_metadata`."""
-        request, proposals = self.partitions.as_decided()
-        return proposals, encode(request, VERSIONS[LeaderAndIsrRequest]), ()
-
-    def _leader_and_isr(
-        self, _peer: Peer, proposed: Payload, blob: memoryview, _fds: list[int]
-    ) -> Awaitable[Reply]:
-        version = VERSIONS[LeaderAndIsrRequest]
-        request = decode(LeaderAndIsrRequest, version, bytes(blob))
-        proposals = {
-            (topic, index): IsrProposal(tuple(isr), leader_epoch, partition_epoch)
-            for topic, index, _, leader_epoch, isr, partition_epoch in proposed or ()
-        }
-        return self._decide(self._lead_and_follow(request, proposals), version)
-
-    async def _lead_and_follow(
-        self, request: LeaderAndIsrRequest, proposals: Mapping[PartitionKey, IsrProposal]
-    ) -> LeaderAndIsrResponse:
-        response = await self.partitions.leader_and_isr(request, proposals)
-        for key, proposal in proposals.items():
-            partition = self.partitions.led.get(key)
-            # One that another leader of this process has made since is on its way.
-            if partition is not None and partition.leadership and partition.leadership.proposed is proposal:
-                self.isr_changes.propose(partition, proposal)
-        return response
-
-    def _update_metadata(self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> None:
-        version = VERSIONS[UpdateMetadataRequest]
-        request = decode(UpdateMetadataRequest, version, bytes(blob))
-        before = self.metadata.brokers
-        change = self.metadata.apply(request)
-        self.progress.brokers_changed(before.keys() ^ self.metadata.brokers.keys())
-        if departed := self.metadata.departed:
-            self.timer.after(_DEPARTURE_MS, lambda: self.metadata.forget_departures(departed))
-        changed = (self.metadata.topics[name] for name in change.changed if name in self.metadata.topics)
-        if moved := self.partitions.moved_away(changed):
-            self.tasks.spawn(self.partitions.drop_moved(moved, self.logs.delete))
-        if request.type != FULL_UPDATE:
-            # Only what the controller says to be deleted: a control process that has just come may not know all topics
-            # yet, and offsets that are gone do not come back.
-            self.offsets.partitions_deleted(change.deleted)
-            if any(deleted.topic == CONSUMER_OFFSETS_TOPIC for deleted in change.deleted):
-                self._offsets_partitions_seen = 0
-        count = self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC)
-        self._offsets_partitions_seen = max(count, self._offsets_partitions_seen)
-
-    def _stop_replica(
-        self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]
-    ) -> Awaitable[Reply]:
-        version = VERSIONS[StopReplicaRequest]
-        request = decode(StopReplicaRequest, version, bytes(blob))
-        return self._decide(self.partitions.stop_replica(request, self.logs.delete), version)
-
-    async def _decide(self, response: Awaitable[Message], version: int) -> Reply:
-        return None, encode(await response, version), ()
 
     def _topic_configs(self, _peer: Peer, topics: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """The own settings of these topics are these now."""
@@ -548,6 +463,11 @@ class Worker:
         self._life.tell(lifeline.DIRECTORY_FAILED, str(directory))
         self.control_line.tell("log_dir_failed", str(directory))
 
+    def _metadata_changed(self, deleted: Sequence[TopicPartition]) -> None:
+        # Offsets that are gone do not come back.
+        self.offsets.partitions_deleted(deleted)
+        self._offsets_partitions.metadata_changed(deleted)
+
     def _partition_changed(self, key: PartitionKey) -> None:
         self.fetchers.update(key)
         self.moves.update(key)
@@ -557,14 +477,6 @@ class Worker:
                 self.groups.begin(key[1])
             else:
                 self.groups.end(key[1])
-
-    def _offsets_partitions(self) -> int:
-        """How many partitions __consumer_offsets has, or is going to have.
-
-        Never less than was seen, until the topic is deleted: with another number every group would be looked for, and
-        made, in another partition.
-        """
-        return self._offsets_partitions_seen or self.config.offsets_topic_num_partitions
 
 
 def main(setup: WorkerSetup) -> ChildMain:

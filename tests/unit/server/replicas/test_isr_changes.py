@@ -121,7 +121,9 @@ def test_what_the_worker_before_proposed_is_proposed_again(
         version = VERSIONS[LeaderAndIsrRequest]
         rows = [["t", 0, b"i" * 16, 3, [0, 1], 7], ["t", 5, b"i" * 16, 3, [0, 1], 7]]
         peer = cast("Peer", None)
-        await cast("Any", worker._leader_and_isr(peer, rows, memoryview(encode(request, version)), []))
+        await cast(
+            "Any", worker._orders._leader_and_isr(peer, rows, memoryview(encode(request, version)), [])
+        )
         await until(lambda: len(proposals.asked) == 1)
         row, answered = proposals.asked[0]
         assert row == rows[0]
