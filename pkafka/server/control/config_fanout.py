@@ -7,7 +7,9 @@ from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.dynamic import DYNAMIC_ONLY_KEYS
 from pkafka.server.control.siblings import Siblings
 from pkafka.server.control.this_broker import ThisBroker
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Peer
+from pkafka.server.ipc.words import Identity, Settings
 
 _UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
@@ -33,16 +35,17 @@ class ConfigFanout:
     async def tell_all(self, peer: Peer) -> None:
         """Tell a worker that has just come all settings, and whose worker it is."""
         broker = self._broker
-        await peer.call("identity", {"broker_id": broker.broker_id, "cluster_id": broker.cluster_id})
-        await peer.call("broker_config", self._dynamic())
+        await peer.call(words.IDENTITY, Identity(broker.broker_id, broker.cluster_id))
+        await peer.call(words.BROKER_CONFIG, self._dynamic())
         await peer.call(
-            "every_topic_config", {name: dict(configs) for name, configs in broker.configs.topics().items()}
+            words.EVERY_TOPIC_CONFIG,
+            {name: dict(configs) for name, configs in broker.configs.topics().items()},
         )
 
     def tell_cleaner(self) -> None:
         """Tell the cleaner the broker's settings, when there is a cleaner."""
         if self._siblings.cleaner is not None:
-            self._siblings.cleaner.note("broker_config", self._dynamic())
+            self._siblings.cleaner.note(words.BROKER_CONFIG, self._dynamic())
 
     def changed(self, entity_type: str, entity_name: str, configs: Mapping[str, str]) -> None:
         """Pass on that a topic, or this broker, has these settings of its own now."""
@@ -50,15 +53,15 @@ class ConfigFanout:
         if entity_type == "topics":
             if configs.get(_UNCLEAN_ELECTION, "").strip().lower() == "true":
                 broker.controller.allow_unclean_election(entity_name)
-            self._siblings.tell_workers("topic_configs", {entity_name: dict(configs)})
+            self._siblings.tell_workers(words.TOPIC_CONFIGS, {entity_name: dict(configs)})
         elif entity_type == "brokers":
             if _UNCLEAN_ELECTION in configs and broker.config.unclean_leader_election_enable:
                 broker.controller.allow_unclean_election(None)
             self._advertise()
-            self._siblings.tell_workers("broker_config", self._dynamic())
+            self._siblings.tell_workers(words.BROKER_CONFIG, self._dynamic())
             self.tell_cleaner()
 
-    def _dynamic(self) -> dict[str, str | None]:
+    def _dynamic(self) -> Settings:
         """The broker's settings that differ from the file, by key; None for one that is gone."""
         static = self._static.originals
         current = self._broker.configs.layers.current.originals

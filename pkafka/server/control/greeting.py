@@ -6,7 +6,9 @@ from pkafka.server.control.config_fanout import ConfigFanout
 from pkafka.server.control.local_channels import LocalChannels
 from pkafka.server.control.siblings import Siblings
 from pkafka.server.control.this_broker import ThisBroker
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Handler, Payload, Peer
+from pkafka.server.ipc.words import Hello
 
 
 class Greeting:
@@ -30,15 +32,19 @@ class Greeting:
         """The highest producer id in the logs of this broker."""
         self.informed: set[int] = set()
         """Workers that have said what this broker has, to this process that has just come."""
-        self.operations: dict[str, Handler] = {"settings": self._settings, "hello": self.hello}
+        self.operations: dict[str, Handler] = {
+            words.SETTINGS: self._settings,
+            words.HELLO: self.hello,
+        }
 
     async def hello(self, peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> dict[str, Any]:
         """A worker has opened its logs: bring it up to date and let it take part."""
-        self.producer_id_max = max(self.producer_id_max, payload["producer_id_max"])
+        said = Hello(*payload)
+        self.producer_id_max = max(self.producer_id_max, said.producer_id_max)
         await self._broker.identified.wait()
         self._siblings.follow(peer)
         await self._fanout.tell_all(peer)
-        if payload["knows"]:
+        if said.knows:
             await self._channels.learn_from(peer)
             self.informed.add(peer.index)
         else:

@@ -8,9 +8,9 @@ import asyncio
 import copy
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter_ns
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
@@ -33,7 +33,9 @@ from pkafka.server.cluster.metadata import BrokerInfo
 from pkafka.server.cluster.state_change import broker_log
 from pkafka.server.control.siblings import Siblings
 from pkafka.server.control.this_broker import ThisBroker
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Peer, PeerGone
+from pkafka.server.ipc.words import IsrAnswer, ProposedIsr
 from pkafka.server.replicas.leadership import IsrProposal, is_final
 from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.replicas.partitions import by_topic, owner_of
@@ -82,27 +84,26 @@ class LocalChannels:
 
     # -- the event loop's side --
 
-    def isrs_proposed(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Note ISRs that leaders of this broker propose; rows as in
-        :meth:`.to_controller.ToController.alter_partition`."""
-        for topic, partition, _topic_id, leader_epoch, isr, partition_epoch in rows:
-            self._proposals[topic, partition] = IsrProposal(tuple(isr), leader_epoch, partition_epoch)
+    def isrs_proposed(self, proposals: Iterable[ProposedIsr]) -> None:
+        """Note ISRs that leaders of this broker propose."""
+        for one in proposals:
+            self._proposals[one.topic, one.partition] = IsrProposal(
+                tuple(one.isr), one.leader_epoch, one.partition_epoch
+            )
 
-    def isrs_answered(self, rows: Sequence[Sequence[Any]], answers: Sequence[Sequence[Any]]) -> None:
-        """Note the controller's answer to each of these rows."""
-        for (topic, partition, _topic_id, leader_epoch, isr, partition_epoch), (code, *now) in zip(
-            rows, answers, strict=True
-        ):
-            key = (topic, partition)
-            if not is_final(ErrorCode(code)):
+    def isrs_answered(self, proposals: Iterable[ProposedIsr], answers: Iterable[IsrAnswer]) -> None:
+        """Note the controller's answer to each of these proposals."""
+        for one, now in zip(proposals, answers, strict=True):
+            key, code = (one.topic, one.partition), ErrorCode(now.code)
+            if not is_final(code):
                 continue
-            if self._proposals.get(key) == (tuple(isr), leader_epoch, partition_epoch):
+            if self._proposals.get(key) == (tuple(one.isr), one.leader_epoch, one.partition_epoch):
                 del self._proposals[key]
-            if now and key in self._assigned:
+            if code is ErrorCode.NONE and key in self._assigned:
                 topic_id, state = self._assigned[key]
-                if _epochs(state) < (now[0], now[2]) and state.leader_epoch == now[0]:
+                if state.leader_epoch == now.leader_epoch and state.partition_epoch < now.partition_epoch:
                     known = copy.copy(state)
-                    _, known.isr, known.partition_epoch = now
+                    known.isr, known.partition_epoch = [*now.isr], now.partition_epoch
                     self._assigned[key] = (topic_id, known)
 
     async def settled(self) -> None:
@@ -167,27 +168,27 @@ class LocalChannels:
         That is the metadata, the decisions about its partitions, and the proposals of its leaders without an answer.
         Controllers say these once in a session, and this process may go on in its predecessor's session.
         """
-        _, blob, _ = await peer.call("known_metadata")
+        _, blob, _ = await peer.call(words.KNOWN_METADATA)
         metadata = decode(UpdateMetadataRequest, VERSIONS[UpdateMetadataRequest], bytes(blob))
         if metadata.controller_epoch > self._broker.metadata.controller_epoch:
             self._broker.metadata.apply(metadata)
-        proposals, blob, _ = await peer.call("known_leaders")
+        rows, blob, _ = await peer.call(words.KNOWN_LEADERS)
         request = decode(LeaderAndIsrRequest, VERSIONS[LeaderAndIsrRequest], bytes(blob))
         if self._last is None or self._last.controller_epoch < request.controller_epoch:
             self._last = request
         for topic in request.topic_states:
             for state in topic.partition_states:
                 self._keep(topic.topic_name, topic.topic_id, state)
-        self.isrs_proposed(proposals)
+        self.isrs_proposed(ProposedIsr(*row) for row in rows)
 
     async def bring_up_to_date(self, peer: Peer) -> None:
         """Tell a worker that has just come all that it missed: the metadata, and the leaders of its partitions."""
         version = VERSIONS[UpdateMetadataRequest]
         if self._broker.metadata.controller_epoch > 0:
-            await peer.call("update_metadata", None, encode(self._broker.metadata.snapshot(), version))
+            await peer.call(words.UPDATE_METADATA, None, encode(self._broker.metadata.snapshot(), version))
         if self._metadata_on_their_way is not None:
             # They may have gone to its predecessor; then no other request would bring them.
-            await peer.call("update_metadata", None, encode(self._metadata_on_their_way, version))
+            await peer.call(words.UPDATE_METADATA, None, encode(self._metadata_on_their_way, version))
         if self._last is not None:
             mine = [
                 (key[0], topic_id, state)
@@ -197,28 +198,28 @@ class LocalChannels:
             if mine:
                 part = _leader_and_isr_part(self._last, mine)
                 await peer.call(
-                    "leader_and_isr",
+                    words.LEADER_AND_ISR,
                     self._open_proposals(mine),
                     encode(part, VERSIONS[LeaderAndIsrRequest]),
                 )
 
     def _open_proposals(
         self, share: "Sequence[tuple[str, bytes, LeaderAndIsrPartitionState]]"
-    ) -> list[list[Any]]:
-        """The proposals of these partitions' leaders without a known answer, rows as in :meth:`isrs_proposed`.
+    ) -> list[ProposedIsr]:
+        """The proposals of these partitions' leaders without a known answer.
 
         The leader's worker may have died before the answer. The controller may carry the proposal out later, or never,
         so the next worker has to send it again.
         """
-        rows = []
+        found = []
         for topic, topic_id, state in share:
             proposal = self._proposals.get((topic, state.partition_index))
             if proposal is not None and proposal[1:] == _epochs(state):
                 isr, leader_epoch, partition_epoch = proposal
-                rows.append(
-                    [topic, state.partition_index, topic_id, leader_epoch, list(isr), partition_epoch]
+                found.append(
+                    ProposedIsr(topic, state.partition_index, topic_id, leader_epoch, isr, partition_epoch)
                 )
-        return rows
+        return found
 
     async def _ask(self, worker: int, operation: str, body: bytes) -> bytes:
         """Call a worker; when it dies, its successor."""
@@ -244,7 +245,7 @@ class LocalChannels:
         by_topic: dict[str, LeaderAndIsrTopicError] = {}
         parts = {owner: _leader_and_isr_part(request, share) for owner, share in shares.items()}
         answers = await asyncio.gather(
-            *(self._ask(owner, "leader_and_isr", encode(part, version)) for owner, part in parts.items())
+            *(self._ask(owner, words.LEADER_AND_ISR, encode(part, version)) for owner, part in parts.items())
         )
         for part, answer in zip(parts.values(), answers, strict=True):
             response = decode(LeaderAndIsrResponse, version, answer)
@@ -318,7 +319,7 @@ class LocalChannels:
                 broker_epoch=request.broker_epoch,
                 topic_states=topics,
             )
-            answer = await self._ask(owner, "stop_replica", encode(part_request, version))
+            answer = await self._ask(owner, words.STOP_REPLICA, encode(part_request, version))
             response = decode(StopReplicaResponse, version, answer)
             result.error_code = result.error_code or response.error_code
             result.partition_errors.extend(response.partition_errors)
@@ -329,7 +330,7 @@ class LocalChannels:
         self._metadata_on_their_way = request
         try:
             await asyncio.gather(
-                *(self._ask(worker, "update_metadata", body) for worker in range(self._workers))
+                *(self._ask(worker, words.UPDATE_METADATA, body) for worker in range(self._workers))
             )
             # Last: a task that waits for a change of this cache may then rely on the workers.
             change = self._broker.metadata.apply(request)

@@ -18,7 +18,9 @@ from pkafka.server.control.siblings import Siblings
 from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.groups import store_offsets
 from pkafka.server.handlers import create_topics
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Handler, Payload, Peer
+from pkafka.server.ipc.words import IsrAnswer, ProposedIsr, StoreCommit, StoreFetch
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class Requests:
         broker: ThisBroker,
         siblings: Siblings,
         channels: LocalChannels,
-        alter_partition: Callable[[Sequence[Sequence[Any]]], Awaitable[list[list[Any]]]],
+        alter_partition: Callable[[Sequence[ProposedIsr]], Awaitable[list[IsrAnswer]]],
     ) -> None:
         self._broker = broker
         self._siblings = siblings
@@ -48,12 +50,12 @@ class Requests:
         self._propose = alter_partition
         self._failed_directories: set[str] = set()
         self.operations: dict[str, Handler] = {
-            "api": self._api,
-            "auto_create": self._auto_create,
-            "commit_to_store": self._commit_to_store,
-            "fetch_from_store": self._fetch_from_store,
-            "log_dir_failed": self._log_dir_failed,
-            "alter_partition": self._alter_partition,
+            words.API: self._api,
+            words.AUTO_CREATE: self._auto_create,
+            words.COMMIT_TO_STORE: self._commit_to_store,
+            words.FETCH_FROM_STORE: self._fetch_from_store,
+            words.LOG_DIR_FAILED: self._log_dir_failed,
+            words.ALTER_PARTITION: self._alter_partition,
         }
 
     async def _api(self, _peer: Peer, payload: Payload, blob: memoryview, _fds: list[int]) -> Any:  # noqa: ANN401
@@ -78,32 +80,34 @@ class Requests:
     ) -> list[int]:
         """OffsetCommit v0: an error code for each (topic, partition, offset)."""
         await self._broker.booted.wait()
-        group, rows = payload
-        offsets = [(TopicPartition(topic, partition), offset) for topic, partition, offset in rows]
-        return await self._broker.run_on_store(store_offsets.commit, self._broker.store, group, offsets)
+        said = StoreCommit(*payload)
+        offsets = [(TopicPartition(topic, partition), offset) for topic, partition, offset in said.rows]
+        return await self._broker.run_on_store(store_offsets.commit, self._broker.store, said.group, offsets)
 
     async def _fetch_from_store(
         self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]
     ) -> list[tuple[int, int]]:
         """OffsetFetch v0: error code and offset for each (topic, partition)."""
         await self._broker.booted.wait()
-        group, rows = payload
-        partitions = [TopicPartition(*row) for row in rows]
-        return await self._broker.run_on_store(store_offsets.fetch, self._broker.store, group, partitions)
+        said = StoreFetch(*payload)
+        partitions = [TopicPartition(*row) for row in said.rows]
+        return await self._broker.run_on_store(
+            store_offsets.fetch, self._broker.store, said.group, partitions
+        )
 
     async def _alter_partition(
         self, _peer: Peer, rows: Payload, _blob: memoryview, _fds: list[int]
-    ) -> list[list[Any]]:
+    ) -> list[IsrAnswer]:
         """Send the ISRs that leaders of this broker propose; returns the controller's answers, row by row."""
         await self._broker.identified.wait()
-        return await self._propose(rows)
+        return await self._propose([ProposedIsr(*row) for row in rows])
 
     async def _log_dir_failed(self, _peer: Peer, path: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """A disk failed: the other workers stop using it, and the controller asks which replicas are lost."""
         if path in self._failed_directories:
             return
         self._failed_directories.add(path)
-        self._siblings.tell_workers("log_dir_failed", path)
+        self._siblings.tell_workers(words.LOG_DIR_FAILED, path)
         await self._broker.booted.wait()
         store = self._broker.store
         event = LogDirEvent(self._broker.broker_id)

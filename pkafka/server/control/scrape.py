@@ -9,6 +9,7 @@ from pkafka.errors import PkafkaError
 from pkafka.server.control.siblings import Siblings
 from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.controller.context import DeletionCounts
+from pkafka.server.ipc import words
 
 if TYPE_CHECKING:
     from pkafka.server.metrics.page import BrokerFacts
@@ -57,7 +58,7 @@ class Scrape:
         from pkafka.server.metrics.page import BrokerFacts
 
         calls = [
-            asyncio.wait_for(peer.call("metrics"), _METRICS_OF_A_WORKER_MAX_S)
+            asyncio.wait_for(peer.call(words.METRICS), _METRICS_OF_A_WORKER_MAX_S)
             for peer in self._siblings.workers
         ]
         answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -98,7 +99,7 @@ class Scrape:
     async def _ask_cleaner(self) -> Mapping[str, Any]:
         if self._siblings.cleaner is None:
             return {}
-        asked = self._siblings.cleaner.call("metrics")
+        asked = self._siblings.cleaner.call(words.METRICS)
         try:
             metrics: Mapping[str, Any] = (await asyncio.wait_for(asked, _METRICS_OF_A_WORKER_MAX_S))[0]
         except (PkafkaError, TimeoutError):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection
 
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Payload, Peer
 
 
@@ -44,7 +45,7 @@ class Siblings:
             self._workers[peer.index] = peer
             self._worker_came.notify_all()
         if self._serve:
-            peer.note("serve")
+            peer.note(words.SERVE)
 
     def lost(self, peer: Peer) -> None:
         """Count no more on a process that is gone."""
@@ -61,4 +62,4 @@ class Siblings:
         """Have the workers of now, and those that come, take clients in."""
         self._serve = True
         for peer in self._workers.values():
-            peer.note("serve")
+            peer.note(words.SERVE)

@@ -20,9 +20,11 @@ from pkafka.errors import StorageError
 from pkafka.model import TopicPartition
 from pkafka.server.compaction.log_cleaner import CleanerSettings, LogCleaner
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.ipc import words
 from pkafka.server.ipc.child import CONTROL, Birth, ChildMain, Life, main_of
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Payload, Peer
+from pkafka.server.ipc.words import Settings
 from pkafka.storage.checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
@@ -70,8 +72,8 @@ class Cleaner:
             "checkpoint": self._checkpoint,
             "unlink": self._unlink_later,
             "abort_cleaning": lambda peer, row, _blob, _fds: self._log_cleaner.abort(peer, *row),
-            "broker_config": self._broker_config,
-            "metrics": lambda _peer, _payload, _blob, _fds: self._log_cleaner.metrics(),
+            words.BROKER_CONFIG: self._broker_config,
+            words.METRICS: lambda _peer, _payload, _blob, _fds: self._log_cleaner.metrics(),
         }
         self._life = Life(birth, meet=self._meet, stop=lambda: self._life.end(ChildExit.CLEAN))
 
@@ -90,7 +92,7 @@ class Cleaner:
     def _workers(self) -> list[Peer]:
         return [peer for name, peer in self._peers.items() if name != CONTROL and not peer.gone]
 
-    def _broker_config(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _broker_config(self, _peer: Peer, payload: Settings, _blob: memoryview, _fds: list[int]) -> None:
         """Take over dynamic broker settings: all that differ from the file, by key."""
         self._log_cleaner.configure(CleanerSettings.of(self._setup.config.replace(payload)))
 
@@ -123,7 +125,7 @@ class Cleaner:
             log.error("Cannot write %s in %s: %s", name, directory.path, error)
             # As in Kafka, the directory fails: a disk that refuses this would refuse records, too.
             for worker in workers:
-                self._peers[worker].note("log_dir_failed", str(directory.path))
+                self._peers[worker].note(words.LOG_DIR_FAILED, str(directory.path))
 
     def _unlink_later(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """Unlink files and directory trees after a delay: [[paths], delay in milliseconds]."""

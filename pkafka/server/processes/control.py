@@ -46,7 +46,7 @@ from pkafka.server.control.siblings import Siblings
 from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.control.to_controller import ToController
 from pkafka.server.controller.controller import Controller
-from pkafka.server.ipc import lifeline
+from pkafka.server.ipc import lifeline, words
 from pkafka.server.ipc.child import CLEANER, Birth, ChildMain, Life, main_of, worker_index
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Peer
@@ -318,7 +318,7 @@ class Control:
     async def _release(self) -> None:
         """Controlled shutdown: others take over what this broker leads, before its workers end."""
         if self.broker.booted.is_set() and self.broker.config.controlled_shutdown_enable:
-            self.siblings.tell_workers("leaving", None)
+            self.siblings.tell_workers(words.LEAVING, None)
             going_on = self._spawn(self._say_that_the_stop_goes_on())
             await self.to_controller.shut_down()
             going_on.cancel()

@@ -40,12 +40,13 @@ from pkafka.server.handlers import (
 )
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
-from pkafka.server.ipc import lifeline
+from pkafka.server.ipc import lifeline, words
 from pkafka.server.ipc.child import CLEANER, CONTROL, Birth, ChildMain, Life, main_of, worker_index
 from pkafka.server.ipc.garbage import spare_what_lasts
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone
 from pkafka.server.ipc.tasks import Tasks
+from pkafka.server.ipc.words import Hello, Identity, Settings, TopicSettings
 from pkafka.server.limits.connection_limits import ConnectionLimits, LimitSettings, SharedCounts
 from pkafka.server.limits.rates import SharedRate
 from pkafka.server.limits.replication_quota import ReplicationQuotas, SharedReplicationRates
@@ -361,12 +362,12 @@ class Worker:
     async def _greet_control(self, peer: Peer) -> None:
         try:
             if not self._opened.is_set():
-                await peer.call("settings")
+                await peer.call(words.SETTINGS)
                 self._configured.set()
             # Leadership of a log that is not open yet would open it a second time, as a new one.
             await self._opened.wait()
             knows = self.metadata.controller_epoch > 0
-            await peer.call("hello", {"producer_id_max": self.logs.producer_id_max(), "knows": knows})
+            await peer.call(words.HELLO, Hello(self.logs.producer_id_max(), knows))
         except PeerGone:
             return
         except ApiError as error:
@@ -404,17 +405,17 @@ class Worker:
             "alter_replica_log_dirs": rows(alter_replica_log_dirs.local, led_only=False),
             "describe_log_dirs": lambda _peer, _payload, _blob, _fds: describe_log_dirs.local(self),
             ADOPT: self.clients.adopt,
-            "leaving": lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
-            "topic_configs": self._topic_configs,
-            "every_topic_config": self._every_topic_config,
-            "broker_config": self._broker_config,
-            "identity": self._identity,
-            "serve": self._serve,
-            "log_dir_failed": lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
+            words.LEAVING: lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
+            words.TOPIC_CONFIGS: self._topic_configs,
+            words.EVERY_TOPIC_CONFIG: self._every_topic_config,
+            words.BROKER_CONFIG: self._broker_config,
+            words.IDENTITY: self._identity,
+            words.SERVE: self._serve,
+            words.LOG_DIR_FAILED: lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
             "group": lambda _peer, payload, blob, _fds: routing.serve_peer(
                 self, handlers.GROUP_APIS, payload, blob
             ),
-            "metrics": lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
+            words.METRICS: lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
             **self.logs.compaction.operations,
             **self._orders.operations,
             **self._drain.operations,
@@ -422,17 +423,19 @@ class Worker:
 
     # -- what the control process says --
 
-    def _topic_configs(self, _peer: Peer, topics: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _topic_configs(self, _peer: Peer, topics: TopicSettings, _blob: memoryview, _fds: list[int]) -> None:
         """The own settings of these topics are these now."""
         self.logs.set_topic_configs(topics)
         self.quotas.set_topic_configs(topics, self.partitions.broker_id)
 
-    def _every_topic_config(self, _peer: Peer, topics: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _every_topic_config(
+        self, _peer: Peer, topics: TopicSettings, _blob: memoryview, _fds: list[int]
+    ) -> None:
         """These topics have settings of their own, and no other has any."""
         self.logs.set_every_topic_config(topics)
         self.quotas.set_every_topic_config(topics, self.partitions.broker_id)
 
-    def _broker_config(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _broker_config(self, _peer: Peer, payload: Settings, _blob: memoryview, _fds: list[int]) -> None:
         """Take over dynamic broker settings: all that differ from the file, by key."""
         self.config = self.setup.config.replace(payload)
         self.quotas.set_rates(payload)
@@ -451,8 +454,9 @@ class Worker:
 
     def _identity(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """Take the identity of this broker; before its first start only the store knows a generated id."""
-        self.partitions.broker_id = payload["broker_id"]
-        self.metadata.cluster_id = payload["cluster_id"]
+        said = Identity(*payload)
+        self.partitions.broker_id = said.broker_id
+        self.metadata.cluster_id = said.cluster_id
 
     def _serve(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """The broker is registered and the first metadata are here: let clients in."""
@@ -461,7 +465,7 @@ class Worker:
 
     def _tell_of_failure(self, directory: Path) -> None:
         self._life.tell(lifeline.DIRECTORY_FAILED, str(directory))
-        self.control_line.tell("log_dir_failed", str(directory))
+        self.control_line.tell(words.LOG_DIR_FAILED, str(directory))
 
     def _metadata_changed(self, deleted: Sequence[TopicPartition]) -> None:
         # Offsets that are gone do not come back.

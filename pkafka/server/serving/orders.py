@@ -15,8 +15,10 @@ from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
 from pkafka.protocol.schema import Message
 from pkafka.server.cluster.control_requests import VERSIONS
 from pkafka.server.cluster.metadata import FULL_UPDATE, MetadataCache
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Handler, Payload, Peer, Reply
 from pkafka.server.ipc.tasks import Tasks
+from pkafka.server.ipc.words import ProposedIsr
 from pkafka.server.replicas.delayed import Timer
 from pkafka.server.replicas.isr_changes import IsrChanges
 from pkafka.server.replicas.leadership import IsrProposal
@@ -64,11 +66,11 @@ class Orders:
         self._tasks = tasks
         self._metadata_changed = metadata_changed
         self.operations: dict[str, Handler] = {
-            "known_metadata": self._known_metadata,
-            "known_leaders": self._known_leaders,
-            "leader_and_isr": self._leader_and_isr,
-            "update_metadata": self._update_metadata,
-            "stop_replica": self._stop_replica,
+            words.KNOWN_METADATA: self._known_metadata,
+            words.KNOWN_LEADERS: self._known_leaders,
+            words.LEADER_AND_ISR: self._leader_and_isr,
+            words.UPDATE_METADATA: self._update_metadata,
+            words.STOP_REPLICA: self._stop_replica,
         }
 
     def _known_metadata(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
@@ -86,8 +88,8 @@ class Orders:
         version = VERSIONS[LeaderAndIsrRequest]
         request = decode(LeaderAndIsrRequest, version, bytes(blob))
         proposals = {
-            (topic, index): IsrProposal(tuple(isr), leader_epoch, partition_epoch)
-            for topic, index, _, leader_epoch, isr, partition_epoch in proposed or ()
+            (one.topic, one.partition): IsrProposal(tuple(one.isr), one.leader_epoch, one.partition_epoch)
+            for one in (ProposedIsr(*row) for row in proposed or ())
         }
         return _encoded(self._lead_and_follow(request, proposals), version)
 

@@ -45,6 +45,7 @@ from pkafka.server.controller import nodes
 from pkafka.server.controller.context import Leadership
 from pkafka.server.ipc.child import Birth
 from pkafka.server.ipc.peer import Payload, Peer
+from pkafka.server.ipc.words import Hello, IsrAnswer, ProposedIsr
 from pkafka.server.processes.control import Control, ControlSetup
 from tests.unit.server.workers import until
 
@@ -167,7 +168,7 @@ class World:
     def hello(self, worker: FakeWorker) -> "asyncio.Task[Any]":
         said = self.control.greeting.hello(
             worker.seen_by_control,
-            {"producer_id_max": -1, "knows": worker.metadata.controller_epoch > 0},
+            Hello(producer_id_max=-1, knows=worker.metadata.controller_epoch > 0),
             memoryview(b""),
             [],
         )
@@ -229,19 +230,21 @@ def test_a_worker_that_comes_while_metadata_are_on_their_way_gets_them() -> None
 
 def test_an_isr_that_is_proposed_to_a_process_that_has_just_come_waits_until_it_knows_its_broker() -> None:
     async def scene(world: World) -> None:
-        async def answer(rows: list[list[Any]]) -> list[list[Any]]:
-            return [[0, *row] for row in rows]
+        async def answer(proposals: list[ProposedIsr]) -> list[IsrAnswer]:
+            return [IsrAnswer(0, one.leader_epoch, one.isr, one.partition_epoch) for one in proposals]
 
         world.control.broker.identified.clear()
         worker = FakeWorker(world, 0)
         asked = asyncio.ensure_future(
-            world.control.requests._alter_partition(worker.seen_by_control, [["t"]], memoryview(b""), [])
+            world.control.requests._alter_partition(
+                worker.seen_by_control, [["t", 0, TOPIC_ID, 3, [0, 1], 7]], memoryview(b""), []
+            )
         )
         await asyncio.sleep(0)
         assert not asked.done()
         world.control.to_controller = cast("Any", SimpleNamespace(alter_partition=answer))
         world.control.broker.identified.set()
-        assert await asked == [[0, "t"]]
+        assert await asked == [IsrAnswer(0, 3, [0, 1], 7)]
 
     in_world(scene)
 
@@ -333,8 +336,9 @@ class Asked:
     ) -> AlterPartitionResponse:
         return await self.answer
 
-    async def propose(self, isr: list[int], *, partition_epoch: int) -> list[Any]:
-        [answer] = await self._to_controller.alter_partition([["t", 0, TOPIC_ID, 3, isr, partition_epoch]])
+    async def propose(self, isr: list[int], *, partition_epoch: int) -> IsrAnswer:
+        proposal = ProposedIsr("t", 0, TOPIC_ID, 3, isr, partition_epoch)
+        [answer] = await self._to_controller.alter_partition([proposal])
         return answer
 
     def answers(self, isr: list[int], partition_epoch: int, code: ErrorCode = ErrorCode.NONE) -> None:
@@ -378,7 +382,7 @@ def test_the_successor_of_a_leader_knows_the_isr_that_was_agreed_since_its_elect
         await world.channels.carry_out(leads_with([0], partition_epoch=7))
         asked = Asked(world, monkeypatch)
         asked.answers([0, 1], 8)
-        assert await asked.propose([0, 1], partition_epoch=7) == [0, 3, [0, 1], 8]
+        assert await asked.propose([0, 1], partition_epoch=7) == IsrAnswer(0, 3, [0, 1], 8)
         # What was sent before and comes again says nothing new.
         await world.channels.carry_out(leads_with([0], partition_epoch=7))
         another = await successor(world, worker)
@@ -409,7 +413,7 @@ def test_the_successor_of_a_leader_hears_what_was_proposed_and_not_answered(
         assert told(third) == ([0], 8)
         assert third.told_proposals == []
         asked.answers([], 7, ErrorCode.INELIGIBLE_REPLICA)
-        assert await proposing == [ErrorCode.INELIGIBLE_REPLICA]
+        assert await proposing == IsrAnswer(ErrorCode.INELIGIBLE_REPLICA)
         assert not world.channels._proposals
 
     in_world(scene, workers=1)
@@ -445,14 +449,14 @@ def test_who_comes_after_a_control_process_learns_from_workers_what_it_said() ->
 @pytest.mark.parametrize(
     ("now", "answer"),
     [
-        (Leadership(0, 3, (0, 1), 1, 8), [0, 3, [0, 1], 8]),
-        (Leadership(1, 4, (1,), 1, 9), [ErrorCode.INVALID_UPDATE_VERSION]),
-        (Leadership(0, 3, (0,), 1, 7), [ErrorCode.NOT_CONTROLLER]),
-        (None, [ErrorCode.INVALID_UPDATE_VERSION]),
+        (Leadership(0, 3, (0, 1), 1, 8), IsrAnswer(0, 3, (0, 1), 8)),
+        (Leadership(1, 4, (1,), 1, 9), IsrAnswer(ErrorCode.INVALID_UPDATE_VERSION)),
+        (Leadership(0, 3, (0,), 1, 7), IsrAnswer(ErrorCode.NOT_CONTROLLER)),
+        (None, IsrAnswer(ErrorCode.INVALID_UPDATE_VERSION)),
     ],
 )
 def test_a_leader_that_is_behind_is_told_how_its_partition_is(
-    monkeypatch: pytest.MonkeyPatch, now: Leadership | None, answer: list[Any]
+    monkeypatch: pytest.MonkeyPatch, now: Leadership | None, answer: IsrAnswer
 ) -> None:
     """Without it, its ISR would stay as it is until the next election."""
 

@@ -13,6 +13,7 @@ from pkafka.server.control.to_controller import ToController
 from pkafka.server.controller import nodes
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.state_store import remove_dead_controller
+from pkafka.server.ipc.words import IsrAnswer, ProposedIsr
 from pkafka.server.processes.control import Control
 from tests.unit.server.controller.in_control import in_control
 from tests.unit.server.controller.world import World
@@ -120,8 +121,10 @@ def test_the_leader_of_a_partition_whose_state_cannot_be_read_asks_again(world: 
         context = control.broker.controller.context
         control.broker.broker_id, control.broker.broker_epoch = 2, context.broker_epochs[2]
         to_controller = ToController(control.broker, control.local_channels)
-        row = ["t", 0, context.topic_ids["t"], 0, [2], 0]
-        assert await to_controller.alter_partition([row]) == [[ErrorCode.INVALID_UPDATE_VERSION]]
+        proposal = ProposedIsr("t", 0, context.topic_ids["t"], 0, [2], 0)
+        assert await to_controller.alter_partition([proposal]) == [
+            IsrAnswer(ErrorCode.INVALID_UPDATE_VERSION)
+        ]
         to_controller._link.close()
 
     in_control(world, scene)

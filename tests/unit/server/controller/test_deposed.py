@@ -32,6 +32,7 @@ from pkafka.server.handlers import (
     controlled_shutdown,
     elect_leaders,
 )
+from pkafka.server.ipc.words import IsrAnswer, ProposedIsr
 from pkafka.server.processes.control import Control
 from tests.unit.server.controller.in_control import in_control
 from tests.unit.server.controller.world import InlineControl, World
@@ -152,8 +153,8 @@ def test_a_leader_beside_it_asks_again(world: World) -> None:
         context = control.broker.controller.context
         to_controller = ToController(control.broker, control.local_channels)
         control.broker.broker_id, control.broker.broker_epoch = 2, context.broker_epochs[2]
-        row = ["t", 0, context.topic_ids["t"], 0, [2, 1], 0]
-        assert await to_controller.alter_partition([row]) == [[ErrorCode.NOT_CONTROLLER]]
+        proposal = ProposedIsr("t", 0, context.topic_ids["t"], 0, [2, 1], 0)
+        assert await to_controller.alter_partition([proposal]) == [IsrAnswer(ErrorCode.NOT_CONTROLLER)]
         to_controller._link.close()
 
     in_control(world, scene)

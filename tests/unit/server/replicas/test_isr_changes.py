@@ -18,6 +18,7 @@ from pkafka.records.builder import build_batch
 from pkafka.server.cluster.control_requests import VERSIONS
 from pkafka.server.handlers import produce
 from pkafka.server.ipc.peer import Peer
+from pkafka.server.ipc.words import ProposedIsr
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas.partition import Partition
 from tests.unit.server.workers import Family, lead_replicas, until, with_family
@@ -28,9 +29,9 @@ class Proposals:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self.asked: list[tuple[list[Any], asyncio.Future[list[Any]]]] = []
+        self.asked: list[tuple[ProposedIsr, asyncio.Future[list[Any]]]] = []
 
-    async def ask(self, operation: str, rows: list[list[Any]]) -> list[list[Any]]:
+    async def ask(self, operation: str, rows: list[ProposedIsr]) -> list[list[Any]]:
         assert operation == "alter_partition"
         [row] = rows
         answer: asyncio.Future[list[Any]] = self._worker.loop.create_future()
@@ -39,8 +40,7 @@ class Proposals:
 
     def isr(self, place: int) -> list[int]:
         """What was proposed."""
-        isr: list[int] = self.asked[place][0][4]
-        return isr
+        return [*self.asked[place][0].isr]
 
 
 def with_leader(
@@ -126,7 +126,7 @@ def test_what_the_worker_before_proposed_is_proposed_again(
         )
         await until(lambda: len(proposals.asked) == 1)
         row, answered = proposals.asked[0]
-        assert row == rows[0]
+        assert row == ProposedIsr("t", 0, b"i" * 16, 3, (0, 1), 7)
         produce.append(worker, "t", 0, build_batch([(1, None, b"x", [])]), 9, 1, None, None)
         worker.progress.appended(partition)
         assert (partition.isr, partition.log.high_watermark) == ([0], 0)
