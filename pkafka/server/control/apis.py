@@ -38,6 +38,7 @@ from pkafka.server.handlers import (
     update_metadata,
 )
 from pkafka.server.policies import Policies
+from pkafka.server.serving.context import NO_CALLER, Caller
 
 T = TypeVar("T")
 
@@ -75,19 +76,19 @@ class ControlRequestContext:
     Args:
         broker: this broker.
         channels: to the processes of this broker.
-        client_id: of the client that asked; None when this broker asks itself.
-        listener: by which the client is connected.
+        caller: the client that asked.
     """
 
-    __slots__ = ("_broker", "_channels", "client_id", "listener_name")
+    __slots__ = ("_broker", "_channels", "caller")
 
-    def __init__(
-        self, broker: ThisBroker, channels: LocalChannels, client_id: str | None = None, listener: str = ""
-    ) -> None:
+    def __init__(self, broker: ThisBroker, channels: LocalChannels, caller: Caller = NO_CALLER) -> None:
         self._broker = broker
         self._channels = channels
-        self.client_id = client_id
-        self.listener_name = listener
+        self.caller = caller
+
+    @property
+    def listener_name(self) -> str:
+        return self.caller.listener
 
     @property
     def store(self) -> Store:

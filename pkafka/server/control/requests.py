@@ -9,8 +9,7 @@ from pkafka.coordination.store import StoreError, StoreFullError
 from pkafka.coordination.znodes import LogDirEvent
 from pkafka.errors import StorageError
 from pkafka.model import TopicPartition
-from pkafka.protocol.codec import decode_request, encode
-from pkafka.protocol.registry import request_class
+from pkafka.protocol.codec import encode
 from pkafka.server.control import apis
 from pkafka.server.control.apis import ControlRequestContext
 from pkafka.server.control.local_channels import LocalChannels
@@ -21,6 +20,7 @@ from pkafka.server.handlers import create_topics
 from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Handler, Payload, Peer
 from pkafka.server.ipc.words import IsrAnswer, ProposedIsr, StoreCommit, StoreFetch
+from pkafka.server.serving.context import Forwarded
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +59,13 @@ class Requests:
         }
 
     async def _api(self, _peer: Peer, payload: Payload, blob: memoryview, _fds: list[int]) -> Any:  # noqa: ANN401
-        key, version = payload[0], payload[1]
-        body = bytes(blob)
-        if key not in apis.OF_CONTROLLERS:
+        facts = Forwarded.of(payload)
+        request = facts.request(blob)
+        if facts.api_key not in apis.OF_CONTROLLERS:
             await self._broker.booted.wait()
-        request = decode_request(request_class(key), version, body)
-        context = ControlRequestContext(self._broker, self._channels, payload[2], payload[3])
-        response = await apis.HANDLERS[key](context, request, version)
-        return None, encode(response, version), ()
+        context = ControlRequestContext(self._broker, self._channels, facts.caller)
+        response = await apis.HANDLERS[facts.api_key](context, request, facts.api_version)
+        return None, encode(response, facts.api_version), ()
 
     async def _auto_create(
         self, _peer: Peer, names: Payload, _blob: memoryview, _fds: list[int]

@@ -8,26 +8,20 @@ coordinator.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
 from pkafka.net.connection import Detach
-from pkafka.protocol.codec import decode, decode_request, encode
-from pkafka.protocol.registry import request_class, response_class
+from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.registry import response_class
 from pkafka.protocol.schema import Message
-from pkafka.server.ipc.peer import PeerGone, Reply
+from pkafka.server.ipc.peer import Payload, PeerGone, Reply
+from pkafka.server.serving.context import Caller, Forwarded
 
 if TYPE_CHECKING:
     from pkafka.server.processes.worker import Worker
     from pkafka.server.serving.dispatch import RequestContext
-
-
-class Caller(NamedTuple):
-    """Holds what the coordinator knows of the client."""
-
-    client_id: str | None
-    host: str
 
 
 Serve: TypeAlias = "Callable[[Worker, Caller, Any, int], Message | Awaitable[Message]]"
@@ -56,7 +50,7 @@ def to_owner(
     """
     worker, version = context.worker, context.header.api_version
     owner = owner_of(worker, group_id)
-    caller = _caller(context)
+    caller = context.caller
     if owner == worker.index:
         return serve(worker, caller, request, version)
     detach = worker.clients.hand_over(context.connection, owner)
@@ -84,7 +78,7 @@ def to_owners(
         merge: gets the answers in the order of ``parts``.
     """
     worker, version = context.worker, context.header.api_version
-    caller = _caller(context)
+    caller = context.caller
     if not parts.keys() - {worker.index}:
         answers = [serve(worker, caller, request, version) for request in parts.values()]
         return merge(answers)
@@ -113,12 +107,12 @@ def by_owner(worker: "Worker", group_ids: Iterable[str]) -> dict[int, list[int]]
 
 
 def serve_peer(
-    worker: "Worker", apis: Mapping[int, Serve], payload: Sequence[Any], blob: memoryview
+    worker: "Worker", apis: Mapping[int, Serve], payload: Payload, blob: memoryview
 ) -> Reply | Awaitable[Reply]:
     """Answer a request that another worker received for a group of this one."""
-    key, version, client_id, host = payload
-    request = decode_request(request_class(key), version, bytes(blob))
-    answer = apis[key](worker, Caller(client_id, host), request, version)
+    facts = Forwarded.of(payload)
+    version = facts.api_version
+    answer = apis[facts.api_key](worker, facts.caller, facts.request(blob), version)
     if not isinstance(answer, Awaitable):
         return None, encode(answer, version), ()
 
@@ -130,13 +124,10 @@ def serve_peer(
 
 async def _ask(worker: "Worker", owner: int, caller: Caller, request: Message, version: int) -> bytes | None:
     """Ask another worker; returns its encoded answer, or None when it has died or hangs."""
-    facts = [request.__api_key__, version, caller.client_id, caller.host]
+    assert request.__api_key__ is not None
+    facts = Forwarded(request.__api_key__, version, caller)
     try:
         _payload, body, _fds = await worker.peers.ask(owner, "group", facts, encode(request, version))
     except PeerGone:
         return None
     return bytes(body)
-
-
-def _caller(context: "RequestContext") -> Caller:
-    return Caller(context.header.client_id, context.connection.peer_host)

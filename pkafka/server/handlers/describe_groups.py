@@ -14,7 +14,8 @@ from pkafka.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from pkafka.protocol.schema import Message
-from pkafka.server.groups.routing import Caller, by_owner, to_owners
+from pkafka.server.groups.routing import by_owner, to_owners
+from pkafka.server.serving.context import Caller
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:

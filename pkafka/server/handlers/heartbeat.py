@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.groups.routing import Routed, to_owner
+from pkafka.server.serving.context import Caller
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from pkafka.protocol.messages.join_group import (
 )
 from pkafka.server.groups.effects import JoinResult
 from pkafka.server.groups.events import JoinRequest
-from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.groups.routing import Routed, to_owner
+from pkafka.server.serving.context import Caller
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from pkafka.server.groups.events import Leaving
-from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.groups.routing import Routed, to_owner
+from pkafka.server.serving.context import Caller
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from pkafka.protocol.schema import Message
-from pkafka.server.groups.routing import Caller, to_owners
+from pkafka.server.groups.routing import to_owners
+from pkafka.server.serving.context import Caller
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:

@@ -22,9 +22,10 @@ from pkafka.protocol.schema import Message
 from pkafka.server.groups.offset_keeper import Outcomes, java_length
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
-from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.groups.routing import Routed, to_owner
 from pkafka.server.ipc import words
 from pkafka.server.ipc.words import StoreCommit
+from pkafka.server.serving.context import Caller
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from pkafka.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.groups.routing import Routed, to_owner
+from pkafka.server.serving.context import Caller
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:

@@ -23,9 +23,10 @@ from pkafka.protocol.messages.offset_fetch import (
 from pkafka.protocol.schema import Message
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import CommittedOffset
-from pkafka.server.groups.routing import Caller, Routed, by_owner, to_owner, to_owners
+from pkafka.server.groups.routing import Routed, by_owner, to_owner, to_owners
 from pkafka.server.ipc import words
 from pkafka.server.ipc.words import StoreFetch
+from pkafka.server.serving.context import Caller
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:

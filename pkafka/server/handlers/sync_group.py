@@ -10,7 +10,8 @@ from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pkafka.server.groups.effects import SyncResult
 from pkafka.server.groups.events import SyncRequest
-from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.groups.routing import Routed, to_owner
+from pkafka.server.serving.context import Caller
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import PeerGone
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.serving.connection_state import ConnectionState
+from pkafka.server.serving.context import Caller, Forwarded
 from pkafka.server.serving.request_log import LoggedRequest, is_logged
 from pkafka.server.serving.request_log import logger as request_logger
 
@@ -65,6 +66,11 @@ class RequestContext:
     def listener_name(self) -> str:
         """The listener that the client is connected to."""
         return self.connection.listener
+
+    @property
+    def caller(self) -> Caller:
+        """The client, as other processes may know it."""
+        return Caller.of(self.connection, self.header)
 
 
 def frame(header: RequestHeader, body: bytes | bytearray) -> bytes:
@@ -213,13 +219,7 @@ class Dispatcher:
             connection.finish((answer,))
 
     async def _ask_control(self, connection: ServerConnection, header: RequestHeader, body: bytes) -> None:
-        facts = [
-            header.api_key,
-            header.api_version,
-            header.client_id,
-            connection.listener,
-            connection.peer_host,
-        ]
+        facts = Forwarded(header.api_key, header.api_version, Caller.of(connection, header))
         while not connection.closed:
             control = await self._worker.control_line.ready()
             try:

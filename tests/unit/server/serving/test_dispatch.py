@@ -31,6 +31,7 @@ from pkafka.server.handlers import api_versions as api_versions_handler
 from pkafka.server.ipc.peer import PeerGone
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.serving.connection_state import ConnectionState
+from pkafka.server.serving.context import Caller, Forwarded
 from pkafka.server.serving.dispatch import Dispatcher, RequestContext, frame
 from pkafka.server.serving.request_log import logger as request_logger
 
@@ -523,7 +524,7 @@ def test_what_control_serves_is_asked_there_until_somebody_answers() -> None:
     assert bench.ask(CREATE, 5) is None
     bench.worker.tasks.run()
     assert [operation for operation, _facts, _body in control.asked] == ["api", "api"]
-    assert control.asked[0][1] == [ApiKey.CREATE_TOPICS, 5, "me", "PLAINTEXT", "10.0.0.1"]
+    assert control.asked[0][1] == Forwarded(ApiKey.CREATE_TOPICS, 5, Caller("me", "10.0.0.1", "PLAINTEXT"))
     assert bench.connection.answers == [struct.pack(">iib", 11, 9, 0) + b"answer"]
 
 
