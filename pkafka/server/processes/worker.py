@@ -30,14 +30,6 @@ from pkafka.server.groups.hosted import CoordinatorSettings
 from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.groups.offsets_partitions import OffsetsPartitions
-from pkafka.server.handlers import (
-    alter_replica_log_dirs,
-    delete_records,
-    describe_log_dirs,
-    describe_producers,
-    list_offsets,
-    offset_for_leader_epoch,
-)
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import lifeline, words
@@ -63,7 +55,7 @@ from pkafka.server.replicas.progress import Progress
 from pkafka.server.replicas.selection import selector_of
 from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
 from pkafka.server.replication.fetcher import ReplicaFetchers
-from pkafka.server.serving import between_workers, by_owner
+from pkafka.server.serving import between_workers
 from pkafka.server.serving.clients import ADOPT, Clients
 from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.dispatch import Dispatcher
@@ -377,12 +369,6 @@ class Worker:
 
     def _table(self) -> dict[str, Handler]:
         """What other processes can ask of this one."""
-
-        def rows(local: by_owner.LocalAnswer, *, led_only: bool = True) -> Handler:
-            return lambda _peer, payload, _blob, _fds: by_owner.serve_rows(
-                self, payload, local, led_only=led_only
-            )
-
         return {
             "arena": self.peers.map_arena,
             "produce_from": lambda peer, payload, _blob, _fds: produce_handler.serve_arena(
@@ -395,15 +381,6 @@ class Worker:
             "await_appends": lambda _peer, payload, _blob, _fds: self.appends.here(
                 payload[0], timeout_ms=payload[1]
             ),
-            "list_offsets": rows(list_offsets.local, led_only=False),
-            "offset_for_leader_epoch": rows(offset_for_leader_epoch.local, led_only=False),
-            "delete_records": rows(delete_records.local),
-            "describe_producers": rows(describe_producers.local),
-            "await_low_watermarks": lambda _peer, payload, _blob, _fds: delete_records.await_followers(
-                self, payload[0], payload[1]
-            ),
-            "alter_replica_log_dirs": rows(alter_replica_log_dirs.local, led_only=False),
-            "describe_log_dirs": lambda _peer, _payload, _blob, _fds: describe_log_dirs.local(self),
             ADOPT: self.clients.adopt,
             words.LEAVING: lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
             words.TOPIC_CONFIGS: self._topic_configs,
@@ -416,6 +393,7 @@ class Worker:
                 self, handlers.GROUP_APIS, payload, blob
             ),
             words.METRICS: lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
+            **handlers.operations(self),
             **self.logs.compaction.operations,
             **self._orders.operations,
             **self._drain.operations,
