@@ -24,12 +24,12 @@ from pkafka.server import handlers
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
-from pkafka.server.groups import routing
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.hosted import CoordinatorSettings
 from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.groups.offsets_partitions import OffsetsPartitions
+from pkafka.server.groups.routing import GroupRouter, Groups
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import lifeline, words
@@ -186,6 +186,13 @@ class Worker:
             together=self._together,
             page_cache=PageCache(self.threads),
             ended=self._drain.changed,
+        )
+        self.routing = GroupRouter(
+            Groups(self.groups, self.offsets, self.metadata, self.clock),
+            setup.workers,
+            self.partitions,
+            self.peers,
+            self.clients.hand_over,
         )
         self.control_line = ControlLine()
         self._configured = asyncio.Event()
@@ -389,10 +396,8 @@ class Worker:
             words.IDENTITY: self._identity,
             words.SERVE: self._serve,
             words.LOG_DIR_FAILED: lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
-            "group": lambda _peer, payload, blob, _fds: routing.serve_peer(
-                self, handlers.GROUP_APIS, payload, blob
-            ),
             words.METRICS: lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
+            **self.routing.operations(handlers.GROUP_APIS),
             **handlers.operations(self),
             **self.logs.compaction.operations,
             **self._orders.operations,
