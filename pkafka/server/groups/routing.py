@@ -8,7 +8,7 @@ coordinator.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pkafka.clock import Clock
 from pkafka.errors import ErrorCode
@@ -22,11 +22,8 @@ from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone, Reply
 from pkafka.server.replicas.partitions import Partitions
-from pkafka.server.serving.context import Caller, Forwarded
+from pkafka.server.serving.context import Caller, Forwarded, RequestContext
 from pkafka.server.serving.peers import Peers
-
-if TYPE_CHECKING:
-    from pkafka.server.serving.dispatch import RequestContext
 
 _OPERATION: Final = "group"
 
@@ -84,7 +81,7 @@ class GroupRouter:
         return self._partitions.owner(CONSUMER_OFFSETS_TOPIC, partition)
 
     def to_owner(
-        self, context: "RequestContext", group_id: str, request: Message, serve: Serve, refuse: Refuse
+        self, context: RequestContext[object], group_id: str, request: Message, serve: Serve, refuse: Refuse
     ) -> Routed:
         """Answer a request about one group here, or have the group's worker answer it.
 
@@ -106,7 +103,7 @@ class GroupRouter:
 
     def to_owners(
         self,
-        context: "RequestContext",
+        context: RequestContext[object],
         parts: Mapping[int, Message],
         serve: ServeAtOnce,
         refuse: Refuse,
@@ -139,7 +136,12 @@ class GroupRouter:
         return together()
 
     def to_all(
-        self, context: "RequestContext", request: Message, serve: ServeAtOnce, refuse: Refuse, merge: Merge
+        self,
+        context: RequestContext[object],
+        request: Message,
+        serve: ServeAtOnce,
+        refuse: Refuse,
+        merge: Merge,
     ) -> Message | Awaitable[Message]:
         """Have every worker answer the whole request, and merge the answers."""
         return self.to_owners(context, dict.fromkeys(self._workers, request), serve, refuse, merge)

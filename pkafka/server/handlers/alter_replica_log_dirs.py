@@ -17,7 +17,7 @@ from pkafka.protocol.messages.alter_replica_log_dirs import (
 from pkafka.server.ipc.peer import Handler
 from pkafka.server.replication.directory_moves import DirectoryMoves
 from pkafka.server.serving import by_owner
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
 class Port(by_owner.Owner, Protocol):
@@ -42,7 +42,7 @@ class Begun(NamedTuple):
 
 
 async def handle(
-    context: RequestContext, request: AlterReplicaLogDirsRequest, _version: int
+    context: RequestContext[Port], request: AlterReplicaLogDirsRequest, _version: int
 ) -> AlterReplicaLogDirsResponse:
     """Ask the owners of all partitions."""
     # When the request names a partition twice, the last directory counts, as in Kafka.

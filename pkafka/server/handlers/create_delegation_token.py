@@ -10,7 +10,7 @@ from pkafka.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 ANONYMOUS: Final = ("User", "ANONYMOUS")
 """The principal of a client that did not authenticate: type and name."""
@@ -19,7 +19,7 @@ _FIRST_VERSION_WITH_OWNERS: Final = 3
 
 
 def handle(
-    _context: RequestContext, request: CreateDelegationTokenRequest, version: int
+    _context: RequestContext[object], request: CreateDelegationTokenRequest, version: int
 ) -> CreateDelegationTokenResponse:
     """Refuse it, naming the owner that the token would have had."""
     owner_type, owner_name = ANONYMOUS

@@ -13,12 +13,12 @@ from pkafka.protocol.messages.delete_groups import (
 )
 from pkafka.protocol.schema import Message
 from pkafka.server.groups.routing import Groups
-from pkafka.server.serving.context import Caller
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 
 def handle(
-    context: RequestContext, request: DeleteGroupsRequest, _version: int
+    context: RequestContext[GroupPort], request: DeleteGroupsRequest, _version: int
 ) -> Message | Awaitable[Message]:
     """Ask the coordinators of all groups; a group that is named twice is asked for once."""
     names = list(dict.fromkeys(request.groups_names))

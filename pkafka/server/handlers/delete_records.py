@@ -23,7 +23,7 @@ from pkafka.server.replicas.delayed import DelayedOperation
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.progress import Progress
 from pkafka.server.serving import by_owner
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 HIGH_WATERMARK: Final = -1
 _NO_LOW_WATERMARK: Final = -1
@@ -54,7 +54,7 @@ class Deleted(NamedTuple):
 
 
 async def handle(
-    context: RequestContext, request: DeleteRecordsRequest, _version: int
+    context: RequestContext[Port], request: DeleteRecordsRequest, _version: int
 ) -> DeleteRecordsResponse:
     """Ask the owners of all partitions."""
     wanted: dict[str, dict[int, Offset]] = {}

@@ -15,15 +15,15 @@ from pkafka.protocol.messages.describe_groups import (
 )
 from pkafka.protocol.schema import Message
 from pkafka.server.groups.routing import Groups
-from pkafka.server.serving.context import Caller
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8))
 """Read, Delete and Describe: without an authorizer all operations of a group are allowed (KIP-430)."""
 
 
 def handle(
-    context: RequestContext, request: DescribeGroupsRequest, _version: int
+    context: RequestContext[GroupPort], request: DescribeGroupsRequest, _version: int
 ) -> Message | Awaitable[Message]:
     """Ask the coordinators of all groups."""
     places = context.worker.routing.by_owner(request.groups)

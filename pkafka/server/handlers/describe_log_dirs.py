@@ -19,7 +19,7 @@ from pkafka.server.ipc.peer import Handler, PeerGone
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replication.directory_moves import DirectoryMoves
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 from pkafka.server.serving.peers import Peers
 from pkafka.storage.log import Log
 
@@ -56,7 +56,7 @@ class Described(NamedTuple):
 
 
 async def handle(
-    context: RequestContext, request: DescribeLogDirsRequest, _version: int
+    context: RequestContext[Port], request: DescribeLogDirsRequest, _version: int
 ) -> DescribeLogDirsResponse:
     """Collect the sizes from all workers."""
     worker = context.worker

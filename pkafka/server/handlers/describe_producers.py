@@ -16,7 +16,7 @@ from pkafka.protocol.messages.describe_producers import (
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.ipc.peer import Handler
 from pkafka.server.serving import by_owner
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
 class Port(by_owner.Owner, Protocol):
@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
 
 async def handle(
-    context: RequestContext, request: DescribeProducersRequest, _version: int
+    context: RequestContext[Port], request: DescribeProducersRequest, _version: int
 ) -> DescribeProducersResponse:
     """Ask the owners of the partitions; a topic that does not exist is refused here."""
     worker = context.worker

@@ -6,11 +6,11 @@ v1 throttle time · v3 static members (KIP-345) · v4 flexible
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pkafka.server.groups.routing import Groups, Routed
-from pkafka.server.serving.context import Caller
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 
-def handle(context: RequestContext, request: HeartbeatRequest, _version: int) -> Routed:
+def handle(context: RequestContext[GroupPort], request: HeartbeatRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
     return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 

@@ -18,8 +18,8 @@ from pkafka.protocol.messages.join_group import (
 from pkafka.server.groups.effects import JoinResult
 from pkafka.server.groups.events import JoinRequest
 from pkafka.server.groups.routing import Groups, Routed
-from pkafka.server.serving.context import Caller
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 _REBALANCE_TIMEOUT_VERSION: Final = 1
 _KNOWN_MEMBER_VERSION: Final = 4
@@ -27,7 +27,7 @@ _NULLABLE_PROTOCOL_VERSION: Final = 7
 _SKIP_ASSIGNMENT_VERSION: Final = 9
 
 
-def handle(context: RequestContext, request: JoinGroupRequest, _version: int) -> Routed:
+def handle(context: RequestContext[GroupPort], request: JoinGroupRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
     return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 

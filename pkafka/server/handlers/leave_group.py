@@ -9,13 +9,13 @@ from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from pkafka.server.groups.events import Leaving
 from pkafka.server.groups.routing import Groups, Routed
-from pkafka.server.serving.context import Caller
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 _BATCHED_VERSION: Final = 3
 
 
-def handle(context: RequestContext, request: LeaveGroupRequest, _version: int) -> Routed:
+def handle(context: RequestContext[GroupPort], request: LeaveGroupRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
     return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 

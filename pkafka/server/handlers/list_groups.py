@@ -10,15 +10,15 @@ from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from pkafka.protocol.schema import Message
 from pkafka.server.groups.routing import Groups
-from pkafka.server.serving.context import Caller
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 CLASSIC: Final = "classic"
 """The type of every group here: groups of KIP-848 are not served."""
 
 
 def handle(
-    context: RequestContext, request: ListGroupsRequest, _version: int
+    context: RequestContext[GroupPort], request: ListGroupsRequest, _version: int
 ) -> Message | Awaitable[Message]:
     """Ask all workers."""
 

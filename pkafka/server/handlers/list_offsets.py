@@ -33,7 +33,7 @@ from pkafka.protocol.messages.list_offsets import (
 from pkafka.server.ipc.peer import Handler
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.serving import by_owner
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 from pkafka.storage.log import Log
 
 _FIRST_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
@@ -78,7 +78,9 @@ class Found(NamedTuple):
 _NONE_FOUND: Final = Found(ErrorCode.NONE)
 
 
-async def handle(context: RequestContext, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+async def handle(
+    context: RequestContext[Port], request: ListOffsetsRequest, version: int
+) -> ListOffsetsResponse:
     """Ask the owners of all partitions."""
     rows = [
         Wanted(

@@ -28,9 +28,8 @@ from pkafka.server.groups.routing import Groups, Routed
 from pkafka.server.ipc import words
 from pkafka.server.ipc.words import StoreCommit
 from pkafka.server.ports.groups import GroupPort
-from pkafka.server.serving.context import Caller
+from pkafka.server.serving.context import Caller, RequestContext
 from pkafka.server.serving.control_line import ControlLine
-from pkafka.server.serving.dispatch import RequestContext
 
 _NO_RETENTION: Final = -1
 
@@ -48,7 +47,7 @@ class Port(GroupPort, Protocol):
     def control_line(self) -> ControlLine: ...
 
 
-def handle(context: RequestContext, request: OffsetCommitRequest, version: int) -> Routed:
+def handle(context: RequestContext[Port], request: OffsetCommitRequest, version: int) -> Routed:
     """Take the request to the group's coordinator, or to the coordination store."""
     if version == 0:
         return _to_store(context.worker, request)

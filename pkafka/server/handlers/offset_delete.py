@@ -8,11 +8,11 @@ from pkafka.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from pkafka.server.groups.routing import Groups, Routed
-from pkafka.server.serving.context import Caller
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 
-def handle(context: RequestContext, request: OffsetDeleteRequest, _version: int) -> Routed:
+def handle(context: RequestContext[GroupPort], request: OffsetDeleteRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
     return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 

@@ -28,9 +28,8 @@ from pkafka.server.groups.routing import Groups, Routed
 from pkafka.server.ipc import words
 from pkafka.server.ipc.words import StoreFetch
 from pkafka.server.ports.groups import GroupPort
-from pkafka.server.serving.context import Caller
+from pkafka.server.serving.context import Caller, RequestContext
 from pkafka.server.serving.control_line import ControlLine
-from pkafka.server.serving.dispatch import RequestContext
 
 _GROUP_ERROR_VERSION: Final = 2
 _BATCHED_VERSION: Final = 8
@@ -50,7 +49,7 @@ class Port(GroupPort, Protocol):
     def control_line(self) -> ControlLine: ...
 
 
-def handle(context: RequestContext, request: OffsetFetchRequest, version: int) -> Routed:
+def handle(context: RequestContext[Port], request: OffsetFetchRequest, version: int) -> Routed:
     """Take the request to the groups' coordinators, or to the coordination store."""
     if version == 0:
         return _from_store(context.worker, request)

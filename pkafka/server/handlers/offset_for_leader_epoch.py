@@ -16,7 +16,7 @@ from pkafka.protocol.messages.offset_for_leader_epoch import (
 )
 from pkafka.server.ipc.peer import Handler
 from pkafka.server.serving.by_owner import Owner, Question
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
 class Wanted(NamedTuple):
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
 
 async def handle(
-    context: RequestContext, request: OffsetForLeaderEpochRequest, _version: int
+    context: RequestContext[Owner], request: OffsetForLeaderEpochRequest, _version: int
 ) -> OffsetForLeaderEpochResponse:
     """Ask the owners of all partitions."""
     rows = [

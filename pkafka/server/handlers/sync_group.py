@@ -11,13 +11,13 @@ from pkafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespo
 from pkafka.server.groups.effects import SyncResult
 from pkafka.server.groups.events import SyncRequest
 from pkafka.server.groups.routing import Groups, Routed
-from pkafka.server.serving.context import Caller
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 _PROTOCOL_VERSION: Final = 5
 
 
-def handle(context: RequestContext, request: SyncGroupRequest, _version: int) -> Routed:
+def handle(context: RequestContext[GroupPort], request: SyncGroupRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
     return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 

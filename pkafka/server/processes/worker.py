@@ -164,7 +164,16 @@ class Worker:
             tasks=self.tasks,
             metadata_changed=self._metadata_changed,
         )
-        self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
+        self.control_line = ControlLine()
+        self.dispatcher: Dispatcher[Worker] = Dispatcher(
+            self,
+            handlers.FRAME_APIS,
+            handlers.MESSAGE_APIS,
+            handlers.CONTROL_APIS,
+            tasks=self.tasks,
+            metrics=self.metrics,
+            control_line=self.control_line,
+        )
         self.peers = Peers(setup.index, self.partitions.owner, Arena.create() if setup.workers > 1 else None)
         self._drain = Drain(self.peers)
         self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
@@ -194,7 +203,6 @@ class Worker:
             self.peers,
             self.clients.hand_over,
         )
-        self.control_line = ControlLine()
         self._configured = asyncio.Event()
         """Set once the topics' settings are known."""
         self._opened = asyncio.Event()

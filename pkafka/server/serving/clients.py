@@ -6,7 +6,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from pkafka.net.buffers import ReadBuffers
 from pkafka.net.connection import Detach, ServerConnection
@@ -46,7 +46,7 @@ class Clients:
         listeners: Sequence[tuple[str, Sequence[socket.socket]]],
         config: Callable[[], BrokerConfig],
         limits: ConnectionLimits,
-        dispatcher: Dispatcher,
+        dispatcher: Dispatcher[Any],
         peers: Mapping[int, Peer],
         *,
         buffers: ReadBuffers,

@@ -1,6 +1,6 @@
-"""What is known of a request besides its body, and goes along to the process that serves it."""
+"""What a handler may know of a request besides its body, and what of it goes along to another process."""
 
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from pkafka.net.connection import ServerConnection
 from pkafka.protocol.codec import decode_request
@@ -8,6 +8,8 @@ from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.registry import request_class
 from pkafka.protocol.schema import Message
 from pkafka.server.ipc.peer import Payload
+
+PortT_co = TypeVar("PortT_co", covariant=True)
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of every client: no listener has security yet."""
@@ -48,3 +50,30 @@ class Forwarded(NamedTuple):
     def request(self, body: memoryview) -> Message:
         """Decode the request, of which this copies the bytes."""
         return decode_request(request_class(self.api_key), self.api_version, bytes(body))
+
+
+class RequestContext(Generic[PortT_co]):
+    """Holds what a handler may know of the request besides its body.
+
+    Attributes:
+        worker: answers what the handler's port names.
+        connection: by which the request came.
+        header: of the request.
+    """
+
+    __slots__ = ("connection", "header", "worker")
+
+    def __init__(self, worker: PortT_co, connection: ServerConnection, header: RequestHeader) -> None:
+        self.worker = worker
+        self.connection = connection
+        self.header = header
+
+    @property
+    def listener_name(self) -> str:
+        """The listener that the client is connected to."""
+        return self.connection.listener
+
+    @property
+    def caller(self) -> Caller:
+        """The client, as other processes may know it."""
+        return Caller.of(self.connection, self.header)
