@@ -43,6 +43,7 @@ from pkafka.server.limits.connection_limits import ConnectionLimits, LimitSettin
 from pkafka.server.limits.rates import SharedRate
 from pkafka.server.limits.replication_quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.metrics.counters import Metrics
+from pkafka.server.processes.figures import figures
 from pkafka.server.replicas.delayed import Timer
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.fetch_sessions import FetchSessionCache
@@ -404,7 +405,7 @@ class Worker:
             words.IDENTITY: self._identity,
             words.SERVE: self._serve,
             words.LOG_DIR_FAILED: lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
-            words.METRICS: lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
+            words.METRICS: lambda _peer, _payload, _blob, _fds: figures(self),
             **self.routing.operations(handlers.GROUP_APIS),
             **handlers.operations(self),
             **self.logs.compaction.operations,
