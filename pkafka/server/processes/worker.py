@@ -57,7 +57,7 @@ from pkafka.server.replicas.selection import selector_of
 from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
 from pkafka.server.replication.fetcher import ReplicaFetchers
 from pkafka.server.serving import between_workers
-from pkafka.server.serving.clients import ADOPT, Clients
+from pkafka.server.serving.clients import Clients
 from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.dispatch import Dispatcher
 from pkafka.server.serving.drain import Drain
@@ -386,7 +386,6 @@ class Worker:
     def _table(self) -> dict[str, Handler]:
         """What other processes can ask of this one."""
         return {
-            "arena": self.peers.map_arena,
             "produce_from": lambda peer, payload, _blob, _fds: produce_handler.serve_arena(
                 self, payload, self.peers.arenas[peer.index]
             ),
@@ -397,7 +396,6 @@ class Worker:
             "await_appends": lambda _peer, payload, _blob, _fds: self.appends.here(
                 payload[0], timeout_ms=payload[1]
             ),
-            ADOPT: self.clients.adopt,
             words.LEAVING: lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
             words.TOPIC_CONFIGS: self._topic_configs,
             words.EVERY_TOPIC_CONFIG: self._every_topic_config,
@@ -406,6 +404,8 @@ class Worker:
             words.SERVE: self._serve,
             words.LOG_DIR_FAILED: lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
             words.METRICS: lambda _peer, _payload, _blob, _fds: figures(self),
+            **self.peers.operations,
+            **self.clients.operations,
             **self.routing.operations(handlers.GROUP_APIS),
             **handlers.operations(self),
             **self.logs.compaction.operations,

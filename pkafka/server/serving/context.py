@@ -11,8 +11,19 @@ from pkafka.server.ipc.peer import Payload
 
 PortT_co = TypeVar("PortT_co", covariant=True)
 
-ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of every client: no listener has security yet."""
+
+class Principal(NamedTuple):
+    """Names the user that a client acts for, as Kafka's KafkaPrincipal does."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.name}"
+
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+"""The principal of a client that did not authenticate: of every client, as no listener has security yet."""
 
 
 class Caller(NamedTuple):
@@ -22,7 +33,7 @@ class Caller(NamedTuple):
     host: str
     listener: str
     """The listener that the client is connected to."""
-    principal: str = ANONYMOUS
+    principal: Principal = ANONYMOUS
 
     @classmethod
     def of(cls, connection: ServerConnection, header: RequestHeader) -> "Caller":
@@ -44,8 +55,8 @@ class Forwarded(NamedTuple):
     @classmethod
     def of(cls, payload: Payload) -> "Forwarded":
         """What the other process sent."""
-        key, version, caller = payload
-        return cls(key, version, Caller(*caller))
+        key, version, (client_id, host, listener, principal) = payload
+        return cls(key, version, Caller(client_id, host, listener, Principal(*principal)))
 
     def request(self, body: memoryview) -> Message:
         """Decode the request, of which this copies the bytes."""

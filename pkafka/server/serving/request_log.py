@@ -116,7 +116,7 @@ class LoggedRequest:
             "responseQueueTimeMs": 0.0,
             "sendTimeMs": 0.0,
             "securityProtocol": "PLAINTEXT",
-            "principal": caller.principal,
+            "principal": str(caller.principal),
             "listener": caller.listener,
             "clientInformation": {"softwareName": name, "softwareVersion": version},
         }
