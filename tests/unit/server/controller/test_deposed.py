@@ -62,7 +62,7 @@ def _alter_partition(world: World) -> Coroutine[Any, Any, Any]:
     partition = AlterPartitionRequestPartitionData(partition_index=0, new_isr_with_epochs=isr)
     topic = AlterPartitionRequestTopicData(topic_id=context.topic_ids["t"], partitions=[partition])
     request = AlterPartitionRequest(broker_id=2, broker_epoch=context.broker_epochs[2], topics=[topic])
-    return alter_partition.handle(InlineControl(world, 1), request, 3)  # type: ignore[arg-type]
+    return alter_partition.handle(InlineControl(world, 1), request, 3)
 
 
 def _alter_reassignments(world: World) -> Coroutine[Any, Any, Any]:
@@ -70,21 +70,21 @@ def _alter_reassignments(world: World) -> Coroutine[Any, Any, Any]:
         name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[1, 2])]
     )
     request = AlterPartitionReassignmentsRequest(topics=[topic])
-    return alter_partition_reassignments.handle(InlineControl(world, 1), request, 0)  # type: ignore[arg-type]
+    return alter_partition_reassignments.handle(InlineControl(world, 1), request, 0)
 
 
 def _shut_down(world: World) -> Coroutine[Any, Any, Any]:
     request = ControlledShutdownRequest(broker_id=2, broker_epoch=-1)
-    return controlled_shutdown.handle(InlineControl(world, 1), request, 3)  # type: ignore[arg-type]
+    return controlled_shutdown.handle(InlineControl(world, 1), request, 3)
 
 
 def _elect_one(world: World) -> Coroutine[Any, Any, Any]:
     named = [TopicPartitions(topic="t", partitions=[0])]
-    return elect_leaders.handle(InlineControl(world, 1), ElectLeadersRequest(topic_partitions=named), 2)  # type: ignore[arg-type]
+    return elect_leaders.handle(InlineControl(world, 1), ElectLeadersRequest(topic_partitions=named), 2)
 
 
 def _elect_all(world: World) -> Coroutine[Any, Any, Any]:
-    return elect_leaders.handle(InlineControl(world, 1), ElectLeadersRequest(topic_partitions=None), 2)  # type: ignore[arg-type]
+    return elect_leaders.handle(InlineControl(world, 1), ElectLeadersRequest(topic_partitions=None), 2)
 
 
 @pytest.mark.parametrize("ask", [_alter_partition, _alter_reassignments, _shut_down, _elect_all])
