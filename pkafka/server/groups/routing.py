@@ -56,7 +56,7 @@ class GroupRouter:
     Args:
         groups: of this worker.
         workers: how many there are.
-        partitions: tells who owns a partition.
+        partitions: tells which worker owns a partition.
         peers: the other workers.
         hand_over: moves a connection to another worker where that pays.
     """
