@@ -7,12 +7,11 @@ comes from the control process; what it does not own it asks of the worker that 
 import asyncio
 import logging
 import socket
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ConfigError, PkafkaError, StorageError
@@ -33,7 +32,7 @@ from pkafka.server.groups.routing import GroupRouter, Groups
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import lifeline, words
-from pkafka.server.ipc.child import CLEANER, CONTROL, Birth, ChildMain, Life, main_of, worker_index
+from pkafka.server.ipc.child import Birth, ChildMain, Life, main_of
 from pkafka.server.ipc.garbage import spare_what_lasts
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone
@@ -61,14 +60,12 @@ from pkafka.server.serving.clients import Clients
 from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.dispatch import Dispatcher
 from pkafka.server.serving.drain import Drain
+from pkafka.server.serving.neighbours import Neighbours
 from pkafka.server.serving.orders import Orders
 from pkafka.server.serving.peers import Peers
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
-
-SUCCESSOR_MAX_S: Final = 5.0
-"""A process that died is replaced at once. Without a successor by then only the channel to the process was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +179,7 @@ class Worker:
         """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
         self._first = birth.first
         queued = self.config.queued_max_request_bytes
-        self._together = Together()
+        together = Together()
         self.clients = Clients(
             setup.listeners,
             lambda: self.config,
@@ -193,7 +190,7 @@ class Worker:
                 arena=self.peers.arena,
                 frames_bytes_max=max(queued // setup.workers, 1) if queued > 0 else None,
             ),
-            together=self._together,
+            together=together,
             page_cache=PageCache(self.threads),
             ended=self._drain.changed,
         )
@@ -207,12 +204,22 @@ class Worker:
         self._configured = asyncio.Event()
         """Set once the topics' settings are known."""
         self._opened = asyncio.Event()
-        self._cleaner: Peer | None = None
-        self._met: Counter[str] = Counter()
-        """How many processes of each name have introduced themselves."""
         self._stopping = False
         self._operations = self._table()
-        self._life = Life(birth, meet=self._meet, stop=self._stop, late=self._other_is_late)
+        self._neighbours = Neighbours(
+            setup.index,
+            self._operations,
+            together=together,
+            control_line=self.control_line,
+            peers=self.peers,
+            clients=self.clients,
+            files=self.files,
+            logs=self.logs,
+            drain=self._drain,
+            tasks=self.tasks,
+            greet=self._greet_control,
+        )
+        self._life = Life(birth, meet=self._neighbours.meet, stop=self._stop, late=self._neighbours.late)
 
     # -- life --
 
@@ -272,6 +279,7 @@ class Worker:
         if self._stopping:
             return
         self._stopping = True
+        self._neighbours.stop()
         if self._opened.is_set():
             self.tasks.spawn_vital(self._end())
         elif not self._life.ended.done():
@@ -291,7 +299,7 @@ class Worker:
         self.moves.close()
         self.partitions.resign()
         try:
-            await self.logs.close(self._cleaner)
+            await self.logs.close(self._neighbours.cleaner)
         except (PkafkaError, OSError) as error:
             log.error("Closing the logs failed; they recover at the next start: %s", error)
             self._life.end(ChildExit.CRASHED)
@@ -299,73 +307,6 @@ class Worker:
         self._life.end(ChildExit.CLEAN)
 
     # -- other processes --
-
-    def _meet(self, name: str, sock: socket.socket) -> None:
-        peer = Peer(name, sock, self._operations, on_gone=self._lost, together=self._together)
-        if name == CONTROL:
-            self._bury(self.control_line.peer)
-            self.control_line.peer = peer
-            self.tasks.spawn_vital(self._greet_control(peer))
-        elif name == CLEANER:
-            self._bury(self._cleaner)
-            self._cleaner = peer
-            self.logs.cleaner_came(peer)
-        elif (index := worker_index(name)) is not None:
-            peer.index = index
-            self._bury(self.peers.others.get(peer.index))
-            self.peers.came(peer)
-            self.clients.stop_accepting(peer.index)
-        # Last, so that a predecessor that is buried only now counts as replaced.
-        self._met[name] += 1
-
-    def _bury(self, predecessor: Peer | None) -> None:
-        """Count a process as dead whose successor is here, even when some of its messages are still to be read.
-
-        With two processes of one name, lent files and decisions of the old and the new one would be mixed up.
-        """
-        if predecessor is not None:
-            predecessor.close()
-            self._lost(predecessor)
-
-    def _other_is_late(self, name: str, late: bool) -> None:
-        """Another process seems to hang, or moves again. While a worker does, others take its new clients."""
-        for index, peer in self.peers.others.items():
-            if peer.name == name:
-                peer.set_late(late)
-                if not late:
-                    # Give back the files that it lent in answers for which no request waited any more.
-                    self.files.return_all(index)
-                    self.clients.stop_accepting(index)
-                elif self.clients.accepts_for(self.index) and not self._stopping:
-                    self.clients.accept_for(index)
-
-    def _lost(self, peer: Peer) -> None:
-        self.loop.call_later(SUCCESSOR_MAX_S, self._miss, peer, self._met[peer.name])
-        if peer is self.control_line.peer:
-            self.control_line.lost()
-        elif peer is self._cleaner:
-            self._cleaner = None
-            self.logs.cleaner_gone()
-        elif self.peers.others.get(peer.index) is peer:
-            self.peers.lost(peer.index)
-            self.files.forget_peer(peer.index)
-            self._drain.changed()
-
-    def _miss(self, lost: Peer, met: int) -> None:
-        """End one of two processes that have lost their channel: the lost process has no successor, so it lives.
-
-        Neither can know what the other has seen of the requests in hand.
-        """
-        if self._met[lost.name] != met:
-            return  # a successor came; if it has died as well, its own successor is waited for
-        if lost.name == CONTROL:
-            is_missing = self.control_line.peer is None
-        elif lost.name == CLEANER:
-            is_missing = self._cleaner is None
-        else:
-            is_missing = lost.index < self.index and lost.index not in self.peers.others
-        if is_missing and not self._stopping:
-            self.tasks.crash(PeerGone(f"{lost.name} is out of reach"))
 
     async def _greet_control(self, peer: Peer) -> None:
         try:

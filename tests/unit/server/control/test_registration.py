@@ -1,6 +1,5 @@
 """Registration of a broker."""
 
-import asyncio
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,18 +11,12 @@ from pkafka.coordination.cluster import create_persistent_paths
 from pkafka.coordination.embedded import EmbeddedStore
 from pkafka.coordination.znodes import BrokerRegistration, Endpoint
 from pkafka.server.config.broker_config import BrokerConfig
-from pkafka.server.config.broker_loggers import ProcessLoggers
-from pkafka.server.control import session as session_module
-from pkafka.server.control import session_file
 from pkafka.server.control.registration import (
     DuplicateBrokerIdError,
     EndpointTakenError,
     Registration,
     canonical_host_name,
 )
-from pkafka.server.control.session import BrokerSession
-from pkafka.server.control.this_broker import ThisBroker
-from pkafka.server.ipc.child import Birth
 
 
 @pytest.fixture
@@ -51,43 +44,6 @@ def test_the_node_names_where_the_broker_can_be_reached(store: EmbeddedStore) ->
 def test_the_node_says_where_metrics_are(store: EmbeddedStore) -> None:
     _registration(**{"pkafka.metrics.port": "9308"}).register(store)
     assert BrokerRegistration.decode(store.get("/brokers/ids/3")[0]).jmx_port == 9308
-
-
-@pytest.mark.parametrize("is_over", [False, True])
-def test_a_broker_whose_machine_was_started_anew_stays_away_for_a_while(
-    store: EmbeddedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool
-) -> None:
-    """Also when its session is over already, perhaps just now: a controller that was elected because of that has to
-    read that it is gone, since it may have lost records."""
-    boot, path = tmp_path / "boot_id", tmp_path / "pkafka-session"
-    monkeypatch.setattr(session_file, "BOOT_ID_FILE", boot)
-    monkeypatch.setattr(session_module, "_ABSENCE_S", 0.5)
-    boot.write_text("first\n")
-    session_file.write_session(path, 7)
-    boot.write_text("second\n")
-    config = BrokerConfig({"log.dirs": str(tmp_path), "broker.id": "3", "zookeeper.connect": "nowhere:1"})
-    if not is_over:
-        store.create("/brokers/ids/3", b"{}")
-
-    async def run() -> float:
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            birth = Birth(theirs, "control", first=True, session=None)
-            broker = ThisBroker(3, ManualClock(), ProcessLoggers())
-            broker.store = store
-            session = BrokerSession(config, birth, path, broker)
-            session.recall()
-            assert session.previous_id is None
-            registering = asyncio.create_task(session.register(_registration()))
-            await asyncio.sleep(0)
-            if not is_over:
-                store.delete("/brokers/ids/3")
-            gone_s = asyncio.get_running_loop().time()
-            await registering
-            return asyncio.get_running_loop().time() - gone_s
-
-    assert asyncio.run(run()) >= 0.5
-    assert store.exists("/brokers/ids/3") is not None
 
 
 def test_the_name_of_a_machine_is_that_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
