@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from pkafka.cli.kit.controllers import refuse_controllers
+from pkafka.cli.kit.controllers import bootstrap_controller_option, refuse_controllers
 from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.gathering import in_the_place_of
 from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError
 from pkafka.cli.kit.options import (
     Common,
+    debug_option,
     parse_duration_ms,
     profile_option,
     text_output_option,
@@ -53,26 +55,17 @@ def _connection(function: F) -> F:
         common = Common(bootstrap_server, config, form, parse_duration_ms(timeout))
         return function(common=common, **others)
 
-    gathered.__doc__ = function.__doc__
-    gathered.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
-    options = (
+    return in_the_place_of(
+        function,
+        gathered,
         click.option("--bootstrap-server", "-b", metavar="HOST:PORT,...", help="Brokers to begin with."),
         profile_option,
-        click.option(
-            "--bootstrap-controller",
-            "-C",
-            metavar="HOST:PORT,...",
-            help="Controllers of KRaft. Refused: a cluster in ZooKeeper mode has none.",
-        ),
+        bootstrap_controller_option("-C"),
         click.option("--config", "-c", metavar="FILE", help="Properties file for the client."),
-        click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure."),
+        debug_option,
         timeout_option,
         text_output_option,
     )
-    decorated: Any = gathered
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
 
 
 def _wait_options(function: F) -> F:

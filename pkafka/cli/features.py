@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pkafka.cli.kit.controllers import refuse_controllers
+from pkafka.cli.kit.controllers import bootstrap_controller_option, refuse_controllers
 from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, failure
 from pkafka.cli.kit.options import (
     Common,
+    debug_option,
     parse_duration_ms,
     profile_option,
     text_output_option,
@@ -39,15 +40,11 @@ _FIRST_WITHOUT_ZOOKEEPER: Final = "3.3-IV0"
 @click.group("pk-features", cls=PrefixGroup, context_settings={"help_option_names": HELP_FLAGS})
 @click.option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to begin with.")
 @profile_option
-@click.option(
-    "--bootstrap-controller",
-    metavar="HOST:PORT,...",
-    help="Controllers of KRaft. Refused: a cluster in ZooKeeper mode has none.",
-)
+@bootstrap_controller_option()
 @click.option("--command-config", metavar="FILE", help="Properties file for the client.")
 @timeout_option
 @text_output_option
-@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")
+@debug_option
 @version_option
 @click.pass_context
 def main(

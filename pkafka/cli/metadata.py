@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from pkafka.cli.kit.columns import columns
+from pkafka.cli.kit.gathering import in_the_place_of
 from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, failure
-from pkafka.cli.kit.options import Common, connection_options, version_option
+from pkafka.cli.kit.options import Common, connection_options, debug_option, version_option
 from pkafka.cli.kit.output import Table, View
 from pkafka.cli.kit.subcommands import PrefixGroup
 from pkafka.cli.kit.topic_filter import topic_pattern
@@ -79,23 +80,15 @@ def _verb(*, of_topics: bool) -> Callable[[F], F]:
             pattern = re.compile(".*") if topic is None else topic_pattern(topic)
             return function(Asked(common, zookeeper, pattern.fullmatch, problems, check))
 
-        gathered.__doc__ = function.__doc__
-        gathered.__name__ = function.__name__
-        gathered.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
-        options = [
+        options: list[Callable[[Any], Any]] = [
             connection_options,
-            click.option(
-                "--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure."
-            ),
+            debug_option,
             click.option("--problems", is_flag=True, help="Show only what is not as it should be."),
             click.option("--check", is_flag=True, help="End with 1 where something is not as it should be."),
         ]
         if of_topics:
             options.append(click.option("--topic", metavar="REGEX", help="Only these topics."))
-        decorated: Any = gathered
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated  # type: ignore[no-any-return]
+        return in_the_place_of(function, gathered, *options)
 
     return decorate
 

@@ -18,6 +18,7 @@ from pkafka.cli.kit.options import (
     Common,
     client_properties,
     connection_options,
+    debug_option,
     output_option,
     parse_assignments,
     require_brokers,
@@ -193,7 +194,7 @@ def main() -> None:
 @click.option(
     "--parquet", "tables", metavar="PATH", help="Add the report to Parquet tables there; with --spark."
 )
-@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")
+@debug_option
 def run(common: Common, **flags: object) -> int:
     """Run a load test."""
     from pkafka.clients.admin import Admin

@@ -16,6 +16,7 @@ import click
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.kafka_command import HELP_FLAGS, CommandError, CommandGroup
 from pkafka.cli.kit.options import (
+    debug_option,
     output_option,
     parse_assignments,
     parse_duration_ms,
@@ -49,7 +50,6 @@ _JSON: Final = (OutputFormat.JSON, OutputFormat.JSONL)
 
 _FILE = click.argument("file", metavar="FILE")
 _SET = click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="The value of a parameter.")
-_DEBUG = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")
 
 
 @click.group("pk-pipeline", cls=CommandGroup, context_settings={"help_option_names": HELP_FLAGS})
@@ -68,7 +68,7 @@ def main() -> None:
 @click.option("--offline", is_flag=True, help="Ask no broker whether it answers and has the topics.")
 @timeout_option
 @output_option
-@_DEBUG
+@debug_option
 def validate(
     file: str, pairs: tuple[str, ...], master: str, offline: bool, timeout: str, output: str | None
 ) -> None:
@@ -95,7 +95,7 @@ def validate(
 )
 @timeout_option
 @stream_output_option
-@_DEBUG
+@debug_option
 def run(
     file: str,
     pairs: tuple[str, ...],

@@ -54,6 +54,9 @@ __all__ = [
 class Log(LogReader):
     """One partition's log. Open one with recovery.open_log.
 
+    It inherits its reading half, because both halves work on the same offsets and segments: as a part, the reader would
+    have to be told of each append, and each fetch would go through one object more.
+
     Args:
         parts: its state, as recovered.
         files: the file port.

@@ -14,6 +14,8 @@ from tests.talk import Talk, talking
 
 WORKERS = 2
 
+pytest.register_assert_rewrite("tests.e2e.json_cases")
+
 
 @pytest.fixture(scope="module")
 def broker_settings() -> dict[str, object]:

@@ -10,7 +10,7 @@ from pkafka.clients.consumer.assignors.api import Assignment, Assignor, Partitio
 from pkafka.clients.consumer.assignors.range_assignor import RangeAssignor
 from pkafka.model import TopicPartition
 from tests.interop.conftest import System
-from tests.interop.test_clients_pkafka_consumer import java_member
+from tests.interop.consumer_members import java_member
 from tests.talk import Talk, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]

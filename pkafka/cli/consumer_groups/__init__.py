@@ -19,7 +19,7 @@ from pkafka.cli.consumer_groups.flags import (
 from pkafka.cli.consumer_groups.report import Report
 from pkafka.cli.kit.actions import Actions
 from pkafka.cli.kit.numbers import LONG
-from pkafka.cli.kit.options import Common, command, metered_connection_options, parse_duration_ms
+from pkafka.cli.kit.options import Common, command, metered_connection_options, parse_wait_s
 from pkafka.cli.kit.output import OutputFormat, Table, choose_format, note
 from pkafka.cli.kit.watching import WATCHED_DOCUMENT, look_again, watch_seconds
 
@@ -131,7 +131,7 @@ def main(common: Common, **flags: object) -> int:
         raise click.UsageError(WATCHED_DOCUMENT)
     if given.reset_offsets and not given.dry_run and not given.execute:
         note(_WITHOUT_EXECUTE)
-    wait_s = parse_duration_ms(given.wait, option="wait") / 1_000 if given.wait else 0.0
+    wait_s = parse_wait_s(given.wait)
     with common.admin() as admin:
         if given.watch is not None:
             return _watch(common, lambda: describe_groups(admin, common, given), watch_seconds(given.watch))

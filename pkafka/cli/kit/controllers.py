@@ -1,6 +1,21 @@
-"""Why commands that take --bootstrap-controller refuse it."""
+"""--bootstrap-controller, which commands take and refuse."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def bootstrap_controller_option(*short: str) -> Callable[[F], F]:
+    """Add ``--bootstrap-controller``, with a short name where the command has one."""
+    return click.option(
+        "--bootstrap-controller",
+        *short,
+        metavar="HOST:PORT,...",
+        help="Controllers of KRaft. Refused: a cluster in ZooKeeper mode has none.",
+    )
 
 
 def refuse_controllers(servers: str | None, controllers: str | None) -> None:

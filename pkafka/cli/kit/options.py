@@ -10,6 +10,7 @@ import pkafka
 from pkafka.cli.kit import output
 from pkafka.cli.kit.actions import Actions
 from pkafka.cli.kit.exit_status import ExitStatus, compat_39
+from pkafka.cli.kit.gathering import in_the_place_of
 from pkafka.cli.kit.kafka_command import HELP_FLAGS, ErrorText, KafkaCommand, asked_action
 from pkafka.cli.kit.output import OutputFormat, View, show
 from pkafka.java.numbers import parse_long
@@ -104,7 +105,7 @@ def command(
     def decorate(function: F) -> KafkaCommand:
         settings = {"help_option_names": HELP_FLAGS, "max_content_width": 110}
         made = click.command(name, cls=KafkaCommand, context_settings=settings)(
-            _version(_debug(function), version or _show_version, version_help or _VERSION_HELP)
+            _version(debug_option(function), version or _show_version, version_help or _VERSION_HELP)
         )
         made.error_text = error_text
         made.kafka_failure = kafka_failure
@@ -200,6 +201,13 @@ def _output_option(forms: Iterable[OutputFormat], text: str) -> Callable[[F], F]
 def version_option(function: F) -> F:
     """Add ``--version``, for what is not made by :func:`command`."""
     return _version(function, _show_version, _VERSION_HELP)
+
+
+def debug_option(function: F) -> F:
+    """Add ``--debug``, for what is not made by :func:`command`."""
+    return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")(
+        function
+    )
 
 
 def timeout_option(function: F) -> F:
@@ -303,6 +311,15 @@ def parse_duration_ms(text: str, *, option: str = "timeout") -> int:
     return amount * factor
 
 
+def parse_wait_s(text: str | None) -> float:
+    """The seconds of ``--wait``; 0 without it.
+
+    Raises:
+        click.UsageError: it is no duration.
+    """
+    return parse_duration_ms(text, option="wait") / 1_000 if text else 0.0
+
+
 def parse_assignments(items: Sequence[str], *, option: str) -> dict[str, str]:
     """Read repeated ``key=value`` arguments.
 
@@ -355,11 +372,7 @@ def _gather(function: F) -> F:
         common = Common(bootstrap_server, command_config, form, parse_duration_ms(timeout))
         return function(common=common, **others)
 
-    # What click reads off a function: its name, its help, and the flags added to it so far.
-    gathered.__doc__ = function.__doc__
-    gathered.__name__ = function.__name__
-    gathered.__click_params__ = getattr(function, "__click_params__", [])  # type: ignore[attr-defined]
-    return gathered  # type: ignore[return-value]
+    return in_the_place_of(function, gathered)
 
 
 def _version(function: F, show: Callable[[], None], text: str) -> F:
@@ -381,12 +394,6 @@ def _version(function: F, show: Callable[[], None], text: str) -> F:
 def _show_version() -> None:
     output.line(pkafka.KAFKA_VERSION)
     output.note(f"pkafka {pkafka.__version__}, compatible with Apache Kafka {pkafka.KAFKA_VERSION}")
-
-
-def _debug(function: F) -> F:
-    return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")(
-        function
-    )
 
 
 def _admin() -> "type[Admin]":

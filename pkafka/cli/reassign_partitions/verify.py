@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.kafka_command import CommandError
-from pkafka.cli.kit.options import Common, parse_duration_ms
+from pkafka.cli.kit.options import Common, parse_wait_s
 from pkafka.cli.kit.output import View
 from pkafka.cli.reassign_partitions.flags import Flags, wanted_by
 from pkafka.cli.reassign_partitions.progress import bytes_row, copies_of, wait_for_all
@@ -24,7 +24,7 @@ def verify(admin: "Admin", common: Common, flags: Flags) -> None:
     Raises:
         CommandError: it is not done.
     """
-    seconds = parse_duration_ms(flags.wait, option="wait") / 1_000 if flags.wait else 0.0
+    seconds = parse_wait_s(flags.wait)
     wanted = wanted_by(flags)
     found = wait_for_all(admin, wanted, seconds, timeout_ms=common.timeout_ms)
     say = say_in(common)

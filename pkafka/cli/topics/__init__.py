@@ -11,7 +11,7 @@ import click
 from pkafka.cli.kit.actions import Actions
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.kafka_command import CommandError
-from pkafka.cli.kit.options import Common, command, connection_options, parse_duration_ms
+from pkafka.cli.kit.options import Common, command, connection_options, parse_wait_s
 from pkafka.cli.topics.flags import EXAMPLES, IGNORED_ELSEWHERE, REFUSED_ELSEWHERE, Flags, check
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def main(common: Common, **flags: object) -> None:
     """Create, list, describe, grow and delete topics."""
     given = Flags(**flags)  # type: ignore[arg-type]
     check(given)
-    seconds = parse_duration_ms(given.wait, option="wait") / 1_000 if given.wait else 0.0
+    seconds = parse_wait_s(given.wait)
     if given.list:
         from pkafka.cli.topics.listing import listed
 

@@ -1,9 +1,9 @@
 """The keys that all clients share."""
 
 from collections.abc import Mapping
-from typing import Any, Self, get_type_hints
+from typing import Self
 
-from pkafka.clients.config.options import INT_MAX, LONG_MAX, Options, option, parse
+from pkafka.clients.config.options import INT_MAX, LONG_MAX, Options, option
 from pkafka.errors import ConfigError
 
 # Keys of Kafka's own clients that have no effect here: Java class names of metrics, or features that come later.
@@ -69,16 +69,7 @@ class ClientConfig(Options):
         Raises:
             ConfigError: a value has the wrong type or lies outside its limits.
         """
-        types = get_type_hints(cls)
-        chosen: dict[str, Any] = {}
-        for key, value in values.items():
-            name = key.replace(".", "_")
-            declared = cls._options.get(name) if "_" not in key else None
-            if declared is None:
-                _note_unknown(key)
-                continue
-            chosen[name] = parse(key, value, types[name], declared)
-        config = cls(**chosen)
+        config = cls(**cls.parsed(values, _note_unknown))
         config.remember(values)
         config.check()
         return config

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, dataclass_transform, get_type_hints
 
 from pkafka.errors import ConfigError
 from pkafka.java.numbers import parse_long
@@ -56,6 +56,28 @@ class Options:
     def defaults(cls) -> dict[str, Any]:
         """Every key with its default."""
         return {name.replace("_", "."): each.default for name, each in cls._options.items()}
+
+    @classmethod
+    def parsed(cls, values: Mapping[str, object], note_unknown: Callable[[str], None]) -> dict[str, Any]:
+        """The values of dotted keys by the names of their options.
+
+        Args:
+            values: key to value; text is parsed, Python values of the right type are taken as they are.
+            note_unknown: called with each key that this configuration does not have.
+
+        Raises:
+            ConfigError: a value has the wrong type or lies outside its limits.
+        """
+        types = get_type_hints(cls)
+        chosen: dict[str, Any] = {}
+        for key, value in values.items():
+            name = key.replace(".", "_")
+            declared = cls._options.get(name) if "_" not in key else None
+            if declared is None:
+                note_unknown(key)
+                continue
+            chosen[name] = parse(key, value, types[name], declared)
+        return chosen
 
     def is_set(self, name: str) -> bool:
         """Whether this option was given a value, even its default."""

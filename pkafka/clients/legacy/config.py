@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Self, get_type_hints
+from typing import Final, Self
 
-from pkafka.clients.config.options import INT_MAX, Options, option, parse
+from pkafka.clients.config.options import INT_MAX, Options, option
 from pkafka.errors import ConfigError
 
 _LEGAL_ID: Final = re.compile(r"[a-zA-Z0-9._-]*")
@@ -19,16 +19,7 @@ class _OldOptions(Options):
         Raises:
             ConfigError: a value has the wrong type, lies outside its limits, or a needed key is missing.
         """
-        types = get_type_hints(cls)
-        chosen: dict[str, Any] = {}
-        for key, value in cls._normalised(values).items():
-            name = key.replace(".", "_")
-            declared = cls._options.get(name) if "_" not in key else None
-            if declared is None:
-                _warn_of(key)
-                continue
-            chosen[name] = parse(key, value, types[name], declared)
-        config = cls(**chosen)
+        config = cls(**cls.parsed(cls._normalised(values), _warn_of))
         config.check()
         return config
 

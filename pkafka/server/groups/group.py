@@ -93,6 +93,9 @@ def join_refusal(settings: GroupSettings, request: JoinRequest, *, group_exists:
 class Group(Phases):
     """Decides about one group. The worker that leads the group's partition of __consumer_offsets owns it.
 
+    It inherits its phases, because requests and phases change the same members, state, deadlines and effects in
+    turns: as a part, the phases would lend out all of them.
+
     Args:
         group_id: of the group.
         settings: of the broker.

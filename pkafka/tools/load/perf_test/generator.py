@@ -15,7 +15,8 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NoReturn
 
 from pkafka.errors import PkafkaError
@@ -168,6 +169,38 @@ def _print(line: str) -> None:
     sys.stdout.flush()
 
 
+class _Measured:
+    """Tells the leader that a load starts, counts it, and knows afterwards how it went.
+
+    Attributes:
+        recorder: counts the records.
+        ticker: tells the leader of the counts as long as the load runs.
+    """
+
+    def __init__(self, leader: Leader, clock: Clock) -> None:
+        self._start_ns = clock.start_ns
+        self._cpu_s = 0.0
+        self.recorder = Recorder(clock)
+        leader.tell_start(clock)
+        self.ticker = _Ticker(leader, self.recorder, clock)
+
+    @contextmanager
+    def cpu(self) -> Iterator[None]:
+        """Measure the CPU time of the ``with`` block, which is the load."""
+        began_s = time.process_time()
+        yield
+        self._cpu_s = time.process_time() - began_s
+
+    def facts(self) -> dict[str, object]:
+        """What the leader hears at the end of every load."""
+        return {
+            "cpu_s": self._cpu_s,
+            # When the latest record was counted: nanoseconds from the start of the test, which all clocks share.
+            "last_ns": max(0, self.recorder.last_ns - self._start_ns),
+            "error": self.recorder.first_error,
+        }
+
+
 def _produce(task: Task, leader: Leader) -> None:
     from pkafka.clients.producer import Producer
     from pkafka.tools.load.perf_test.producing import ProducerLoad
@@ -179,22 +212,13 @@ def _produce(task: Task, leader: Leader) -> None:
         clock = leader.wait_for_start()
         if clock is None:
             return
-        recorder = Recorder(clock)
         _sleep_until(clock.start_ns, leader)
-        leader.tell_start(clock)
-        ticker = _Ticker(leader, recorder, clock)
-        cpu_s = time.process_time()
-        load.run(clock, recorder, leader.is_stopping)
-        cpu_s = time.process_time() - cpu_s
+        measured = _Measured(leader, clock)
+        with measured.cpu():
+            load.run(clock, measured.recorder, leader.is_stopping)
         producer.close(0)
-        ticker.finish()
-        leader.tell_end(
-            "done",
-            cpu_s=cpu_s,
-            last_ns=_since_start(clock, recorder),
-            error=recorder.first_error,
-            missed=load.missed,
-        )
+        measured.ticker.finish()
+        leader.tell_end("done", **measured.facts(), missed=load.missed)
 
 
 def _consume(task: Task, leader: Leader) -> None:
@@ -212,38 +236,24 @@ def _consume(task: Task, leader: Leader) -> None:
         clock = leader.clock
         if clock is None:
             return
-        recorder = Recorder(clock)
         _sleep_until(clock.start_ns, leader)
         load.begin()
-        leader.tell_start(clock)
-        ticker = _Ticker(leader, recorder, clock)
-        cpu_s = time.process_time()
-        load.run(
-            clock,
-            recorder,
-            lambda: leader.ends,
-            lambda records: leader.tell("caught_up", records=records),
-            leader.is_stopping,
-        )
-        cpu_s = time.process_time() - cpu_s
-        ticker.finish()
+        measured = _Measured(leader, clock)
+        with measured.cpu():
+            load.run(
+                clock,
+                measured.recorder,
+                lambda: leader.ends,
+                lambda records: leader.tell("caught_up", records=records),
+                leader.is_stopping,
+            )
+        measured.ticker.finish()
     # The group is left by now, so the next member to join does not wait for this one.
-    leader.tell_end(
-        "done",
-        cpu_s=cpu_s,
-        last_ns=_since_start(clock, recorder),
-        error=recorder.first_error,
-        log_append_time=load.is_log_append_time,
-    )
+    leader.tell_end("done", **measured.facts(), log_append_time=load.is_log_append_time)
 
 
 def _sleep_until(moment_ns: int, leader: Leader) -> None:
     leader.stopped_within(max(0.0, (moment_ns - time.monotonic_ns()) / NS))
-
-
-def _since_start(clock: Clock, recorder: Recorder) -> int:
-    """When the latest record was counted, in nanoseconds from the start of the test on, which all clocks share."""
-    return max(0, recorder.last_ns - clock.start_ns)
 
 
 if __name__ == "__main__":
