@@ -21,8 +21,8 @@ from pkafka.server.controller.office import Office
 from pkafka.server.controller.state_store import StateStore
 from pkafka.server.groups.group import Group
 from pkafka.server.groups.offsets_log import OffsetsLog
-from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.processes import control
+from pkafka.server.replicas import reading
 from pkafka.server.replicas.leadership import IsrProposal, Leadership
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
@@ -161,7 +161,7 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
     ),
     "the high watermark is the leader's end": (Leadership, "high_watermark", _commit_all),
     "followers join the ISR before they have caught up": (Leadership, "expansion", _let_anybody_join),
-    "leaders do not say where logs part": (fetch_handler, "divergence", lambda *_: None),
+    "leaders do not say where logs part": (reading, "divergence", lambda *_: None),
     "followers cut at their high watermark": (Partition, "follow", _cut_at_high_watermark),
     "who was away when a replica moved keeps it": (Partitions, "moved_away", lambda *_: []),
     "a truncated log forgets what producers wrote": (ProducerHistory, "rebuild", _forget_producers),

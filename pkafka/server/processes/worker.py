@@ -43,7 +43,6 @@ from pkafka.server.handlers import (
     list_offsets,
     offset_for_leader_epoch,
 )
-from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.garbage import spare_what_lasts
@@ -68,10 +67,12 @@ from pkafka.server.replicas.progress import Progress
 from pkafka.server.replicas.selection import selector_of
 from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
 from pkafka.server.replication.fetcher import ReplicaFetchers
-from pkafka.server.serving import between_workers, by_owner
+from pkafka.server.serving import by_owner
+from pkafka.server.serving.appends import Appends
 from pkafka.server.serving.clients import ADOPT, Clients
 from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.dispatch import Dispatcher
+from pkafka.server.serving.lent_files import LentFiles
 from pkafka.server.serving.peers import Peers
 from pkafka.storage.log_directory import LogDirectory
 
@@ -129,8 +130,6 @@ class Worker:
         it."""
         slots = max(self.config.max_incremental_fetch_session_cache_slots // setup.workers, 1)
         self.fetch_sessions = FetchSessionCache(slots)
-        self.files = between_workers.LentFiles(self)
-        self.appends = between_workers.Appends(self)
         self.logs = WorkerLogs(self, setup.directories, setup.unusable)
         self.partitions = Partitions(
             broker_id=self.config.broker_id,
@@ -156,6 +155,9 @@ class Worker:
             tell=self._tell_of_failure,
             give_up=self.give_up,
         )
+        self.peers = Peers(setup.index, self.partitions.owner, Arena.create() if setup.workers > 1 else None)
+        self.files = LentFiles(self.peers)
+        self.appends = Appends(self.partitions, self.progress.fetches, self.peers)
         self.quotas = ReplicationQuotas(setup.replication_rates, self.clock)
         self.moves = DirectoryMoves(self, setup.move_rate)
         self.isr_changes = IsrChanges(self)
@@ -172,7 +174,6 @@ class Worker:
         )
         self.offsets = OffsetKeeper(self.groups)
         self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
-        self.peers = Peers(setup.index, self.partitions.owner, Arena.create() if setup.workers > 1 else None)
         self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
         self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
         """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
@@ -427,12 +428,6 @@ class Worker:
                 self, payload, self.peers.arenas[peer.index]
             ),
             "produce": lambda _peer, payload, blob, _fds: produce_handler.serve_peer(self, payload, blob),
-            "fetch": lambda peer, payload, _blob, _fds: fetch_handler.serve_peer(self, peer.index, payload),
-            "lent_returned": lambda peer, _payload, _blob, _fds: self.files.returned(peer.index),
-            "give_back": lambda peer, generations, _blob, _fds: self.files.give_back(peer.index, generations),
-            "await_appends": lambda _peer, payload, _blob, _fds: self.appends.here(
-                payload[0], timeout_ms=payload[1]
-            ),
             "list_offsets": rows(list_offsets.local, led_only=False),
             "offset_for_leader_epoch": rows(offset_for_leader_epoch.local, led_only=False),
             "delete_records": rows(delete_records.local),
@@ -460,6 +455,8 @@ class Worker:
                 self, handlers.GROUP_APIS, payload, blob
             ),
             "metrics": lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
+            **self.files.operations(self),
+            **self.appends.operations,
             **self.logs.compaction.operations,
         }
 
