@@ -30,7 +30,7 @@ _IN_ROOMS: Final = {
     "control": ("adoption", "registration", "session_file", "to_controller"),
     "ipc": ("lifeline",),
     "processes": ("cleaner", "supervisor"),
-    "replicas": ("delayed", "isr_changes", "logs", "partitions"),
+    "replicas": ("delayed", "isr_changes", "logs"),
     "serving": ("dispatch",),
 }
 
@@ -45,6 +45,7 @@ FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "pkafka.server.config_repository": ("pkafka.server.config.repository",),
     "pkafka.server.control": ("pkafka.server.control", "pkafka.server.processes.control"),
     "pkafka.server.metrics_server": ("pkafka.server.metrics.server",),
+    "pkafka.server.partitions": ("pkafka.server.replicas.decisions",),
     "pkafka.server.replication.quota": ("pkafka.server.limits.replication_quota",),
     "pkafka.server.worker": (
         "pkafka.server.processes.worker",

@@ -33,9 +33,10 @@ from pkafka.server.cluster.state_change import broker_log
 from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.ipc.peer import Peer, PeerGone
 from pkafka.server.processes.worker import CONTROL_REQUEST_VERSIONS
+from pkafka.server.replicas.decisions import by_topic
 from pkafka.server.replicas.leadership import IsrProposal, is_final
 from pkafka.server.replicas.partition import PartitionKey
-from pkafka.server.replicas.partitions import by_topic, owner_of
+from pkafka.server.replicas.partitions import owner_of
 
 if TYPE_CHECKING:
     from pkafka.server.processes.control import Control

@@ -54,6 +54,7 @@ from pkafka.server.limits.rates import SharedRate
 from pkafka.server.limits.replication_quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.metrics.counters import Metrics
 from pkafka.server.processes.supervisor import CLEANER, CONTROL, Birth
+from pkafka.server.replicas.decisions import Decisions
 from pkafka.server.replicas.delayed import Timer
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.fetch_sessions import FetchSessionCache
@@ -135,12 +136,12 @@ class Worker:
             broker_id=self.config.broker_id,
             index=setup.index,
             workers=setup.workers,
-            logs=self.logs,
             changed=self._partition_changed,
             now_ms=self.clock.monotonic_ms,
             lag_max_ms=lambda: self.config.replica_lag_time_max_ms,
             is_alive=lambda broker: broker in self.metadata.brokers,
         )
+        self.decisions = Decisions(self.partitions, self.logs)
         selector = selector_of(self.config.replica_selector_class)
         self.lookup = Lookup(self.partitions, self.metadata, selector, self.clock)
         self.progress = Progress(
@@ -468,7 +469,7 @@ class Worker:
 
     def _known_leaders(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
         """As :meth:`_known_metadata`."""
-        request, proposals = self.partitions.as_decided()
+        request, proposals = self.decisions.as_decided()
         return proposals, encode(request, CONTROL_REQUEST_VERSIONS["leader_and_isr"]), ()
 
     def _leader_and_isr(
@@ -485,7 +486,7 @@ class Worker:
     async def _lead_and_follow(
         self, request: LeaderAndIsrRequest, proposals: Mapping[PartitionKey, IsrProposal]
     ) -> LeaderAndIsrResponse:
-        response = await self.partitions.leader_and_isr(request, proposals)
+        response = await self.decisions.leader_and_isr(request, proposals)
         for key, proposal in proposals.items():
             partition = self.partitions.led.get(key)
             # One that another leader of this process has made since is on its way.
@@ -502,8 +503,8 @@ class Worker:
         if departed := self.metadata.departed:
             self.timer.after(_DEPARTURE_MS, lambda: self.metadata.forget_departures(departed))
         changed = (self.metadata.topics[name] for name in change.changed if name in self.metadata.topics)
-        if moved := self.partitions.moved_away(changed):
-            self.tasks.spawn(self.partitions.drop_moved(moved, self.logs.delete))
+        if moved := self.decisions.moved_away(changed):
+            self.tasks.spawn(self.decisions.drop_moved(moved))
         if request.type != FULL_UPDATE:
             # Only what the controller says to be deleted: a control process that has just come may not know all topics
             # yet, and offsets that are gone do not come back.
@@ -518,7 +519,7 @@ class Worker:
     ) -> Awaitable[Reply]:
         version = CONTROL_REQUEST_VERSIONS["stop_replica"]
         request = decode(StopReplicaRequest, version, bytes(blob))
-        return self._decide(self.partitions.stop_replica(request, self.logs.delete), version)
+        return self._decide(self.decisions.stop_replica(request), version)
 
     async def _decide(self, response: Awaitable[Message], version: int) -> Reply:
         return None, encode(await response, version), ()

@@ -19,8 +19,8 @@ from pkafka.server.handlers import produce
 from pkafka.server.handlers.produce import _NO_ROW, Row, _when_safe
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.processes.worker import Worker
+from pkafka.server.replicas.decisions import by_topic
 from pkafka.server.replicas.isr_changes import _counts
-from pkafka.server.replicas.partitions import by_topic
 from tests.unit.server.workers import Family, follow, lead_replicas, with_family
 
 
@@ -72,7 +72,7 @@ def test_records_are_acknowledged_once_the_isr_has_shrunk_though_the_epoch_rose(
         assert state is not None
         state.isr, state.leader_epoch, state.partition_epoch = [0, 1], epoch + 1, state.partition_epoch + 1
         topics = by_topic([("t", partition.log.topic_id or NO_TOPIC_ID, state)])
-        await worker.partitions.leader_and_isr(LeaderAndIsrRequest(controller_epoch=1, topic_states=topics))
+        await worker.decisions.leader_and_isr(LeaderAndIsrRequest(controller_epoch=1, topic_states=topics))
         assert partition.leader_epoch == epoch + 1
         assert answered.is_set()
         assert rows[0][2] == ErrorCode.NONE

@@ -356,9 +356,7 @@ def test_a_topic_that_is_deleted_takes_its_copy_with_it(tmp_path: Path, copied: 
             await asyncio.sleep(0)
         state = StopReplicaPartitionState(partition_index=0, leader_epoch=-2, delete_partition=True)
         topic = StopReplicaTopicState(topic_name="t", partition_states=[state])
-        await worker.partitions.stop_replica(
-            StopReplicaRequest(controller_epoch=1, topic_states=[topic]), worker.logs.delete
-        )
+        await worker.decisions.stop_replica(StopReplicaRequest(controller_epoch=1, topic_states=[topic]))
         disk.set()
         assert KEY not in worker.moves
         assert names(tmp_path) == {"home-0": ["t-0.delete"], "home-1": ["t-0.delete"]}
