@@ -78,7 +78,7 @@ def local(worker: "Worker") -> list[list[Any]]:
     Returns:
         A row a log: directory, topic, partition, whether it is a future replica, bytes, offset lag.
     """
-    logs = [*worker.partitions.logs(), *worker.moves.logs()]
+    logs = [*worker.partitions.logs(), *worker.moving.logs()]
     return [
         [str(log.directory.parent), *log.topic_partition, log.is_future, log.size_bytes, _lag(worker, log)]
         for log in logs

@@ -194,6 +194,6 @@ class Metrics:
                     log.high_watermark,
                     log.is_future,
                 ]
-                for log in (*worker.partitions.logs(), *worker.moves.logs())
+                for log in (*worker.partitions.logs(), *worker.moving.logs())
             ],
         }

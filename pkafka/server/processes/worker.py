@@ -62,6 +62,7 @@ from pkafka.server.replicas.isr_changes import IsrChanges
 from pkafka.server.replicas.leadership import IsrProposal
 from pkafka.server.replicas.logs import WorkerLogs
 from pkafka.server.replicas.lookup import Lookup
+from pkafka.server.replicas.moving import Moving
 from pkafka.server.replicas.partition import Partition, PartitionKey
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.progress import Progress
@@ -126,12 +127,14 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.tasks = Tasks()
         self.timer = Timer(self.loop)
+        self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
+        self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
+        """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
         self.acks_due: list[tuple[Partition, int]] = []
         """Records appended with acks=all that may have to wait for followers; the code that appended them empties
         it."""
         slots = max(self.config.max_incremental_fetch_session_cache_slots // setup.workers, 1)
         self.fetch_sessions = FetchSessionCache(slots)
-        self.logs = WorkerLogs(self, setup.directories, setup.unusable)
         self.partitions = Partitions(
             broker_id=self.config.broker_id,
             index=setup.index,
@@ -141,7 +144,6 @@ class Worker:
             lag_max_ms=lambda: self.config.replica_lag_time_max_ms,
             is_alive=lambda broker: broker in self.metadata.brokers,
         )
-        self.decisions = Decisions(self.partitions, self.logs)
         selector = selector_of(self.config.replica_selector_class)
         self.lookup = Lookup(self.partitions, self.metadata, selector, self.clock)
         self.progress = Progress(
@@ -149,10 +151,12 @@ class Worker:
             self.partitions,
             lambda partition, proposal: self.isr_changes.propose(partition, proposal),
         )
+        self.moving = Moving()
         self.disks = Disks(
-            [*(directory.path for directory in setup.directories), *setup.unusable],
+            setup.directories,
+            setup.unusable,
             self.partitions,
-            self.logs,
+            self.moving,
             tell=self._tell_of_failure,
             give_up=self.give_up,
         )
@@ -160,7 +164,34 @@ class Worker:
         self.files = LentFiles(self.peers)
         self.appends = Appends(self.partitions, self.progress.fetches, self.peers)
         self.quotas = ReplicationQuotas(setup.replication_rates, self.clock)
-        self.moves = DirectoryMoves(self, setup.move_rate)
+        self.logs = WorkerLogs(
+            config=lambda: self.config,
+            clock=self.clock,
+            tasks=self.tasks,
+            timer=self.timer,
+            flushers=self.flushers,
+            partitions=self.partitions,
+            moving=self.moving,
+            disks=self.disks,
+            progress=self.progress,
+            take_back=self.files.take_back,
+            beat=self.beat,
+            closing=self.closing,
+        )
+        self.decisions = Decisions(self.partitions, self.logs, self.disks)
+        self.moves = DirectoryMoves(
+            index=setup.index,
+            config=lambda: self.config,
+            clock=self.clock,
+            tasks=self.tasks,
+            threads=self.threads,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            moving=self.moving,
+            logs=self.logs,
+            disks=self.disks,
+            rate=setup.move_rate,
+        )
         self.isr_changes = IsrChanges(self)
         self.fetchers = ReplicaFetchers(self)
         self.pulses = Pulses(self.metadata, self.partitions.broker_id, lambda: self.config)
@@ -175,9 +206,6 @@ class Worker:
         )
         self.offsets = OffsetKeeper(self.groups)
         self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
-        self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
-        self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
-        """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
         self._first = birth.first
         queued = self.config.queued_max_request_bytes
         self._together = Together()
@@ -243,7 +271,7 @@ class Worker:
         try:
             found = await self.logs.open_all(self._closed_cleanly)
             self.partitions.found_on_disk(found.current)
-            self.moves.found_on_disk(found.future)
+            self.moving.found_on_disk(found.future)
         except (StorageError, OSError) as error:
             self.give_up(f"Cannot open the logs: {error}")
             return
@@ -451,7 +479,7 @@ class Worker:
             "broker_config": self._broker_config,
             "identity": self._identity,
             "serve": self._serve,
-            "log_dir_failed": lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
+            "log_dir_failed": lambda _peer, path, _blob, _fds: self.disks.directory_failed(Path(path)),
             "group": lambda _peer, payload, blob, _fds: routing.serve_peer(
                 self, handlers.GROUP_APIS, payload, blob
             ),

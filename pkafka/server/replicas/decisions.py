@@ -6,7 +6,6 @@ Decisions are carried out one after the other, in the order in which they arrive
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -28,6 +27,7 @@ from pkafka.protocol.messages.stop_replica import (
 from pkafka.server.cluster.metadata import TopicInfo
 from pkafka.server.cluster.state_change import StateChangeLog, broker_log, partition_state_text
 from pkafka.server.ipc.turns import Turns
+from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.leadership import IsrProposal
 from pkafka.server.replicas.partition import Partition, PartitionKey
 from pkafka.server.replicas.partitions import Partitions
@@ -62,10 +62,6 @@ class Logs(Protocol):
         """Create the log of a partition."""
         ...
 
-    def directory_failed(self, path: Path) -> None:
-        """The disk under a log directory refused: its replicas go offline."""
-        ...
-
     def config_of(self, topic: str) -> LogConfig:
         """The effective configuration of a topic's logs."""
         ...
@@ -89,11 +85,13 @@ class Decisions:
     Args:
         partitions: the replicas of this worker.
         logs: creates logs, deletes them and knows their configuration.
+        disks: takes directories offline.
     """
 
-    def __init__(self, partitions: Partitions, logs: Logs) -> None:
+    def __init__(self, partitions: Partitions, logs: Logs, disks: Disks) -> None:
         self._partitions = partitions
         self._logs = logs
+        self._disks = disks
         self._controller_id: BrokerId = -1
         self._controller_epoch = -1
         self._deciding = asyncio.Lock()
@@ -194,7 +192,7 @@ class Decisions:
             log.error("Cannot use the log of %s-%d: %s", *key, error)
             self._partitions.offline.add(key)
             if partition is not None:
-                self._logs.directory_failed(partition.log.directory.parent)
+                self._disks.directory_failed(partition.log.directory.parent)
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NONE
 
@@ -366,7 +364,7 @@ class Decisions:
         except (StorageError, OSError) as error:
             log.error("Cannot delete the log of %s-%d: %s", *key, error)
             self._partitions.offline.add(key)
-            self._logs.directory_failed(partition_log.directory.parent)
+            self._disks.directory_failed(partition_log.directory.parent)
             return ErrorCode.KAFKA_STORAGE_ERROR
         finally:
             self._partitions.changed(key)

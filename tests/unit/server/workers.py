@@ -112,7 +112,7 @@ class Family:
                 worker.files.forget_peer(index)
             worker.threads.shutdown()
             worker.flushers.shutdown()
-            for log in (*worker.partitions.logs(), *worker.moves.logs()):
+            for log in (*worker.partitions.logs(), *worker.moving.logs()):
                 log.close()
         for line in self.lines.values():
             line.close()

@@ -96,7 +96,7 @@ def test_records_on_a_disk_that_fails_are_answered_at_once_and_their_partition_a
         _when_safe(worker, rows, 60_000, answered.set)
         worker.progress.follower_fetched(partition, 2, 1, 0)
         assert not answered.is_set()
-        worker.logs.directory_failed(partition.log.directory.parent)
+        worker.disks.directory_failed(partition.log.directory.parent)
         assert answered.is_set()
         assert [one for one in worker.isr_changes._waiting.values() if _counts(*one)] == []
         end = partition.log.log_end_offset

@@ -21,6 +21,8 @@ from pkafka.server.cluster.metadata import PartitionInfo, TopicInfo
 from pkafka.server.cluster.state_change import STATE_CHANGE_LOGGER
 from pkafka.server.ipc import turns
 from pkafka.server.replicas.decisions import Decisions
+from pkafka.server.replicas.disks import Disks
+from pkafka.server.replicas.moving import Moving
 from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.config import LogConfig
@@ -41,9 +43,6 @@ class OpenedLogs:
     def create(self, key: TopicPartition, topic_id: TopicId, *, is_new: bool) -> Log:
         directory = self.root / f"{key.topic}-{key.partition}"
         return create_log(directory, key, LogConfig(), self.environment, topic_id=topic_id)
-
-    def directory_failed(self, path: Path) -> None:
-        raise AssertionError(path)
 
     def config_of(self, topic: str) -> LogConfig:
         return LogConfig()
@@ -70,7 +69,12 @@ def make_decisions(logs: OpenedLogs) -> tuple[Partitions, Decisions]:
         lag_max_ms=lambda: 30_000,
         is_alive=lambda _broker: True,
     )
-    return partitions, Decisions(partitions, logs)
+
+    def fail(failure: object) -> None:
+        raise AssertionError(failure)
+
+    disks = Disks([], [], partitions, Moving(), tell=fail, give_up=fail)
+    return partitions, Decisions(partitions, logs, disks)
 
 
 def lead(count: int, *, epoch: int = 0, controller_epoch: int = 1) -> LeaderAndIsrRequest:
