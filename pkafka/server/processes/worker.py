@@ -68,7 +68,7 @@ from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.progress import Progress
 from pkafka.server.replicas.selection import selector_of
 from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
-from pkafka.server.replication.fetcher import ReplicaFetchers
+from pkafka.server.replication.fetcher import Home, ReplicaFetchers
 from pkafka.server.serving import by_owner
 from pkafka.server.serving.appends import Appends
 from pkafka.server.serving.clients import ADOPT, Clients
@@ -193,7 +193,21 @@ class Worker:
             rate=setup.move_rate,
         )
         self.isr_changes = IsrChanges(self)
-        self.fetchers = ReplicaFetchers(self)
+        self.fetchers = ReplicaFetchers(
+            Home(
+                index=setup.index,
+                workers=setup.workers,
+                config=lambda: self.config,
+                clock=self.clock,
+                tasks=self.tasks,
+                metadata=self.metadata,
+                metrics=self.metrics,
+                partitions=self.partitions,
+                fetches=self.progress.fetches,
+                disks=self.disks,
+                quota=self.quotas.follower,
+            )
+        )
         self.pulses = Pulses(self.metadata, self.partitions.broker_id, lambda: self.config)
         self._offsets_partitions_seen = 0
         self.groups = GroupCoordinator(
