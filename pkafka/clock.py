@@ -8,7 +8,7 @@ class Clock(Protocol):
     """Two clocks: the wall clock for record timestamps, a monotonic one for every time-out."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch; may step when somebody sets the machine's clock."""
+        """Milliseconds since the epoch; may step when an operator or NTP sets the machine's clock."""
         ...
 
     def monotonic_ms(self) -> int:

@@ -137,7 +137,7 @@ def broker_configs() -> str:
     text = f"""\
 Every key of a broker of Apache Kafka {KAFKA_VERSION}, and those that only pkafka has (`pkafka.`), as
 `server.properties`, `--override` and `pk-configs` take them. Names, types, defaults and rules are those of Kafka, but
-for `log.dirs`, which is `./data` where nobody sets it. {_MADE}
+for `log.dirs`, which is `./data` where it is not set. {_MADE}
 
 - **live**: whether it changes while the broker runs (`pk-configs --entity-type brokers`): of one broker only, or of one
   or of all.

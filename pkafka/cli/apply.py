@@ -258,7 +258,8 @@ def _ask(deletions: list[Step], *, is_file_stdin: bool) -> None:
         note(step.text)
     if is_file_stdin or not sys.stdin.isatty():
         raise CommandError(
-            f"{_topics(deletions)} would be deleted with all records, and nobody can be asked; nothing was done",
+            f"{_topics(deletions)} would be deleted with all records, and there is no terminal to ask at; "
+            "nothing was done",
             hint="--yes deletes without asking",
             status=ExitStatus.USAGE,
         )

@@ -104,7 +104,7 @@ class Acl(NamedTuple):
     id: str
 
 
-EVERYBODY: Final = (Acl(Permission(31), "world", "anyone"),)
+OPEN_TO_ALL: Final = (Acl(Permission(31), "world", "anyone"),)
 
 
 class CreateMode(IntEnum):
@@ -167,7 +167,7 @@ class Nodes(Protocol):
         self,
         path: str,
         data: bytes | None,
-        acls: Sequence[Acl] = EVERYBODY,
+        acls: Sequence[Acl] = OPEN_TO_ALL,
         mode: CreateMode = CreateMode.PERSISTENT,
         ttl_ms: int = -1,
     ) -> str:

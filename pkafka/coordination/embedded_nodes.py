@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from pkafka.coordination.administration import (
-    EVERYBODY,
+    OPEN_TO_ALL,
     Acl,
     AddWatchMode,
     ClientInfo,
@@ -74,13 +74,13 @@ class EmbeddedNodes:
         self,
         path: str,
         data: bytes | None,
-        acls: Sequence[Acl] = EVERYBODY,
+        acls: Sequence[Acl] = OPEN_TO_ALL,
         mode: CreateMode = CreateMode.PERSISTENT,
         ttl_ms: int = -1,
     ) -> str:
         if mode not in _MODES:
             _refuse("containers and nodes with a time to live")
-        if tuple(acls) != EVERYBODY:
+        if tuple(acls) != OPEN_TO_ALL:
             _refuse("ACLs")
         try:
             return self._owned().create(
@@ -126,7 +126,7 @@ class EmbeddedNodes:
     def get_acl(self, path: str) -> tuple[list[Acl], Stat]:
         """Every client may do everything: the permissions of the file decide."""
         _, stat = self.get(path)
-        return list(EVERYBODY), stat
+        return list(OPEN_TO_ALL), stat
 
     def set_acl(self, path: str, acls: Sequence[Acl], version: int = ANY_VERSION) -> Stat:
         _refuse("ACLs")

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from pkafka.coordination.administration import (
-    EVERYBODY,
+    OPEN_TO_ALL,
     Acl,
     AddWatchMode,
     ClientInfo,
@@ -255,7 +255,7 @@ class ZooKeeperSession:
         self,
         path: str,
         data: bytes | None,
-        acls: Sequence[Acl] = EVERYBODY,
+        acls: Sequence[Acl] = OPEN_TO_ALL,
         mode: CreateMode = CreateMode.PERSISTENT,
         ttl_ms: int = -1,
     ) -> str:

@@ -260,7 +260,7 @@ class Checker:
         epoch = decisions._controller_epoch
         if epoch < self._obeyed.get(decisions, epoch):
             self.world.violated(
-                f"broker {decisions._partitions.broker_id} obeys the controller of epoch {epoch}, after that of epoch"
+                f"broker {decisions.partitions.broker_id} obeys the controller of epoch {epoch}, after that of epoch"
                 f" {self._obeyed[decisions]}"
             )
         self._obeyed[decisions] = epoch

@@ -110,5 +110,5 @@ def duration_text(seconds: int) -> str:
 
 def _to_copy(size: int | None) -> str:
     if size is None:
-        return "How many bytes that is nobody says: no broker that has it answers."
+        return "How many bytes that is is not known: no broker that has it answers."
     return f"{size_text(size)} to copy."

@@ -67,7 +67,7 @@ def _talk(order: Order, connection: socket.socket, lines: TextIO) -> None:
 
     say(json.dumps({"token": order.token, "number": order.number}) + "\n")
     if not lines.readline():
-        raise GeneratorError("the driver expects nobody any more")
+        raise GeneratorError("the driver does not expect this generator any more")
     leader = Leader(lines, say, compare_clocks(lines, say))
     work(_with_files_from_spark(task_of(order.task)), leader)
 

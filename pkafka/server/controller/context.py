@@ -214,7 +214,7 @@ class ControllerContext:
             ineligible_replicas=states.count(ReplicaState.DELETION_INELIGIBLE),
         )
 
-    def led_by_nobody(self) -> Iterator[TopicPartition]:
+    def leaderless(self) -> Iterator[TopicPartition]:
         """Partitions that had a leader which cannot serve, topics being deleted left out."""
         for partition, leadership in self.leadership.items():
             if partition.topic not in self.being_deleted and (

@@ -11,6 +11,7 @@ from enum import Enum
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
+from pkafka.server.controller import events
 from pkafka.server.metrics.latency import Histogram
 
 if TYPE_CHECKING:
@@ -40,6 +41,36 @@ class Work(Enum):
     UNCLEAN_ALLOWED = "UncleanLeaderElectionEnable"
     UNCLEAN_ALLOWED_FOR_TOPIC = "TopicUncleanLeaderElectionEnable"
     SHUTDOWN = "ControllerShutdown"
+
+
+_KINDS: Final[Mapping[type, Work]] = {
+    events.Startup: Work.CONTROLLER_CHANGE,
+    events.ControllerChange: Work.CONTROLLER_CHANGE,
+    events.SessionExpired: Work.CONTROLLER_CHANGE,
+    events.Reload: Work.CONTROLLER_CHANGE,
+    events.BrokerChange: Work.BROKER_CHANGE,
+    events.TopicChange: Work.TOPIC_CHANGE,
+    events.PartitionChange: Work.TOPIC_CHANGE,
+    events.TopicDeletionWish: Work.TOPIC_DELETION,
+    events.StopReplicaAnswered: Work.TOPIC_DELETION,
+    events.ReassignmentWish: Work.REASSIGNMENT,
+    events.ElectionWish: Work.MANUAL_BALANCE,
+    events.Balance: Work.AUTO_BALANCE,
+    events.IsrChange: Work.ISR_CHANGE,
+    events.IsrsDecided: Work.ISR_CHANGE,
+    events.LogDirChange: Work.LOG_DIR_CHANGE,
+    events.UncleanElectionAllowed: Work.UNCLEAN_ALLOWED_FOR_TOPIC,
+    events.LeaderAndIsrAnswered: Work.LEADER_AND_ISR_ANSWER,
+    events.Shutdown: Work.SHUTDOWN,
+}
+"""The kind of work as which an event counts (ControllerEvent.state)."""
+
+
+def work_of(event: events.Event) -> Work:
+    """Return the kind of work as which an event counts."""
+    if isinstance(event, events.UncleanElectionAllowed) and event.topic is None:
+        return Work.UNCLEAN_ALLOWED
+    return _KINDS[type(event)]
 
 
 class ControllerStats:

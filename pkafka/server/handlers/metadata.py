@@ -16,7 +16,7 @@ from pkafka.server.handlers import metadata_answer
 from pkafka.server.serving.connection_state import ConnectionState
 from pkafka.server.serving.dispatch import RequestContext
 
-_NOBODY: Final[frozenset[BrokerId]] = frozenset()
+_NO_BROKERS: Final[frozenset[BrokerId]] = frozenset()
 _DECIDED_S: Final = 0.2
 """How long an answer waits for the controller to elect leaders in place of dead ones."""
 _TOLD_S: Final = 1.0
@@ -57,7 +57,7 @@ def handle(
     leaders = metadata_answer.leaders_named(worker.metadata, request, version)
     if any(leader != worker.partitions.broker_id for leader in leaders):
         return _of_living_leaders(context, leaders, request, version)
-    return _answer(context, _NOBODY, request, version)
+    return _answer(context, _NO_BROKERS, request, version)
 
 
 async def _of_living_leaders(
@@ -72,7 +72,7 @@ async def _of_living_leaders(
 
         # A client without a leader asks again and again, with longer and longer pauses: waiting here saves it a pause.
         if await worker.metadata.wait_until(is_decided, timeout_s=_DECIDED_S):
-            dead = _NOBODY
+            dead = _NO_BROKERS
     answer = _answer(context, dead, request, version)
     return answer if isinstance(answer, bytes) else await answer
 

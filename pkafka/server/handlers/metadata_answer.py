@@ -306,8 +306,8 @@ def _brokers_told(ctx: MetadataContext) -> Iterable[BrokerInfo]:
     if live.keys() >= ctx.dead:
         return live.values()
     departed = ctx.metadata.departed
-    everybody = {one: departed[one].broker for one in ctx.dead if one in departed} | live
-    return [broker for _, broker in sorted(everybody.items())]
+    brokers = {one: departed[one].broker for one in ctx.dead if one in departed} | live
+    return [broker for _, broker in sorted(brokers.items())]
 
 
 def _sorted(metadata: MetadataCache) -> list[TopicInfo]:

@@ -7,7 +7,7 @@ Version 0 writes to the coordination store, as in Kafka's ZooKeeper mode; any br
 """
 
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_TIMESTAMP
@@ -23,6 +23,8 @@ from pkafka.server.groups.offset_keeper import Outcomes, java_length
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
 from pkafka.server.groups.routing import Caller, Routed, to_owner
+from pkafka.server.ipc import words
+from pkafka.server.ipc.words import StoreCommit
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
@@ -114,13 +116,13 @@ async def _to_store(worker: "Worker", request: OffsetCommitRequest) -> OffsetCom
     known = _known_partitions(worker, request)
     outcomes = dict.fromkeys(known, ErrorCode.OFFSET_METADATA_TOO_LARGE)
     chars_max = worker.config.offset_metadata_max_bytes
-    rows: list[list[Any]] = [
-        [*key, one.committed_offset]
+    rows = [
+        (*key, one.committed_offset)
         for key, one in known.items()
         if java_length(one.committed_metadata or "") <= chars_max
     ]
     if rows:
-        codes = await worker.control_line.ask("commit_to_store", [request.group_id, rows])
+        codes = await worker.control_line.ask(words.COMMIT_TO_STORE, StoreCommit(request.group_id, rows))
         for row, code in zip(rows, codes, strict=True):
             outcomes[row[0], row[1]] = ErrorCode(code)
     return _response(request, outcomes)

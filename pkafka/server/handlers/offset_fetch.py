@@ -24,6 +24,8 @@ from pkafka.protocol.schema import Message
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import CommittedOffset
 from pkafka.server.groups.routing import Caller, Routed, by_owner, to_owner, to_owners
+from pkafka.server.ipc import words
+from pkafka.server.ipc.words import StoreFetch
 from pkafka.server.serving.dispatch import RequestContext
 
 if TYPE_CHECKING:
@@ -135,7 +137,7 @@ async def _from_store(worker: "Worker", request: OffsetFetchRequest) -> OffsetFe
     )
     known = [key for key in keys if key not in found]
     if known:
-        rows = await worker.control_line.ask("fetch_from_store", [request.group_id, known])
+        rows = await worker.control_line.ask(words.FETCH_FROM_STORE, StoreFetch(request.group_id, known))
         for key, (code, offset) in zip(known, rows, strict=True):
             found[key] = ErrorCode(code) if code else CommittedOffset(offset, commit_timestamp=0)
     return _response(found)

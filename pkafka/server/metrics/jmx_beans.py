@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import pkafka
-from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.metrics.latency import PERCENTILES, Histogram
 from pkafka.server.metrics.meters import Meters
@@ -68,7 +67,6 @@ _OF_LEADERS: Final = (
     *("UnderReplicated", "UnderMinIsr", "AtMinIsr"),
 )
 """What the leader of a partition knows of it."""
-_SERVED: Final = sorted({*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS, FOLLOWERS_FETCH})
 _GROUPS: Final = "kafka.server:type=group-coordinator-metrics"
 _FETCHER_MANAGERS: Final = {
     "ReplicaFetcherManager": ("fetchers", "Replica"),
@@ -105,7 +103,7 @@ def beans(workers: Sequence[Snapshot], facts: BrokerFacts, meters: Meters, now_s
     for name, histogram in _timers(facts):
         meter = _meter(meters, name, "calls", histogram.count, now_s)
         made[name] = {**_histogram(histogram), **meter, "LatencyUnit": "MILLISECONDS"}
-    for name, histogram in _request_times(workers):
+    for name, histogram in _request_times(workers, facts):
         made[name] = _histogram(histogram)
     made.update(_group_beans(workers, meters, now_s))
     for name, value in (*_gauges(workers, facts), *_fetcher_managers(workers, meters, now_s)):
@@ -146,9 +144,10 @@ def _counters(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple
         yield name, "requests", count
 
 
-def _request_times(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Histogram]]:
+def _request_times(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[str, Histogram]]:
     # A request that has not come yet has a bean, too, so that a tool that lists the beans only once finds it.
-    served = (request for key in _SERVED for request in request_names(key))
+    keys = sorted({*facts.served_apis, FOLLOWERS_FETCH})
+    served = (request for key in keys for request in request_names(key))
     times = {request: RequestTimeSums() for request in served} | request_times(workers)
     for request, sums in times.items():
         for name, histogram in sums.by_name().items():

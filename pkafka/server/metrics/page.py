@@ -6,7 +6,7 @@ write them. Runs in the control process; each scrape asks every worker for its c
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pkafka.protocol.api import ApiKey
@@ -167,6 +167,7 @@ class BrokerFacts:
         controller_queue: how many events wait for the controller.
         controller_times: how long its events took, by the name of Kafka's timer.
         unclean_elections: how many leaders it elected that lacked records.
+        served_apis: the keys of the APIs that this broker serves.
     """
 
     def __init__(
@@ -187,6 +188,7 @@ class BrokerFacts:
         controller_queue: int,
         controller_times: Mapping[str, Histogram],
         unclean_elections: int,
+        served_apis: Collection[int],
     ) -> None:
         self.active_controller = active_controller
         self.topics = topics
@@ -203,6 +205,7 @@ class BrokerFacts:
         self.controller_queue = controller_queue
         self.controller_times = controller_times
         self.unclean_elections = unclean_elections
+        self.served_apis = served_apis
 
 
 def controller_gauges(facts: BrokerFacts) -> dict[str, int]:

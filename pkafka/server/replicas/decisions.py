@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.model import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition, topic_id_text
@@ -27,6 +27,7 @@ from pkafka.protocol.messages.stop_replica import (
 from pkafka.server.cluster.metadata import TopicInfo
 from pkafka.server.cluster.state_change import StateChangeLog, broker_log, partition_state_text
 from pkafka.server.ipc.turns import Turns
+from pkafka.server.ipc.words import ProposedIsr
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.leadership import IsrProposal
 from pkafka.server.replicas.partition import Partition, PartitionKey
@@ -89,7 +90,7 @@ class Decisions:
     """
 
     def __init__(self, partitions: Partitions, logs: Logs, disks: Disks) -> None:
-        self._partitions = partitions
+        self.partitions = partitions
         self._logs = logs
         self._disks = disks
         self._controller_id: BrokerId = -1
@@ -115,7 +116,7 @@ class Decisions:
     async def _leader_and_isr(
         self, request: LeaderAndIsrRequest, proposed: Mapping[PartitionKey, IsrProposal]
     ) -> LeaderAndIsrResponse:
-        changes = broker_log(self._partitions.broker_id)
+        changes = broker_log(self.partitions.broker_id)
         if request.controller_epoch < self._controller_epoch:
             self._ignore(changes, "LeaderAndIsr", request)
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
@@ -147,21 +148,21 @@ class Decisions:
         self, topic: str, topic_id: TopicId, state: LeaderAndIsrPartitionState, proposed: IsrProposal | None
     ) -> ErrorCode:
         key = (topic, state.partition_index)
-        partition = self._partitions.hosted.get(key)
-        if self._partitions.resigned:
+        partition = self.partitions.hosted.get(key)
+        if self.partitions.resigned:
             return ErrorCode.BROKER_NOT_AVAILABLE
-        if key in self._partitions.offline:
+        if key in self.partitions.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         try:
             if partition is None:
                 partition_log = self._claim(key, topic_id, is_new=state.is_new)
-                partition = Partition(topic, state.partition_index, partition_log, self._partitions)
+                partition = Partition(topic, state.partition_index, partition_log, self.partitions)
                 partition.update_config(self._logs.config_of(topic))
-                self._partitions.hosted[key] = partition
+                self.partitions.hosted[key] = partition
             elif partition.log.topic_id not in (topic_id, NO_TOPIC_ID, None):
                 return ErrorCode.INCONSISTENT_TOPIC_ID
             if state.leader_epoch < partition.leader_epoch:
-                broker_log(self._partitions.broker_id).warning(
+                broker_log(self.partitions.broker_id).warning(
                     "Ignoring LeaderAndIsr request for partition %s-%d since its associated leader epoch %d is"
                     " smaller than the current leader epoch %d",
                     *key,
@@ -175,7 +176,7 @@ class Decisions:
             ):
                 # The answer to an AlterPartition has overtaken this request. Going back would leave a replica out of
                 # the ISR that the controller counts in, and the controller would refuse every further proposal.
-                broker_log(self._partitions.broker_id).info(
+                broker_log(self.partitions.broker_id).info(
                     "Skipped the LeaderAndIsr state change for %s-%d to partition epoch %d since partition epoch %d is"
                     " known already",
                     *key,
@@ -186,11 +187,11 @@ class Decisions:
             self._follow_decision(partition, state, proposed)
         except ApiError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                self._partitions.offline.add(key)
+                self.partitions.offline.add(key)
             return error.code
         except (StorageError, OSError) as error:
             log.error("Cannot use the log of %s-%d: %s", *key, error)
-            self._partitions.offline.add(key)
+            self.partitions.offline.add(key)
             if partition is not None:
                 self._disks.directory_failed(partition.log.directory.parent)
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -199,26 +200,26 @@ class Decisions:
     def _follow_decision(
         self, partition: Partition, state: LeaderAndIsrPartitionState, proposed: IsrProposal | None
     ) -> None:
-        leads = state.leader == self._partitions.broker_id
+        leads = state.leader == self.partitions.broker_id
         before = (partition.leader, partition.leader_epoch)
         if leads:
             partition.lead(state, proposed)
-            self._partitions.led[partition.key] = partition
+            self.partitions.led[partition.key] = partition
         else:
-            self._partitions.led.pop(partition.key, None)
+            self.partitions.led.pop(partition.key, None)
             partition.follow(state)
         if state.leader_epoch > before[1]:
             self._log_start(partition, before, state)
-        self._partitions.changed(partition.key)
+        self.partitions.changed(partition.key)
 
     def _log_start(
         self, partition: Partition, before: tuple[int, int], state: LeaderAndIsrPartitionState
     ) -> None:
         """Log that a partition begins a leader epoch here: from which offset, and after which leader."""
-        changes = broker_log(self._partitions.broker_id)
+        changes = broker_log(self.partitions.broker_id)
         leader, epoch = before
         previous = (f"Some({leader})" if leader >= 0 else None, epoch)
-        if partition.leader == self._partitions.broker_id:
+        if partition.leader == self.partitions.broker_id:
             topic_id = partition.log.topic_id
             changes.info(
                 "Leader %s-%d with topic id %s starts at leader epoch %d from offset %d with partition epoch %d, high"
@@ -261,32 +262,32 @@ class Decisions:
         )
 
     def _claim(self, key: PartitionKey, topic_id: TopicId, *, is_new: bool) -> Log:
-        found = self._partitions.unclaimed.get(key)
+        found = self.partitions.unclaimed.get(key)
         if found is None:
             return self._logs.create(TopicPartition(*key), topic_id, is_new=is_new)
         if found.topic_id not in (topic_id, NO_TOPIC_ID, None):
             # A log of a deleted topic of the same name must never be served under the new id.
             log.error("The log of %s-%d belongs to another topic id; it is set aside as stray", *key)
-            del self._partitions.unclaimed[key]
+            del self.partitions.unclaimed[key]
             self._logs.set_aside_stray(found)
             return self._logs.create(TopicPartition(*key), topic_id, is_new=True)
-        del self._partitions.unclaimed[key]
+        del self.partitions.unclaimed[key]
         if found.topic_id is None:
             self._logs.give_topic_id(found, topic_id)
         return found
 
-    def as_decided(self) -> tuple[LeaderAndIsrRequest, list[list[Any]]]:
+    def as_decided(self) -> tuple[LeaderAndIsrRequest, list[ProposedIsr]]:
         """Tell a new control process what its predecessor knew of these replicas.
 
         Returns:
             The controllers' decisions about these replicas, as one request that repeats them; and the proposals of
-            their leaders that have no answer yet, as :meth:`.Partition.as_row` gives them.
+            their leaders that have no answer yet.
         """
         request = LeaderAndIsrRequest(
             controller_id=self._controller_id, controller_epoch=self._controller_epoch
         )
         states, proposals = [], []
-        for partition in self._partitions:
+        for partition in self.partitions:
             state = partition.as_decided()
             if state is None:
                 continue
@@ -302,7 +303,7 @@ class Decisions:
             return await self._stop_replica(request)
 
     async def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        changes = broker_log(self._partitions.broker_id)
+        changes = broker_log(self.partitions.broker_id)
         if request.controller_epoch < self._controller_epoch:
             self._ignore(changes, "StopReplica", request)
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
@@ -334,12 +335,12 @@ class Decisions:
         return StopReplicaResponse(partition_errors=errors)
 
     def _stop(self, key: PartitionKey, leader_epoch: LeaderEpoch, *, deletes: bool) -> ErrorCode:
-        if key in self._partitions.offline and deletes:
+        if key in self.partitions.offline and deletes:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        known = self._partitions.hosted.get(key)
+        known = self.partitions.hosted.get(key)
         # An epoch below 0 is not compared: an old controller sends none, and that of a deleted topic overrides all.
         if known is not None and 0 <= leader_epoch < known.leader_epoch:
-            broker_log(self._partitions.broker_id).warning(
+            broker_log(self.partitions.broker_id).warning(
                 "Ignoring StopReplica request for partition %s-%d since its associated leader epoch %d is smaller than"
                 " the current leader epoch %d",
                 *key,
@@ -347,27 +348,27 @@ class Decisions:
                 known.leader_epoch,
             )
             return ErrorCode.FENCED_LEADER_EPOCH
-        partition = self._partitions.hosted.pop(key, None)
-        self._partitions.led.pop(key, None)
-        partition_log = partition.log if partition is not None else self._partitions.unclaimed.get(key)
+        partition = self.partitions.hosted.pop(key, None)
+        self.partitions.led.pop(key, None)
+        partition_log = partition.log if partition is not None else self.partitions.unclaimed.get(key)
         if partition_log is None:
-            self._partitions.changed(key)
+            self.partitions.changed(key)
             return ErrorCode.NONE
         try:
             if partition is not None:
                 partition.stop()  # first, so that producers that wait for its replicas hear that it is not led here
             if deletes:
-                self._partitions.unclaimed.pop(key, None)
+                self.partitions.unclaimed.pop(key, None)
                 self._logs.delete(partition_log)
             elif partition is not None:
-                self._partitions.hosted[key] = partition
+                self.partitions.hosted[key] = partition
         except (StorageError, OSError) as error:
             log.error("Cannot delete the log of %s-%d: %s", *key, error)
-            self._partitions.offline.add(key)
+            self.partitions.offline.add(key)
             self._disks.directory_failed(partition_log.directory.parent)
             return ErrorCode.KAFKA_STORAGE_ERROR
         finally:
-            self._partitions.changed(key)
+            self.partitions.changed(key)
         return ErrorCode.NONE
 
     def moved_away(self, topics: Iterable[TopicInfo]) -> list[tuple[TopicPartition, LeaderEpoch]]:
@@ -387,17 +388,17 @@ class Decisions:
             (TopicPartition(topic.name, index), info.leader_epoch)
             for topic in topics
             for index, info in topic.partitions.items()
-            if self._partitions.broker_id not in info.replicas
+            if self.partitions.broker_id not in info.replicas
             and info.leader >= 0
             and self._is_left_behind((topic.name, index), topic.topic_id, info.leader_epoch)
         ]
 
     def _is_left_behind(self, key: PartitionKey, topic_id: TopicId, leader_epoch: LeaderEpoch) -> bool:
-        partition = self._partitions.hosted.get(key)
+        partition = self.partitions.hosted.get(key)
         if partition is not None:
             partition_log, known = partition.log, partition.leader_epoch
-        elif key in self._partitions.unclaimed:
-            partition_log = self._partitions.unclaimed[key]
+        elif key in self.partitions.unclaimed:
+            partition_log = self.partitions.unclaimed[key]
             known = partition_log.leader_epochs.latest
         else:
             return False
@@ -408,7 +409,7 @@ class Decisions:
         async with self._deciding:
             for partition, leader_epoch in moved:
                 key = (partition.topic, partition.partition)
-                if key not in self._partitions.hosted and key not in self._partitions.unclaimed:
+                if key not in self.partitions.hosted and key not in self.partitions.unclaimed:
                     continue  # the controller has said it itself
                 if self._stop(key, leader_epoch, deletes=True) == ErrorCode.NONE:
                     log.info("%s moved away: its replica here is deleted", partition)

@@ -26,6 +26,7 @@ from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.headers import RequestHeader, decode_request_header, encode_response
 from pkafka.protocol.registry import request_class, response_header_version, versions
 from pkafka.protocol.schema import Message
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import PeerGone
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.serving.connection_state import ConnectionState
@@ -222,7 +223,7 @@ class Dispatcher:
         while not connection.closed:
             control = await self._worker.control_line.ready()
             try:
-                _payload, answer, _fds = await control.call("api", facts, body)
+                _payload, answer, _fds = await control.call(words.API, facts, body)
             except PeerGone:
                 # The control process died with the request in hand; its successor answers. All these requests may be
                 # repeated, as a client would do after a time-out.

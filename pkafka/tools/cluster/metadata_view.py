@@ -259,14 +259,14 @@ def _is_same(one: PartitionView | None, other: PartitionView) -> bool:
 
 def _behind(answer: Told, alive: Collection[int], controller: int) -> Iterable[str]:
     if answer.controller != controller:
-        yield f"takes {_who(answer.controller)} for the controller"
+        yield f"takes {_broker_text(answer.controller)} for the controller"
     missing = sorted(alive - answer.brokers.keys())
     if missing:
-        yield f"does not know {', '.join(map(_who, missing))}"
+        yield f"does not know {', '.join(map(_broker_text, missing))}"
 
 
-def _who(broker: int) -> str:
-    return f"broker {broker}" if broker >= 0 else "nobody"
+def _broker_text(broker: int) -> str:
+    return f"broker {broker}" if broker >= 0 else "no broker"
 
 
 def _partition(one: PartitionView) -> Partition:

@@ -34,7 +34,7 @@ DEBUGGING_CONSUMER: Final = -2
 MEMORY_BYTES: Final = 64 << 20
 """What is asked for at a time, over all brokers."""
 _FETCH_VERSION_MAX: Final = 14
-"""From 15 on a replica says who it is in another place, and knows no more."""
+"""From version 15 on the replica id stands in a tagged field; the answers have nothing more that is needed here."""
 _UNKNOWN: Final = -1
 _CRC: Final = Struct(">I")
 _CRC_TO_DELTA: Final = Struct(">Ihi")

@@ -10,7 +10,7 @@ from typing import Final
 
 import pkafka
 from pkafka.coordination.administration import (
-    EVERYBODY,
+    OPEN_TO_ALL,
     AddWatchMode,
     CreateMode,
     KeeperCode,
@@ -163,7 +163,7 @@ def _create(nodes: Nodes, words: Words) -> Answer:
     path = words.rest[0]
     checked_path(path if "s" not in flags else f"{path}1")
     data = words.rest[1].encode() if len(words.rest) > 1 else None
-    acls = parse_acls(words.rest[2]) if len(words.rest) > 2 else EVERYBODY
+    acls = parse_acls(words.rest[2]) if len(words.rest) > 2 else OPEN_TO_ALL
     created = nodes.create(path, data, acls, _create_mode(flags), ttl_ms)
     return Answer((), [f"Created {created}"], "nodes", [{"path": created}])
 

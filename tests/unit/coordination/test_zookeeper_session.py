@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pkafka.coordination.administration import (
-    EVERYBODY,
+    OPEN_TO_ALL,
     Acl,
     AddWatchMode,
     CreateMode,
@@ -101,7 +101,7 @@ def test_acls_and_identities(session: Session) -> None:
     with pytest.raises(KeeperError) as refused:
         session.set_acl("/mine", [Acl(Permission(31), "nonsense", "x")])
     assert refused.value.code == KeeperCode.INVALID_ACL
-    session.set_acl("/mine", EVERYBODY)  # for who tidies up
+    session.set_acl("/mine", OPEN_TO_ALL)  # for who tidies up
 
 
 def test_watches_fire_once_or_until_they_are_removed(session: Session, other: Session) -> None:

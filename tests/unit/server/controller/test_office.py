@@ -19,6 +19,7 @@ from pkafka.protocol.messages.alter_partition import (
 )
 from pkafka.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from pkafka.server.controller.brokers import BrokerChanges
 from pkafka.server.controller.context import Leadership
 from pkafka.server.controller.controller import FIRST_BALANCE_MS, RELOAD_BACKOFF_MS, Controller
 from pkafka.server.controller.events import Reload
@@ -402,7 +403,7 @@ def test_a_broker_that_came_back_meanwhile_does_not_stop(
 ) -> None:
     shut_down(world, 2)
     with monkeypatch.context() as patch:
-        patch.setattr(controller(world), "_on_broker_change", lambda: None)
+        patch.setattr(BrokerChanges, "on_broker_change", lambda _changes: None)
         world.stop_broker(2)
         world.start_broker(2)
     assert controller(world).context.shutting_down == {2}

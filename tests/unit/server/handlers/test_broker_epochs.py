@@ -66,8 +66,8 @@ def test_what_was_meant_for_a_former_life_is_refused(
     handler: Any, kind: Any, answer: type[Message], version: int, epoch: int, code: ErrorCode
 ) -> None:
     workers = _Workers(answer())
-    control = SimpleNamespace(broker_epoch=EPOCH, local_channels=workers)
-    context = ControlRequestContext(cast("Any", control), None, "PLAINTEXT")
+    broker = SimpleNamespace(broker_epoch=EPOCH)
+    context = ControlRequestContext(cast("Any", broker), cast("Any", workers), None, "PLAINTEXT")
     request = kind(controller_id=1, controller_epoch=3, broker_epoch=epoch)
     response = asyncio.run(handler.handle(context, request, version))
     assert response.error_code == code
@@ -76,8 +76,8 @@ def test_what_was_meant_for_a_former_life_is_refused(
 
 @pytest.mark.parametrize("version", [4, 7])
 def test_a_refusal_names_every_partition(version: int) -> None:
-    control = SimpleNamespace(broker_epoch=EPOCH)
-    context = ControlRequestContext(cast("Any", control), None, "PLAINTEXT")
+    broker = SimpleNamespace(broker_epoch=EPOCH)
+    context = ControlRequestContext(cast("Any", broker), cast("Any", None), None, "PLAINTEXT")
     states = [LeaderAndIsrPartitionState(partition_index=number) for number in (0, 1)]
     topic = LeaderAndIsrTopicState(topic_name="t", topic_id=b"t" * 16, partition_states=states)
     request = LeaderAndIsrRequest(broker_epoch=EPOCH - 1, topic_states=[topic])

@@ -269,7 +269,7 @@ def test_no_time_to_wait_and_no_leader_are_a_time_out(control: Any, world: World
 
 
 def test_a_broker_that_is_not_the_controller_says_so(control: Any, world: World) -> None:
-    world.controllers[0].is_active = False
+    world.controllers[0]._term = None
     assert _rows(_create(control, _topic("foo"))) == [("foo", ErrorCode.NOT_CONTROLLER, None)]
     assert _delete(control, "foo") == [("foo", ErrorCode.NOT_CONTROLLER, None)]
     assert _grow(control, ("foo", 3, None)) == [("foo", ErrorCode.NOT_CONTROLLER, None)]

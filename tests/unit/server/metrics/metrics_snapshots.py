@@ -4,6 +4,7 @@ from typing import Any
 
 from pkafka.server.controller.context import DeletionCounts
 from pkafka.server.controller.stats import ControllerStats
+from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.metrics.page import BrokerFacts
 from pkafka.server.metrics.request_times import RequestTimes
 
@@ -26,6 +27,7 @@ FACTS = BrokerFacts(
     controller_queue=4,
     controller_times=CONTROLLER_TIMES,
     unclean_elections=2,
+    served_apis={*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS},
 )
 
 

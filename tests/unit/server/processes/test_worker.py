@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.child import CLEANER
 from pkafka.server.processes import worker
-from pkafka.server.processes.supervisor import CLEANER
 from pkafka.server.processes.worker import Worker
 from tests.unit.server.workers import Family, until, with_family
 

@@ -74,7 +74,7 @@ def test_even_the_controllers_broker_may_be_behind() -> None:
 
 def test_who_does_not_know_the_controller_or_a_broker() -> None:
     look = compare("cluster", {1: GOOD, 2: told({}, controller=-1, brokers=(1, 2)), 3: GOOD}, None)
-    assert look.behind[2] == {"takes nobody for the controller", "does not know broker 3"}
+    assert look.behind[2] == {"takes no broker for the controller", "does not know broker 3"}
     assert look.behind[1] == look.behind[3] == frozenset()
 
 

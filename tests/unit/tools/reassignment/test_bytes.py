@@ -101,7 +101,7 @@ def test_without_a_leader_the_largest_replica_counts_and_without_any_nothing_is_
     forecast = Forecast(plan, found, 10)
     assert (forecast.total_bytes, forecast.seconds, forecast.bytes_of(A1)) == (None, None, None)
     text = "\n".join(forecast.lines(None))
-    assert "Would move a-1 from 9 to 2. How many bytes that is nobody says" in text
+    assert "Would move a-1 from 9 to 2. How many bytes that is is not known" in text
     assert "Would copy at least 90 bytes between brokers in all." in text
 
 
