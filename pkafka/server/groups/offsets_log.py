@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
@@ -14,12 +14,13 @@ from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record, iter_entries, read_batches
 from pkafka.records.validation import build_validated
 from pkafka.server.ipc.turns import Turns
-from pkafka.server.replicas.acknowledgements import DelayedProduce
+from pkafka.server.replicas.acknowledgements import DelayedProduce, Unacknowledged
+from pkafka.server.replicas.appending import Appended
 from pkafka.storage.log import Log
 
 if TYPE_CHECKING:
     from pkafka.server.processes.worker import Worker
-    from pkafka.server.replicas.partition import Partition, PartitionKey
+    from pkafka.server.replicas.partition import Partition
 
 log = logging.getLogger(__name__)
 
@@ -60,12 +61,13 @@ class OffsetsLog:
             acks: like a producer's; ``offsets.commit.required.acks`` when left out.
         """
         worker = self._worker
+        acks = self._acks if acks is None else acks
+        key = CONSUMER_OFFSETS_TOPIC, partition
         try:
-            found = worker.partitions.led.get((CONSUMER_OFFSETS_TOPIC, partition))
+            found = worker.partitions.led.get(key)
             if found is None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            acks = self._acks if acks is None else acks
-            base_offset = self._append(found, records, acks)
+            result, unsafe = self._append(found, records, needs_all=acks == _ACKS_ALL)
         except RecordError as error:
             committed(error.code, -1)
         except ApiError as error:
@@ -75,54 +77,21 @@ class OffsetsLog:
         except (StorageError, OSError) as error:
             committed(worker.disks.refused(CONSUMER_OFFSETS_TOPIC, partition, error), -1)
         else:
-            # The batch is committed when the high watermark has passed it. Without other replicas that is at once,
-            # unless the batch has to be flushed first.
-            end = found.log.log_end_offset
-            when = self._waiting(found, end, base_offset, committed) if acks == _ACKS_ALL else None
-            if found.log.flush_is_due:
-                worker.tasks.spawn(self._flush(found, end, base_offset, committed, when))
+            if unsafe is None:
+                committed(ErrorCode.NONE, result.base_offset)
             else:
-                worker.progress.appended(found)
-                self._wait(when, base_offset, committed)
+                worker.appending.when_safe(
+                    [unsafe],
+                    lambda codes: committed(codes.get(key, ErrorCode.NONE), result.base_offset),
+                    timeout_ms=worker.config.offsets_commit_timeout_ms,
+                )
 
-    def _append(self, found: "Partition", records: Sequence[RecordFields], acks: int) -> int:
-        worker = self._worker
-        if acks == _ACKS_ALL:
+    def _append(self, found: "Partition", records: Sequence[RecordFields], *, needs_all: bool) -> Appended:
+        if needs_all:
             found.check_enough_in_sync()
-        now_ms = worker.clock.now_ms()
+        now_ms = self._worker.clock.now_ms()
         validated = build_validated(records, found.rules(_PRODUCE_VERSION), codec=self._codec, now_ms=now_ms)
-        result = found.log.append_as_leader(
-            validated, leader_epoch=found.leader_epoch, now_ms=now_ms, flush_later=True
-        )
-        worker.metrics.appended(CONSUMER_OFFSETS_TOPIC, validated)
-        return result.base_offset
-
-    async def _flush(
-        self,
-        partition: "Partition",
-        end: int,
-        base_offset: int,
-        committed: Committed,
-        when: DelayedProduce | None,
-    ) -> None:
-        if await self._worker.logs.flush_appended([(partition, end)]):
-            committed(ErrorCode.KAFKA_STORAGE_ERROR, base_offset)
-        else:
-            self._wait(when, base_offset, committed)
-
-    def _waiting(
-        self, partition: "Partition", end: int, base_offset: int, committed: Committed
-    ) -> DelayedProduce:
-        def done(codes: "Mapping[PartitionKey, ErrorCode]") -> None:
-            committed(codes[partition.key], base_offset)
-
-        return DelayedProduce([(partition, end)], done)
-
-    def _wait(self, when: DelayedProduce | None, base_offset: int, committed: Committed) -> None:
-        if when is None:
-            committed(ErrorCode.NONE, base_offset)
-        else:
-            when.begin(self._worker, timeout_ms=self._worker.config.offsets_commit_timeout_ms)
+        return self._worker.appending.append(found, validated, needs_all=needs_all, now_ms=now_ms)
 
     # -- reading --
 
@@ -168,8 +137,8 @@ class OffsetsLog:
     async def _answered(self, partition: "Partition", end: int) -> None:
         """Wait until a producer with acks=all would get its answer for records before ``end``."""
         over = asyncio.Event()
-        when = DelayedProduce([(partition, end)], lambda _codes: over.set())
-        when.begin(self._worker, timeout_ms=self._worker.config.offsets_commit_timeout_ms)
+        when = DelayedProduce([Unacknowledged.up_to(partition, end)], lambda _codes: over.set())
+        when.begin(self._worker.progress.produces, timeout_ms=self._worker.config.offsets_commit_timeout_ms)
         await over.wait()
 
 

@@ -55,6 +55,7 @@ from pkafka.server.limits.rates import SharedRate
 from pkafka.server.limits.replication_quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.metrics.counters import Metrics
 from pkafka.server.processes.supervisor import CLEANER, CONTROL, Birth
+from pkafka.server.replicas.appending import Appending
 from pkafka.server.replicas.delayed import Timer
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.fetch_sessions import FetchSessionCache
@@ -62,7 +63,7 @@ from pkafka.server.replicas.isr_changes import IsrChanges
 from pkafka.server.replicas.leadership import IsrProposal
 from pkafka.server.replicas.logs import WorkerLogs
 from pkafka.server.replicas.lookup import Lookup
-from pkafka.server.replicas.partition import Partition, PartitionKey
+from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.progress import Progress
 from pkafka.server.replicas.selection import selector_of
@@ -124,9 +125,6 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.tasks = Tasks()
         self.timer = Timer(self.loop)
-        self.acks_due: list[tuple[Partition, int]] = []
-        """Records appended with acks=all that may have to wait for followers; the code that appended them empties
-        it."""
         slots = max(self.config.max_incremental_fetch_session_cache_slots // setup.workers, 1)
         self.fetch_sessions = FetchSessionCache(slots)
         self.files = between_workers.LentFiles(self)
@@ -156,6 +154,7 @@ class Worker:
             tell=self._tell_of_failure,
             give_up=self.give_up,
         )
+        self.appending = Appending(self.metrics, self.progress, self.logs.flush_appended, self.tasks.spawn)
         self.quotas = ReplicationQuotas(setup.replication_rates, self.clock)
         self.moves = DirectoryMoves(self, setup.move_rate)
         self.isr_changes = IsrChanges(self)

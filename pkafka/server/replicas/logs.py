@@ -85,8 +85,6 @@ class WorkerLogs:
         self._cleaner: Peer | None = None
         self._flushing: dict[Log, _Flush] = {}
         """The logs that a thread is flushing."""
-        self.flushes_due: list[Partition] = []
-        """Partitions that were just appended to and must be flushed before the answer (flush.messages)."""
         self._to_unlink: dict[int, tuple[list[str], int]] = {}
         self._pending_number = 0
         self._is_open = False

@@ -15,11 +15,10 @@ from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicState,
 )
 from pkafka.records.builder import build_batch
-from pkafka.server.handlers import produce
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.processes.worker import CONTROL_REQUEST_VERSIONS, Worker
 from pkafka.server.replicas.partition import Partition
-from tests.unit.server.workers import Family, lead_replicas, until, with_family
+from tests.unit.server.workers import Family, append_as_producer, lead_replicas, until, with_family
 
 
 class Proposals:
@@ -124,7 +123,7 @@ def test_what_the_worker_before_proposed_is_proposed_again(
         await until(lambda: len(proposals.asked) == 1)
         row, answered = proposals.asked[0]
         assert row == rows[0]
-        produce.append(worker, "t", 0, build_batch([(1, None, b"x", [])]), 9, 1, None, None)
+        append_as_producer(worker, "t", 0, build_batch([(1, None, b"x", [])]), 1)
         worker.progress.appended(partition)
         assert (partition.isr, partition.log.high_watermark) == ([0], 0)
         answered.set_result([0, 3, answer, 8] if 1 in answer else [int(ErrorCode.OPERATION_NOT_ATTEMPTED)])
