@@ -16,6 +16,7 @@ from pkafka.records.validation import build_validated
 from pkafka.server.ipc.turns import Turns
 from pkafka.server.replicas.acknowledgements import DelayedProduce, Unacknowledged
 from pkafka.server.replicas.appending import Appended
+from pkafka.server.replicas.disks import LOG_ERRORS
 from pkafka.storage.log import Log
 
 if TYPE_CHECKING:
@@ -68,14 +69,8 @@ class OffsetsLog:
             if found is None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             result, unsafe = self._append(found, records, needs_all=acks == _ACKS_ALL)
-        except RecordError as error:
-            committed(error.code, -1)
-        except ApiError as error:
-            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                worker.disks.log_failed(CONSUMER_OFFSETS_TOPIC, partition)
-            committed(error.code, -1)
-        except (StorageError, OSError) as error:
-            committed(worker.disks.refused(CONSUMER_OFFSETS_TOPIC, partition, error), -1)
+        except LOG_ERRORS as error:
+            committed(worker.disks.refused(*key, error), -1)
         else:
             if unsafe is None:
                 committed(ErrorCode.NONE, result.base_offset)
@@ -115,7 +110,7 @@ class OffsetsLog:
             except RecordError as error:
                 log.error("%s is damaged behind offset %d: %s", found.log.topic_partition, following, error)
             except (StorageError, OSError) as error:
-                self._worker.disks.refused(CONSUMER_OFFSETS_TOPIC, partition, error)
+                self._worker.disks.refused(*key, error)
             if following == position:
                 return
             position = following

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from pkafka.clock import Clock
-from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
+from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import INTERNAL_TOPICS
 from pkafka.net.buffers import Lease
 from pkafka.net.connection import Answer, Detach, LaterAnswer, ServerConnection
@@ -30,7 +30,7 @@ from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.ipc.peer import Blob, LaterReply, PeerLate, Reply
 from pkafka.server.metrics.counters import Metrics
 from pkafka.server.replicas.appending import Appending, Unsafe
-from pkafka.server.replicas.disks import Disks
+from pkafka.server.replicas.disks import LOG_ERRORS, Disks
 from pkafka.server.replicas.lookup import Lookup
 from pkafka.server.replicas.partition import Partition, PartitionKey
 from pkafka.server.replicas.partitions import Partitions
@@ -186,14 +186,12 @@ def append(
             if batch.is_transactional:
                 _refuse_transaction(transactional_id)
         result, unsafe = worker.appending.append(found, records, needs_all=acks == ACKS_ALL, now_ms=now_ms)
-    except ApiError as error:
+    except LOG_ERRORS as error:
         worker.metrics.failed_produce(topic)
-        if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-            worker.disks.log_failed(topic, partition)
-        return _refused(found, error, data, transactional_id), None
-    except (StorageError, OSError) as error:
-        worker.metrics.failed_produce(topic)
-        return _failed(topic, partition, worker.disks.refused(topic, partition, error)), None
+        code = worker.disks.refused(topic, partition, error)
+        if isinstance(error, ApiError):
+            return _refused(found, error, data, transactional_id), None
+        return _failed(topic, partition, code), None
     row: Row = (
         topic,
         partition,

@@ -6,8 +6,9 @@ For APIs that are not hot paths: a row goes to the owner of its partition, and o
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pkafka.errors import ApiError, ErrorCode, StorageError
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.server.ipc.peer import PeerGone
+from pkafka.server.replicas.disks import LOG_ERRORS
 
 if TYPE_CHECKING:
     from pkafka.server.processes.worker import Worker
@@ -62,11 +63,7 @@ def answer_here(worker: "Worker", row: Row, local: LocalAnswer, *, led_only: boo
         if led_only and (row[0], row[1]) not in worker.partitions.led:
             raise worker.lookup.missing_partition(row[0], row[1])
         return local(worker, row)
-    except ApiError as error:
-        if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-            worker.disks.log_failed(row[0], row[1])
-        return [int(error.code)]
-    except (StorageError, OSError) as error:
+    except LOG_ERRORS as error:
         return [int(worker.disks.refused(row[0], row[1], error))]
 
 
