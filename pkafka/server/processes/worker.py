@@ -157,7 +157,13 @@ class Worker:
         self.appending = Appending(self.metrics, self.progress, self.logs.flush_appended, self.tasks.spawn)
         self.quotas = ReplicationQuotas(setup.replication_rates, self.clock)
         self.moves = DirectoryMoves(self, setup.move_rate)
-        self.isr_changes = IsrChanges(self)
+        self.control_line = ControlLine()
+        self.isr_changes = IsrChanges(
+            self.partitions,
+            self.progress,
+            self.control_line,
+            lambda: self.config.replica_lag_time_max_ms,
+        )
         self.fetchers = ReplicaFetchers(self)
         self.pulses = Pulses(self.metadata, self.partitions.broker_id, lambda: self.config)
         self._offsets_partitions_seen = 0
@@ -192,7 +198,6 @@ class Worker:
             page_cache=PageCache(self.threads),
             ended=lambda: self._grew_quiet.set(),
         )
-        self.control_line = ControlLine()
         self._configured = asyncio.Event()
         """Set once the topics' settings are known."""
         self._opened = asyncio.Event()
