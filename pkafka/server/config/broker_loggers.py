@@ -44,6 +44,12 @@ FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "pkafka.server.compaction": ("pkafka.server.replicas.compaction_rounds",),
     "pkafka.server.config_repository": ("pkafka.server.config.repository",),
     "pkafka.server.control": ("pkafka.server.control", "pkafka.server.processes.control"),
+    "pkafka.server.groups.coordinator": (
+        "pkafka.server.groups.coordinator",
+        "pkafka.server.groups.restoring",
+        "pkafka.server.coordinator.shards",
+    ),
+    "pkafka.server.groups.offsets_log": ("pkafka.server.coordinator.topic_log",),
     "pkafka.server.metrics_server": ("pkafka.server.metrics.server",),
     "pkafka.server.replication.quota": ("pkafka.server.limits.replication_quota",),
     "pkafka.server.worker": (

@@ -30,11 +30,11 @@ from pkafka.server.cluster.metadata import FULL_UPDATE, MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.broker_loggers import set_log_level
+from pkafka.server.coordinator.topic_log import TopicLog
 from pkafka.server.groups import routing
 from pkafka.server.groups.coordinator import GroupCoordinator
-from pkafka.server.groups.hosted import CoordinatorSettings
+from pkafka.server.groups.hosted import CoordinatorSettings, offsets_log_settings
 from pkafka.server.groups.offset_keeper import OffsetKeeper
-from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.handlers import (
     alter_replica_log_dirs,
     delete_records,
@@ -169,7 +169,14 @@ class Worker:
         self._offsets_partitions_seen = 0
         self.groups = GroupCoordinator(
             CoordinatorSettings.of(self.config),
-            group_log=OffsetsLog(self),
+            group_log=TopicLog(
+                CONSUMER_OFFSETS_TOPIC,
+                offsets_log_settings(self.config),
+                partitions=self.partitions,
+                appending=self.appending,
+                disks=self.disks,
+                clock=self.clock,
+            ),
             partitions=self._offsets_partitions,
             timer=self.timer,
             clock=self.clock,

@@ -1,12 +1,13 @@
-"""The partitions of __consumer_offsets that this worker leads, as the group coordinator writes and reads them."""
+"""The partitions of an internal topic that this worker leads, as the topic's coordinator writes and reads them."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from pkafka.model import Millis, TopicPartition
 from pkafka.records.batch import BatchHeader, peek, read_header
 from pkafka.records.builder import RecordFields
 from pkafka.records.compression import Codec
@@ -14,14 +15,12 @@ from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record, iter_entries, read_batches
 from pkafka.records.validation import build_validated
 from pkafka.server.ipc.turns import Turns
-from pkafka.server.replicas.acknowledgements import DelayedProduce, Unacknowledged
-from pkafka.server.replicas.appending import Appended
-from pkafka.server.replicas.disks import LOG_ERRORS
+from pkafka.server.replicas.acknowledgements import Unacknowledged
+from pkafka.server.replicas.appending import Appended, Appending, Unsafe
+from pkafka.server.replicas.disks import LOG_ERRORS, Disks
+from pkafka.server.replicas.partition import Partition
+from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.log import Log
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
-    from pkafka.server.replicas.partition import Partition
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +33,46 @@ _PRODUCE_VERSION: Final = 11
 _MAGIC_V2: Final = 2
 
 
-class OffsetsLog:
-    """Appends to and reads the partitions of __consumer_offsets that a worker leads.
+class TopicLogSettings(NamedTuple):
+    """Holds the broker's keys for one internal topic; none of them changes while the broker runs."""
+
+    acks: int
+    """Like a producer's."""
+    codec: Codec
+    commit_timeout_ms: Millis
+    """How long an append waits for replicas."""
+    load_buffer_bytes: int
+    """How much is read at a time."""
+
+
+class TopicLog:
+    """Appends to and reads the partitions of an internal topic that a worker leads.
 
     Args:
-        worker: the owner of the partitions.
+        topic: its name.
+        settings: of the topic.
+        partitions: the replicas of this worker.
+        appending: appends to them, and waits.
+        disks: of the broker.
+        clock: wall clock, for what is written.
     """
 
-    def __init__(self, worker: "Worker") -> None:
-        self._worker = worker
-        self._acks = worker.config.offsets_commit_required_acks
-        self._codec = Codec(worker.config.offsets_topic_compression_codec)
+    def __init__(
+        self,
+        topic: str,
+        settings: TopicLogSettings,
+        *,
+        partitions: Partitions,
+        appending: Appending,
+        disks: Disks,
+        clock: Clock,
+    ) -> None:
+        self.topic = topic
+        self._settings = settings
+        self._partitions = partitions
+        self._appending = appending
+        self._disks = disks
+        self._clock = clock
 
     # -- writing --
 
@@ -59,34 +87,34 @@ class OffsetsLog:
         """Append records as one batch, and call back when they are committed.
 
         Args:
-            acks: like a producer's; ``offsets.commit.required.acks`` when left out.
+            acks: like a producer's; what the topic's settings say when left out.
         """
-        worker = self._worker
-        acks = self._acks if acks is None else acks
-        key = CONSUMER_OFFSETS_TOPIC, partition
+        key = self.topic, partition
+        acks = self._settings.acks if acks is None else acks
         try:
-            found = worker.partitions.led.get(key)
+            found = self._partitions.led.get(key)
             if found is None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             result, unsafe = self._append(found, records, needs_all=acks == _ACKS_ALL)
         except LOG_ERRORS as error:
-            committed(worker.disks.refused(*key, error), -1)
+            committed(self._disks.refused(*key, error), -1)
         else:
             if unsafe is None:
                 committed(ErrorCode.NONE, result.base_offset)
             else:
-                worker.appending.when_safe(
+                self._appending.when_safe(
                     [unsafe],
                     lambda codes: committed(codes.get(key, ErrorCode.NONE), result.base_offset),
-                    timeout_ms=worker.config.offsets_commit_timeout_ms,
+                    timeout_ms=self._settings.commit_timeout_ms,
                 )
 
-    def _append(self, found: "Partition", records: Sequence[RecordFields], *, needs_all: bool) -> Appended:
+    def _append(self, found: Partition, records: Sequence[RecordFields], *, needs_all: bool) -> Appended:
         if needs_all:
             found.check_enough_in_sync()
-        now_ms = self._worker.clock.now_ms()
-        validated = build_validated(records, found.rules(_PRODUCE_VERSION), codec=self._codec, now_ms=now_ms)
-        return self._worker.appending.append(found, validated, needs_all=needs_all, now_ms=now_ms)
+        now_ms = self._clock.now_ms()
+        rules, codec = found.rules(_PRODUCE_VERSION), self._settings.codec
+        validated = build_validated(records, rules, codec=codec, now_ms=now_ms)
+        return self._appending.append(found, validated, needs_all=needs_all, now_ms=now_ms)
 
     # -- reading --
 
@@ -96,13 +124,13 @@ class OffsetsLog:
         Other tasks run between the reads. A damaged batch is left out, and an error is logged.
         """
         turns = Turns()
-        key = (CONSUMER_OFFSETS_TOPIC, partition)
+        key = (self.topic, partition)
         position = 0
-        while (found := self._worker.partitions.led.get(key)) is not None:
+        while (found := self._partitions.led.get(key)) is not None:
             position = max(position, found.log.log_start_offset)
             following = position
             try:
-                for data in _batches(found.log, position, self._worker.config.offsets_load_buffer_size):
+                for data in _batches(found.log, position, self._settings.load_buffer_bytes):
                     following = max(following, _end_of(data))
                     for batch in _decoded(data, found.log.topic_partition):
                         yield batch
@@ -110,30 +138,30 @@ class OffsetsLog:
             except RecordError as error:
                 log.error("%s is damaged behind offset %d: %s", found.log.topic_partition, following, error)
             except (StorageError, OSError) as error:
-                self._worker.disks.refused(*key, error)
+                self._disks.refused(*key, error)
             if following == position:
                 return
             position = following
 
     async def all_committed(self, partition: int) -> None:
         """Wait until all that a partition has now is committed, or this broker stops leading it."""
-        worker = self._worker
-        key = (CONSUMER_OFFSETS_TOPIC, partition)
-        found = worker.partitions.led.get(key)
+        key = (self.topic, partition)
+        found = self._partitions.led.get(key)
         end = 0 if found is None else found.log.log_end_offset
-        while (
-            found is not None and found is worker.partitions.led.get(key) and found.log.high_watermark < end
-        ):
+        while found is not None and found is self._partitions.led.get(key) and found.log.high_watermark < end:
             await self._answered(found, end)
             if found.log.high_watermark < end:
                 # Another broker led meanwhile, or the disk refuses: this worker hears of either in a moment.
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def _answered(self, partition: "Partition", end: int) -> None:
+    async def _answered(self, partition: Partition, end: int) -> None:
         """Wait until a producer with acks=all would get its answer for records before ``end``."""
         over = asyncio.Event()
-        when = DelayedProduce([Unacknowledged.up_to(partition, end)], lambda _codes: over.set())
-        when.begin(self._worker.progress.produces, timeout_ms=self._worker.config.offsets_commit_timeout_ms)
+        self._appending.when_safe(
+            [Unsafe(partition, flush_to=None, unacknowledged=Unacknowledged.up_to(partition, end))],
+            lambda _codes: over.set(),
+            timeout_ms=self._settings.commit_timeout_ms,
+        )
         await over.wait()
 
 
