@@ -24,7 +24,6 @@ from pkafka.server.control import local_channels, session_file
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.events import Event, Shutdown
 from pkafka.server.controller.queue import EventQueue
-from pkafka.server.groups import coordinator
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.child import CLEANER, CONTROL, Birth, worker_name
 from pkafka.server.ipc.lifeline import ChildExit, Lifeline
@@ -594,7 +593,6 @@ def real_code_in(world: World, brokers: list[Broker]) -> Iterator[None]:
             (log_directory, "uuid4", uuid4),
             (local_channels, "perf_counter_ns", lambda: int(world.now_s * 1e9)),
             (dispatch, "perf_counter_ns", lambda: int(world.now_s * 1e9)),
-            (coordinator, "perf_counter", lambda: world.now_s),
             (session_file, "_boot_id", boot_id),
             (SystemClock, "now_ms", lambda _self: world.now_ms()),
             (SystemClock, "monotonic_ms", lambda _self: world.monotonic_ms()),

@@ -20,8 +20,8 @@ from pkafka.server.controller.election import Elected
 from pkafka.server.controller.isr_requests import WantedIsr
 from pkafka.server.controller.office import Office
 from pkafka.server.controller.state_store import StateStore
+from pkafka.server.coordinator.topic_log import TopicLog
 from pkafka.server.groups.group import Group
-from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.replicas import reading
 from pkafka.server.replicas.decisions import Decisions
 from pkafka.server.replicas.leadership import IsrProposal, Leadership
@@ -130,7 +130,7 @@ def _hear_former_lives(self: Office, broker: int, _broker_epoch: int, wanted: An
 _alter_isrs = Office.alter_isrs
 
 
-async def _wait_for_nothing(self: OffsetsLog, _partition: int) -> None:
+async def _wait_for_nothing(self: TopicLog, _partition: int) -> None:
     return
 
 
@@ -195,7 +195,7 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
         lambda *_: [],
     ),
     "groups are coordinated before what was read of them is committed": (
-        OffsetsLog,
+        TopicLog,
         "all_committed",
         _wait_for_nothing,
     ),

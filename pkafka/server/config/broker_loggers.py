@@ -50,6 +50,12 @@ FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "pkafka.server.replicas.opening",
         "pkafka.server.replicas.logs",
     ),
+    "pkafka.server.groups.coordinator": (
+        "pkafka.server.groups.coordinator",
+        "pkafka.server.groups.restoring",
+        "pkafka.server.coordinator.shards",
+    ),
+    "pkafka.server.groups.offsets_log": ("pkafka.server.coordinator.topic_log",),
     "pkafka.server.metrics_server": ("pkafka.server.metrics.server",),
     "pkafka.server.partitions": ("pkafka.server.replicas.decisions",),
     "pkafka.server.replication.quota": ("pkafka.server.limits.replication_quota",),

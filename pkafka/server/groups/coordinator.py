@@ -1,23 +1,23 @@
 """The group coordinator of one worker: its groups, and the requests of their members.
 
-The coordinator loads groups when this broker begins to lead their partition, and forgets them when it stops leading it.
-It finds the group of a request and carries out what the group decides (group.py), in order: answers, records, one timer
-a group. It runs on the worker's event loop; no group is in two processes. Committed offsets are in offset_keeper.py.
+The coordinator finds the group of a request and carries out what the group decides (group.py), in order: answers,
+records, one timer a group. Groups are loaded and let go as every coordinator does it (coordinator/shards.py); no group
+is in two processes. Committed offsets are in offset_keeper.py.
 """
 
 import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from time import perf_counter
 from typing import Any, Final
 
 from pkafka.clock import Clock
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from pkafka.records.errors import RecordError
+from pkafka.server.coordinator.shards import Shards
+from pkafka.server.coordinator.topic_log import TopicLog
 from pkafka.server.groups.effects import (
     Answer,
     Effect,
@@ -30,19 +30,16 @@ from pkafka.server.groups.effects import (
 )
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
 from pkafka.server.groups.group import Group, GroupDescription, join_refusal
-from pkafka.server.groups.hosted import CoordinatorSettings, Entry, GroupCounters, GroupLog
-from pkafka.server.groups.load_times import LoadTimes
-from pkafka.server.groups.loading import LoadedGroup, Replay
+from pkafka.server.groups.hosted import CoordinatorSettings, Entry, GroupCounters
+from pkafka.server.groups.loading import LoadedGroup
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import encode_group_key, encode_group_value, partition_of
+from pkafka.server.groups.restoring import GroupLoading
 from pkafka.server.groups.states import GroupState
-from pkafka.server.ipc.turns import Turns
 from pkafka.server.replicas.delayed import Timer
 
 log = logging.getLogger(__name__)
 
-LOAD_AGAIN_MS = 5_000
-"""The pause before a partition is loaded again after an unexpected error."""
 _partition_of: Final = lru_cache(maxsize=10_000)(partition_of)
 
 
@@ -62,7 +59,7 @@ class GroupCoordinator:
         self,
         settings: CoordinatorSettings,
         *,
-        group_log: GroupLog,
+        group_log: TopicLog,
         partitions: Callable[[], int],
         timer: Timer,
         clock: Clock,
@@ -73,19 +70,15 @@ class GroupCoordinator:
         self._partitions = partitions
         self.timer = timer
         self.clock = clock
-        self._spawn = spawn
-        self._owned: dict[int, dict[str, Entry]] = {}
-        self._loading: dict[int, set[PartitionKey]] = {}
-        """By partition that is being loaded: what was deleted since. The identity of the set tells one loading from the
-        next."""
         self.deleted_meanwhile: Callable[[Iterable[PartitionKey]], None] = lambda _deleted: None
         """Called after a loading with what was deleted while it ran."""
-        self._turn_to_load = asyncio.Lock()
-        self._resigned = False
         self.counters = GroupCounters()
-        self.load_times = LoadTimes()
         self.is_topic_on_its_way = False
         """Whether a request to create __consumer_offsets is under way."""
+        self._shards: Shards[Entry, GroupLoading] = Shards(
+            group_log, self._new_loading, self._bury, what="groups", timer=timer, spawn=spawn
+        )
+        self.load_times = self._shards.load_times
 
     # -- where groups are --
 
@@ -101,27 +94,19 @@ class GroupCoordinator:
         """
         if not group_id and not is_empty_id_allowed:
             return ErrorCode.INVALID_GROUP_ID, None
-        partition = self.partition_of(group_id)
-        groups = self._owned.get(partition)
-        if groups is not None:
-            return ErrorCode.NONE, groups.get(group_id)
-        if self._resigned:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE, None
-        if partition in self._loading:
-            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None
-        return ErrorCode.NOT_COORDINATOR, None
+        return self._shards.look_up(self.partition_of(group_id), group_id)
 
     def create(self, group_id: str) -> Entry:
         """Make a group that is not there."""
         partition = self.partition_of(group_id)
         group = Group(group_id, self.settings.group, wall_clock_ms=self.clock.now_ms, new_uuid=_new_uuid)
-        entry = self._owned[partition][group_id] = Entry(group, partition)
+        entry = Entry(group, partition)
+        self._shards.add(partition, group_id, entry)
         return entry
 
     def entries(self) -> Iterator[Entry]:
         """All groups of this worker."""
-        for groups in self._owned.values():
-            yield from groups.values()
+        return self._shards.entries()
 
     # -- members --
 
@@ -193,110 +178,30 @@ class GroupCoordinator:
 
     def overview(self) -> tuple[ErrorCode, list[Group]]:
         """ListGroups: all groups of this worker; not NONE when some are missing."""
-        if self._resigned:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._loading else ErrorCode.NONE
+        error = self._shards.all_there()
+        if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            return error, []
         return error, [entry.group for entry in self.entries()]
 
     # -- partitions come and go --
 
     def begin(self, partition: int) -> None:
         """This broker leads a partition from now on, or still does."""
-        if self._resigned or partition in self._owned or partition in self._loading:
-            return
-        deleted = self._loading[partition] = set()
-        self._spawn(self._load(partition, deleted, perf_counter()))
+        self._shards.begin(partition)
 
     def note_deleted(self, deleted: Iterable[PartitionKey]) -> None:
         """Note deleted partitions for the loadings that are under way, which may find offsets of them."""
-        for meanwhile in self._loading.values():
-            meanwhile.update(deleted)
+        for loading in self._shards.loadings:
+            loading.deleted.update(deleted)
 
-    async def _load(self, partition: int, deleted: set[PartitionKey], wanted_s: float) -> None:
-        try:
-            is_loaded = await self._load_now(partition, deleted)
-        except AssertionError:
-            raise
-        except Exception:
-            # Meanwhile clients hear COORDINATOR_LOAD_IN_PROGRESS. Without another try they would hear it for ever.
-            log.exception(
-                "The groups of %s-%d cannot be loaded; trying again in %d seconds",
-                CONSUMER_OFFSETS_TOPIC,
-                partition,
-                LOAD_AGAIN_MS // 1000,
-            )
-            again = partial(self._load, partition, deleted, wanted_s)
-            self.timer.after(LOAD_AGAIN_MS, lambda: self._spawn(again()))
-        else:
-            if is_loaded:
-                self.load_times.record((perf_counter() - wanted_s) * 1000, self.timer.now_ms())
+    def _new_loading(self, partition: int) -> GroupLoading:
+        return GroupLoading(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition), self._restored, self._loaded)
 
-    async def _load_now(self, partition: int, deleted: set[PartitionKey]) -> bool:
-        """Read a partition and coordinate its groups.
-
-        Returns:
-            False when this broker stopped leading the partition meanwhile.
-        """
-        source = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)
-        # One partition at a time: several at once would take all of the loop's time, and clients would wait.
-        async with self._turn_to_load:
-            began_s = perf_counter()
-            replay = await self._replay(source, deleted)
-        # Records that only this broker has may be lost with it. A member that hears of them before they are committed
-        # could be in a generation, or go on from an offset, that the next coordinator lacks. Other partitions load
-        # meanwhile.
-        await self.log.all_committed(partition)
-        if not self._is_wanted(partition, deleted):
-            return False
-        async with self._turn_to_load:
-            entries = await self._restore_all(replay, source)
-        if not self._is_wanted(partition, deleted):
-            return False
-        del self._loading[partition]
-        self._owned[partition] = entries
+    def _loaded(self, loading: GroupLoading, entries: Mapping[str, Entry]) -> None:
         for entry in list(entries.values()):
             self.settle(entry)
-        if deleted:
-            self.deleted_meanwhile(deleted)
-        log.log(
-            logging.INFO if entries else logging.DEBUG,
-            "Finished loading offsets and group metadata from %s in %d milliseconds: %d groups",
-            source,
-            (perf_counter() - began_s) * 1000,
-            len(entries),
-        )
-        return True
-
-    def _is_wanted(self, partition: int, deleted: set[PartitionKey]) -> bool:
-        """Whether the loading that owns this set of deleted partitions is still wanted."""
-        return self._loading.get(partition) is deleted
-
-    async def _replay(self, source: TopicPartition, deleted: set[PartitionKey]) -> Replay:
-        replay = Replay(source)
-        if not self._is_wanted(source.partition, deleted):
-            return replay
-        async for header, records in self.log.read(source.partition):
-            try:
-                replay.play(header, records)
-            except RecordError as error:
-                log.error(
-                    "Ignoring a control batch at offset %d of %s: %s", header.base_offset, source, error
-                )
-            if not self._is_wanted(source.partition, deleted):
-                break
-        return replay
-
-    async def _restore_all(self, replay: Replay, source: TopicPartition) -> dict[str, Entry]:
-        entries: dict[str, Entry] = {}
-        turns = Turns()
-        for group_id, loaded in replay.groups():
-            try:
-                entries[group_id] = self._restored(group_id, source.partition, loaded)
-            except Exception:
-                # One group that cannot be restored must not keep the others of its partition from their members.
-                log.exception("Group %s of %s cannot be restored", group_id, source)
-            await turns.step()
-        return entries
+        if loading.deleted:
+            self.deleted_meanwhile(loading.deleted)
 
     def _restored(self, group_id: str, partition: int, loaded: LoadedGroup) -> Entry:
         settings, wall_clock_ms = self.settings.group, self.clock.now_ms
@@ -313,20 +218,13 @@ class GroupCoordinator:
 
     def end(self, partition: int) -> None:
         """This broker leads a partition no more: members that wait in its groups hear so."""
-        count = self._let_go(partition)
+        count = self._shards.end(partition)
         if count:
             log.info("Unloaded %d groups of %s-%d", count, CONSUMER_OFFSETS_TOPIC, partition)
 
-    def _let_go(self, partition: int) -> int:
-        self._loading.pop(partition, None)
-        entries = self._owned.pop(partition, {})
-        for entry in entries.values():
-            self._bury(entry)
-        return len(entries)
-
     def forget(self, entry: Entry) -> None:
         """Forget a group that has neither members nor offsets."""
-        self._owned[entry.partition].pop(entry.group.group_id, None)
+        self._shards.remove(entry.partition, entry.group.group_id)
         self._bury(entry)
 
     def _bury(self, entry: Entry) -> None:
@@ -338,9 +236,7 @@ class GroupCoordinator:
 
     def resign(self) -> None:
         """Stop coordinating all groups, as the broker stops."""
-        self._resigned = True
-        for partition in [*self._owned, *self._loading]:
-            self._let_go(partition)
+        self._shards.resign()
 
     # -- performing what groups want --
 

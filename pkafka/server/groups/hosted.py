@@ -1,41 +1,23 @@
-"""What the group coordinator and the keeper of offsets share: the entry of a group, settings, counters, the log's
-port."""
+"""What the group coordinator and the keeper of offsets share: the entry of a group, settings, counters."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from pkafka.errors import ErrorCode
-from pkafka.records.batch import BatchHeader
-from pkafka.records.builder import RecordFields
-from pkafka.records.reading import Record
+from pkafka.records.compression import Codec
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.coordinator.topic_log import TopicLogSettings
 from pkafka.server.groups.group import Group, GroupSettings
 from pkafka.server.groups.offsets import GroupOffsets
 from pkafka.server.replicas.timing_wheel import TimerTask
 
 
-class GroupLog(Protocol):
-    """Stores the groups (:class:`pkafka.server.groups.offsets_log.OffsetsLog`)."""
-
-    def append(
-        self,
-        partition: int,
-        records: Sequence[RecordFields],
-        committed: Callable[[ErrorCode, int], None],
-        *,
-        acks: int | None = None,
-    ) -> None:
-        """Append one batch; ``committed`` gets the outcome and the batch's offset, at once or later."""
-        ...
-
-    def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, list[Record]]]:
-        """Read all batches of a partition."""
-        ...
-
-    async def all_committed(self, partition: int) -> None:
-        """Wait until all records of a partition are committed, or this broker stops leading it."""
-        ...
+def offsets_log_settings(config: BrokerConfig) -> TopicLogSettings:
+    """Take the settings of the log of __consumer_offsets from the broker's configuration."""
+    return TopicLogSettings(
+        acks=config.offsets_commit_required_acks,
+        codec=Codec(config.offsets_topic_compression_codec),
+        commit_timeout_ms=config.offsets_commit_timeout_ms,
+        load_buffer_bytes=config.offsets_load_buffer_size,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,10 @@ task, a future or an object per record. Only for partitions of other workers it 
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
+from pkafka.clock import Clock
+from pkafka.errors import ApiError, ErrorCode, PkafkaError
 from pkafka.model import INTERNAL_TOPICS
 from pkafka.net.buffers import Lease
 from pkafka.net.connection import Answer, Detach, LaterAnswer, ServerConnection
@@ -25,13 +26,17 @@ from pkafka.protocol.hot import (
 )
 from pkafka.records.batch import ATTRIBUTE_TRANSACTIONAL, ATTRIBUTES_POSITION, BATCH_OVERHEAD, MAGIC_POSITION
 from pkafka.records.validation import RecordError, validate
+from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.ipc.peer import Blob, LaterReply, PeerLate, Reply
-from pkafka.server.replicas.acknowledgements import DelayedProduce
+from pkafka.server.metrics.counters import Metrics
+from pkafka.server.replicas.appending import Appending, Unsafe
+from pkafka.server.replicas.disks import LOG_ERRORS, Disks
+from pkafka.server.replicas.lookup import Lookup
+from pkafka.server.replicas.partition import Partition, PartitionKey
+from pkafka.server.replicas.partitions import Partitions
+from pkafka.server.serving.clients import Clients
 from pkafka.server.serving.dispatch import frame
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
-    from pkafka.server.replicas.partition import Partition, PartitionKey
+from pkafka.server.serving.peers import Peers
 
 log = logging.getLogger(__name__)
 
@@ -64,11 +69,44 @@ _WITHOUT_LOG_START: Final = (
 Row: TypeAlias = tuple[str, int, int, int, int, int, list[tuple[int, str]], str | None, CurrentLeader | None]
 """Topic, partition, error code, base offset, log append time, log start offset, record errors, error message, and the
 leader when that is another broker."""
+Outcome: TypeAlias = tuple[Row, Unsafe | None]
+"""What became of a record set. The row must not leave before the records are as safe as their producer wants."""
 _NO_ROW: Final[Row] = ("", -1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, [], None, None)
 
 
+class Port(Protocol):
+    """What Produce asks of its worker."""
+
+    @property
+    def partitions(self) -> Partitions: ...
+
+    @property
+    def lookup(self) -> Lookup: ...
+
+    @property
+    def disks(self) -> Disks: ...
+
+    @property
+    def appending(self) -> Appending: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def peers(self) -> Peers: ...
+
+    @property
+    def clients(self) -> Clients: ...
+
+
 def handle(
-    worker: "Worker", connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
+    worker: Port, connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
 ) -> Answer | LaterAnswer | Detach:
     """Serve one frame.
 
@@ -82,11 +120,14 @@ def handle(
         # Most requests of a busy producer take this way.
         topic, partition, data = parts[0]
         if (topic, partition) in worker.partitions.led:
-            row = append(worker, topic, partition, data, version, acks, header.client_id, transactional_id)
-            if not (worker.logs.flushes_due or worker.acks_due or row[2]):
+            outcome = append(
+                worker, topic, partition, data, version, acks, header.client_id, transactional_id
+            )
+            row, unsafe = outcome
+            if unsafe is None and not row[2]:
                 return _answer_now(worker, connection, header, acks, [row])
             gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
-            gathering.take(0, row)
+            gathering.take_own(0, outcome)
             return gathering.wait()
     foreign = worker.peers.foreign_owner([(topic, partition) for topic, partition, _data in parts])
     if foreign is not None and not connection.has_answers_due:
@@ -96,7 +137,7 @@ def handle(
     gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
     for number in gathering.forward_others(transactional_id, refused or {}):
         topic, partition, data = parts[number]
-        gathering.take(
+        gathering.take_own(
             number,
             append(worker, topic, partition, data, version, acks, header.client_id, transactional_id),
         )
@@ -123,7 +164,7 @@ def _refused_before(connection: ServerConnection) -> dict[tuple[str, int], Row]:
 
 
 def append(
-    worker: "Worker",
+    worker: Port,
     topic: str,
     partition: int,
     data: Blob | None,
@@ -131,16 +172,11 @@ def append(
     acks: int,
     client_id: str | None,
     transactional_id: str | None,
-) -> Row:
-    """Append one record set to a log of this worker.
-
-    Returns:
-        The outcome as a row of the answer. The row must not leave before the logs in ``worker.logs.flushes_due`` are
-        flushed and the appends in ``worker.acks_due`` are committed.
-    """
+) -> Outcome:
+    """Append one record set to a log of this worker."""
     found = worker.partitions.led.get((topic, partition))
     if found is None:
-        return _not_here(worker, topic, partition)
+        return _not_here(worker, topic, partition), None
     try:
         worker.metrics.produce(topic)
         _check_may_append(found, acks, client_id)
@@ -149,23 +185,14 @@ def append(
         for batch in records.batches:
             if batch.is_transactional:
                 _refuse_transaction(transactional_id)
-        result = found.log.append_as_leader(
-            records, leader_epoch=found.leader_epoch, now_ms=now_ms, flush_later=True
-        )
-    except ApiError as error:
+        result, unsafe = worker.appending.append(found, records, needs_all=acks == ACKS_ALL, now_ms=now_ms)
+    except LOG_ERRORS as error:
         worker.metrics.failed_produce(topic)
-        if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-            worker.disks.log_failed(topic, partition)
-        return _refused(found, error, data, transactional_id)
-    except (StorageError, OSError) as error:
-        worker.metrics.failed_produce(topic)
-        return _failed(topic, partition, worker.disks.refused(topic, partition, error))
-    if not result.duplicate:
-        worker.metrics.appended(topic, records)
-    _let_read(worker, found, is_new=not result.duplicate)
-    if acks == ACKS_ALL and found.has_followers:
-        worker.acks_due.append((found, result.last_offset + 1))
-    return (
+        code = worker.disks.refused(topic, partition, error)
+        if isinstance(error, ApiError):
+            return _refused(found, error, data, transactional_id), None
+        return _failed(topic, partition, code), None
+    row: Row = (
         topic,
         partition,
         0,
@@ -176,6 +203,7 @@ def append(
         None,
         None,
     )
+    return row, unsafe
 
 
 def _refuse_transaction(transactional_id: str | None) -> None:
@@ -189,7 +217,7 @@ def _refuse_transaction(transactional_id: str | None) -> None:
     raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not served by this version of pkafka")
 
 
-def _refused(partition: "Partition", error: ApiError, data: Blob | None, transactional_id: str | None) -> Row:
+def _refused(partition: Partition, error: ApiError, data: Blob | None, transactional_id: str | None) -> Row:
     """Make the row of a record set that was not appended, with the fields that Kafka fills beside the code."""
     if transactional_id is None and data is not None and _is_transactional(data):
         error = ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)  # whatever else is wrong
@@ -212,7 +240,7 @@ def _is_transactional(data: Blob) -> bool:
     return bool(data[ATTRIBUTES_POSITION + 1] & ATTRIBUTE_TRANSACTIONAL)
 
 
-def _check_may_append(partition: "Partition", acks: int, client_id: str | None) -> None:
+def _check_may_append(partition: Partition, acks: int, client_id: str | None) -> None:
     if acks not in (0, 1, ACKS_ALL):
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:
@@ -221,19 +249,11 @@ def _check_may_append(partition: "Partition", acks: int, client_id: str | None) 
         partition.check_enough_in_sync()
 
 
-def _let_read(worker: "Worker", partition: "Partition", *, is_new: bool) -> None:
-    if partition.log.flush_is_due:
-        # A duplicate waits, too: the batch that it repeats may not be flushed yet.
-        worker.logs.flushes_due.append(partition)
-    elif is_new:
-        worker.progress.appended(partition)
-
-
 def _failed(topic: str, partition: int, code: ErrorCode, leader: CurrentLeader | None = None) -> Row:
     return (topic, partition, code, -1, -1, -1, [], None, leader)
 
 
-def _not_here(worker: "Worker", topic: str, partition: int) -> Row:
+def _not_here(worker: Port, topic: str, partition: int) -> Row:
     error = worker.lookup.missing_partition(topic, partition)
     leader = None
     if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -242,7 +262,7 @@ def _not_here(worker: "Worker", topic: str, partition: int) -> Row:
 
 
 def _answer(
-    worker: "Worker", connection: ServerConnection, header: RequestHeader, acks: int, rows: Sequence[Row]
+    worker: Port, connection: ServerConnection, header: RequestHeader, acks: int, rows: Sequence[Row]
 ) -> Answer | None:
     """Make the answer.
 
@@ -265,7 +285,7 @@ def _answer(
 
 
 def _answer_now(
-    worker: "Worker", connection: ServerConnection, header: RequestHeader, acks: int, rows: Sequence[Row]
+    worker: Port, connection: ServerConnection, header: RequestHeader, acks: int, rows: Sequence[Row]
 ) -> Answer:
     answer = _answer(worker, connection, header, acks, rows)
     if answer is None:
@@ -285,6 +305,7 @@ class _Gathering(LaterAnswer):
         "_parts",
         "_readers",
         "_timeout_ms",
+        "_unsafe",
         "_waiting",
         "_worker",
         "rows",
@@ -292,7 +313,7 @@ class _Gathering(LaterAnswer):
 
     def __init__(
         self,
-        worker: "Worker",
+        worker: Port,
         connection: ServerConnection,
         header: RequestHeader,
         acks: int,
@@ -310,6 +331,8 @@ class _Gathering(LaterAnswer):
         self._readers = 1
         """How many readers may still read the frame. A worker that hangs may read it after the client was answered."""
         self._waiting = False
+        self._unsafe: list[Unsafe] = []
+        """What this worker has appended, and what is not safe yet."""
         self.rows: list[Row] = [_NO_ROW] * len(parts)
 
     def forward_others(
@@ -331,7 +354,7 @@ class _Gathering(LaterAnswer):
                 self.rows[number] = refused[topic, partition]
                 continue
             owner = worker.partitions.owner(topic, partition)
-            if owner == worker.index:
+            if owner == worker.peers.index:
                 here.append(number)
             else:
                 elsewhere.setdefault(owner, []).append(number)
@@ -339,8 +362,14 @@ class _Gathering(LaterAnswer):
             self._forward(owner, numbers, transactional_id)
         return here
 
-    def take(self, number: int, row: Row) -> None:
-        """Note the outcome of a record set."""
+    def take_own(self, number: int, outcome: Outcome) -> None:
+        """Note the outcome of a record set that this worker has appended."""
+        row, unsafe = outcome
+        self._note(number, row)
+        if unsafe is not None:
+            self._unsafe.append(unsafe)
+
+    def _note(self, number: int, row: Row) -> None:
         self.rows[number] = row
         if row[2]:
             self._connection.has_refused = True
@@ -417,14 +446,9 @@ class _Gathering(LaterAnswer):
     def _fail(self, numbers: Sequence[int], code: ErrorCode) -> None:
         self._take(numbers, [_failed(*self._parts[number][:2], code) for number in numbers])
 
-    def _wait_for_own(self) -> None:
-        """Wait until what this worker appended is flushed (flush.messages) and replicated (acks=all)."""
-        self._missing += 1
-        _when_safe(self._worker, self.rows, self._timeout_ms, self._share_is_there)
-
     def _take(self, numbers: Sequence[int], answers: Sequence[Row]) -> None:
         for number, answer in zip(numbers, answers, strict=True):
-            self.take(number, answer)
+            self._note(number, answer)
         self._share_is_there()
 
     def _share_is_there(self) -> None:
@@ -438,8 +462,9 @@ class _Gathering(LaterAnswer):
 
     def wait(self) -> Answer | LaterAnswer:
         """Return the answer when all rows are there, else this object."""
-        if self._worker.logs.flushes_due or self._worker.acks_due:
-            self._wait_for_own()
+        if self._unsafe:
+            self._missing += 1
+            _when_safe(self._worker, self.rows, self._unsafe, self._timeout_ms, self._share_is_there)
         self._has_read()
         self._missing -= 1
         self._waiting = self._missing > 0
@@ -453,37 +478,21 @@ class _Gathering(LaterAnswer):
         return self
 
 
-def _when_safe(worker: "Worker", rows: list[Row], timeout_ms: int, done: Callable[[], None]) -> None:
+def _when_safe(
+    worker: Port, rows: list[Row], unsafe: Sequence[Unsafe], timeout_ms: int, done: Callable[[], None]
+) -> None:
     """Call back when the appended records are as safe as the producer wants; rows that are not become errors."""
-    flushes = [(partition, partition.log.log_end_offset) for partition in worker.logs.flushes_due]
-    acks = [*worker.acks_due]
-    worker.logs.flushes_due.clear()
-    worker.acks_due.clear()
 
-    def acknowledged(codes: "Mapping[PartitionKey, ErrorCode]") -> None:
+    def safe(codes: Mapping[PartitionKey, ErrorCode]) -> None:
         _note_failures(rows, codes, worker.lookup.current_leader)
         done()
 
-    waiting = DelayedProduce(acks, acknowledged)
-
-    async def flush_first() -> None:
-        refused = await worker.logs.flush_appended(flushes)
-        _note_failures(
-            rows,
-            {partition.key: ErrorCode.KAFKA_STORAGE_ERROR for partition in refused},
-            worker.lookup.current_leader,
-        )
-        waiting.begin(worker, timeout_ms=timeout_ms)
-
-    if flushes:
-        worker.tasks.spawn(flush_first())
-    else:
-        waiting.begin(worker, timeout_ms=timeout_ms)
+    worker.appending.when_safe(unsafe, safe, timeout_ms=timeout_ms)
 
 
 def _note_failures(
     rows: list[Row],
-    codes: "Mapping[PartitionKey, ErrorCode]",
+    codes: Mapping[PartitionKey, ErrorCode],
     leader_of: Callable[[str, int], CurrentLeader | None],
 ) -> None:
     """Put errors into the rows of appended records.
@@ -503,34 +512,36 @@ def _note_failures(
                 rows[number] = (*row[:2], code, *row[3:8], leader)
 
 
-def _safe_rows(worker: "Worker", rows: list[Row], timeout_ms: int) -> list[Row] | LaterReply:
+def _safe_rows(worker: Port, outcomes: Sequence[Outcome], timeout_ms: int) -> list[Row] | LaterReply:
     """Return the rows for another worker, later where a flush or replicas have to be waited for."""
-    if not (worker.logs.flushes_due or worker.acks_due):
+    rows = [row for row, _unsafe in outcomes]
+    unsafe = [one for _row, one in outcomes if one is not None]
+    if not unsafe:
         return rows
     later = LaterReply()
-    _when_safe(worker, rows, timeout_ms, lambda: later.give(rows))
+    _when_safe(worker, rows, unsafe, timeout_ms, lambda: later.give(rows))
     return later
 
 
-def serve_arena(worker: "Worker", payload: Sequence[Any], arena: memoryview) -> list[Row] | LaterReply:
+def serve_arena(worker: Port, payload: Sequence[Any], arena: memoryview) -> list[Row] | LaterReply:
     """Append records for this worker's partitions from the arena of the worker that received them."""
     version, acks, timeout_ms, client_id, transactional_id, parts = payload
-    rows = [
+    outcomes = [
         append(
             worker, topic, partition, arena[place : place + size], version, acks, client_id, transactional_id
         )
         for topic, partition, place, size in parts
     ]
-    return _safe_rows(worker, rows, timeout_ms)
+    return _safe_rows(worker, outcomes, timeout_ms)
 
 
-def serve_peer(worker: "Worker", payload: Sequence[Any], blob: memoryview) -> list[Row] | LaterReply:
+def serve_peer(worker: Port, payload: Sequence[Any], blob: memoryview) -> list[Row] | LaterReply:
     """Append records for this worker's partitions that another worker received and sent as a blob."""
     version, acks, timeout_ms, client_id, transactional_id, parts = payload
-    rows = []
+    outcomes = []
     position = 0
     for topic, partition, size in parts:
         data = blob[position : position + size]
-        rows.append(append(worker, topic, partition, data, version, acks, client_id, transactional_id))
+        outcomes.append(append(worker, topic, partition, data, version, acks, client_id, transactional_id))
         position += size
-    return _safe_rows(worker, rows, timeout_ms)
+    return _safe_rows(worker, outcomes, timeout_ms)

@@ -23,10 +23,10 @@ from pkafka.server import handlers
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.coordinator.topic_log import TopicLog
 from pkafka.server.groups.coordinator import GroupCoordinator
-from pkafka.server.groups.hosted import CoordinatorSettings
+from pkafka.server.groups.hosted import CoordinatorSettings, offsets_log_settings
 from pkafka.server.groups.offset_keeper import OffsetKeeper
-from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.groups.offsets_partitions import OffsetsPartitions
 from pkafka.server.groups.routing import GroupRouter, Groups
 from pkafka.server.handlers import produce as produce_handler
@@ -42,6 +42,7 @@ from pkafka.server.limits.rates import SharedRate
 from pkafka.server.limits.replication_quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.metrics.counters import Metrics
 from pkafka.server.processes.figures import figures
+from pkafka.server.replicas.appending import Appending
 from pkafka.server.replicas.decisions import Decisions
 from pkafka.server.replicas.delayed import Timer
 from pkafka.server.replicas.disks import Disks
@@ -50,7 +51,7 @@ from pkafka.server.replicas.isr_changes import IsrChanges
 from pkafka.server.replicas.logs import WorkerLogs
 from pkafka.server.replicas.lookup import Lookup
 from pkafka.server.replicas.moving import Moving
-from pkafka.server.replicas.partition import Partition, PartitionKey
+from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.progress import Progress
 from pkafka.server.replicas.selection import selector_of
@@ -108,9 +109,6 @@ class Worker:
         self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
         self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
         """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
-        self.acks_due: list[tuple[Partition, int]] = []
-        """Records appended with acks=all that may have to wait for followers; the code that appended them empties
-        it."""
         slots = max(self.config.max_incremental_fetch_session_cache_slots // setup.workers, 1)
         self.fetch_sessions = FetchSessionCache(slots)
         self.partitions = Partitions(
@@ -156,6 +154,7 @@ class Worker:
             beat=self.beat,
             closing=self.closing,
         )
+        self.appending = Appending(self.metrics, self.progress, self.logs.flush_appended, self.tasks.spawn)
         self.decisions = Decisions(self.partitions, self.logs, self.disks)
         self.moves = DirectoryMoves(
             index=setup.index,
@@ -170,7 +169,13 @@ class Worker:
             disks=self.disks,
             rate=setup.move_rate,
         )
-        self.isr_changes = IsrChanges(self)
+        self.control_line = ControlLine()
+        self.isr_changes = IsrChanges(
+            self.partitions,
+            self.progress,
+            self.control_line,
+            lambda: self.config.replica_lag_time_max_ms,
+        )
         self.fetchers = ReplicaFetchers(
             Home(
                 index=setup.index,
@@ -192,7 +197,14 @@ class Worker:
         )
         self.groups = GroupCoordinator(
             CoordinatorSettings.of(self.config),
-            group_log=OffsetsLog(self),
+            group_log=TopicLog(
+                CONSUMER_OFFSETS_TOPIC,
+                offsets_log_settings(self.config),
+                partitions=self.partitions,
+                appending=self.appending,
+                disks=self.disks,
+                clock=self.clock,
+            ),
             partitions=self._offsets_partitions.count,
             timer=self.timer,
             clock=self.clock,
@@ -208,7 +220,6 @@ class Worker:
             tasks=self.tasks,
             metadata_changed=self._metadata_changed,
         )
-        self.control_line = ControlLine()
         self.dispatcher: Dispatcher[Worker] = Dispatcher(
             self,
             handlers.FRAME_APIS,
@@ -218,7 +229,6 @@ class Worker:
             metrics=self.metrics,
             control_line=self.control_line,
         )
-        self.peers = Peers(setup.index, self.partitions.owner, Arena.create() if setup.workers > 1 else None)
         self._drain = Drain(self.peers)
         self._first = birth.first
         queued = self.config.queued_max_request_bytes

@@ -4,14 +4,18 @@ import errno
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
-from pkafka.errors import ErrorCode
+from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.server.replicas.moving import Moving
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
 """The name under which operators set the level of what a worker logs."""
+
+LOG_ERRORS: Final = (ApiError, StorageError, OSError)
+"""All that a read or write of a log may raise; :meth:`Disks.refused` tells what it means."""
 
 
 class Disks:
@@ -54,12 +58,18 @@ class Disks:
         """The directories that can be used."""
         return [directory for path, directory in self.directories.items() if path not in self.offline]
 
-    def refused(self, topic: str, partition: int, error: Exception) -> ErrorCode:
-        """Take the directory of a log offline that could not be read or written.
+    def refused(self, topic: str, partition: int, error: ApiError | StorageError | OSError) -> ErrorCode:
+        """Take the directory of a log offline when that is why the log could not be read or written.
 
         Returns:
             The error for the client.
         """
+        if isinstance(error, ApiError):
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+                self.log_failed(
+                    topic, partition
+                )  # an earlier error, which is in the broker's log, has fenced it
+            return error.code
         log.error("%s-%d: %s", topic, partition, error)
         if not (isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)):
             # Too many open files pass; anything else is the disk.

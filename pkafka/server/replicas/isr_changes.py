@@ -6,31 +6,53 @@ behind leaves a thousand ISRs at once.
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import Millis
 from pkafka.server.ipc import words
+from pkafka.server.ipc.peer import Payload
 from pkafka.server.ipc.words import IsrAnswer
 from pkafka.server.replicas.leadership import IsrProposal, Verdict
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
-    from pkafka.server.replicas.partition import Partition, PartitionKey
+from pkafka.server.replicas.partition import Partition, PartitionKey
+from pkafka.server.replicas.partitions import Partitions
+from pkafka.server.replicas.progress import Progress
 
 log = logging.getLogger(__name__)
 
 _RETRY_PAUSE_S: Final = 0.05
 
 
+class Controller(Protocol):
+    """The way to the controller, through the control process."""
+
+    async def ask(self, operation: str, payload: Payload, /) -> Payload:
+        """Ask for something that may be done twice."""
+        ...
+
+
 class IsrChanges:
     """Sends the proposals of a worker's leaders, and takes the answers.
 
     Args:
-        worker: the owner of the partitions.
+        partitions: the replicas of this worker.
+        progress: wakes the requests that wait for records which another ISR commits.
+        controller: decides.
+        lag_max_ms: ``replica.lag.time.max.ms``, as it is now.
     """
 
-    def __init__(self, worker: "Worker") -> None:
-        self._worker = worker
+    def __init__(
+        self,
+        partitions: Partitions,
+        progress: Progress,
+        controller: Controller,
+        lag_max_ms: Callable[[], Millis],
+    ) -> None:
+        self._partitions = partitions
+        self._progress = progress
+        self._controller = controller
+        self._lag_max_ms = lag_max_ms
         self._waiting: dict[PartitionKey, tuple[Partition, IsrProposal]] = {}
         self._some = asyncio.Event()
         self.expands = 0
@@ -45,7 +67,7 @@ class IsrChanges:
             "FailedIsrUpdates": self.failed,
         }
 
-    def propose(self, partition: "Partition", proposal: IsrProposal) -> None:
+    def propose(self, partition: Partition, proposal: IsrProposal) -> None:
         """Ask the controller for another ISR; returns at once."""
         grows = len(proposal.isr) > len(partition.isr)
         log.info(
@@ -74,20 +96,18 @@ class IsrChanges:
     async def shrink_for_ever(self) -> None:
         """Look now and then for followers that have fallen behind, until the worker ends."""
         while True:
-            await asyncio.sleep(self._worker.config.replica_lag_time_max_ms / 2000)
-            for partition in list(self._worker.partitions.led.values()):
+            await asyncio.sleep(self._lag_max_ms() / 2000)
+            for partition in list(self._partitions.led.values()):
                 proposal = partition.isr_without_laggards()
                 if proposal is not None:
                     self.propose(partition, proposal)
 
-    async def _send(
-        self, asked: "list[tuple[Partition, IsrProposal]]"
-    ) -> "list[tuple[Partition, IsrProposal]]":
+    async def _send(self, asked: list[tuple[Partition, IsrProposal]]) -> list[tuple[Partition, IsrProposal]]:
         if not asked:
             return []
         rows = [partition.as_row(proposal) for partition, proposal in asked]
         try:
-            answers = await self._worker.control_line.ask(words.ALTER_PARTITION, rows)
+            answers = await self._controller.ask(words.ALTER_PARTITION, rows)
         except ApiError as error:
             answers = [[error.code]] * len(rows)
         again = []
@@ -96,7 +116,7 @@ class IsrChanges:
                 again.append((partition, proposal))
         return again
 
-    def _took(self, partition: "Partition", proposal: IsrProposal, answer: IsrAnswer) -> Verdict:
+    def _took(self, partition: Partition, proposal: IsrProposal, answer: IsrAnswer) -> Verdict:
         leadership = partition.leadership
         if leadership is None or not _counts(partition, proposal):
             return Verdict.WAIT  # it must not end one that was made since
@@ -106,9 +126,8 @@ class IsrChanges:
             if verdict is not Verdict.AGAIN:
                 self.failed += 1
                 log.info("The controller did not change the ISR of %s-%d: %s", *partition.key, code.name)
-                self._worker.progress.let_read(
-                    partition
-                )  # records do not wait for a follower that may not join
+                # Records do not wait for a follower that may not join.
+                self._progress.let_read(partition)
             return verdict
         _, leader_epoch, isr, partition_epoch = answer
         before = len(partition.isr)
@@ -116,10 +135,10 @@ class IsrChanges:
         if verdict is Verdict.DONE:
             self.expands += len(isr) > before
             self.shrinks += len(isr) < before
-            self._worker.progress.let_read(partition)
+            self._progress.let_read(partition)
         return verdict
 
 
-def _counts(partition: "Partition", proposal: IsrProposal) -> bool:
+def _counts(partition: Partition, proposal: IsrProposal) -> bool:
     """Whether the controller has not decided otherwise since: carried out then, the leader would not know of it."""
     return partition.leadership is not None and partition.leadership.proposed is proposal

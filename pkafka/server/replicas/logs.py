@@ -87,8 +87,6 @@ class WorkerLogs:
         self._closing = closing
         self._overrides: dict[str, dict[str, str]] = {}
         self._defaults = config().log_config()
-        self.flushes_due: list[Partition] = []
-        """Partitions that were just appended to and must be flushed before the answer (flush.messages)."""
         self._environment = LogEnvironment(
             clock=clock,
             # A segment is scanned in seconds; a log whose recovery point is lost may have thousands of them.

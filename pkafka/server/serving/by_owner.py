@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from pkafka.errors import ApiError, ErrorCode, StorageError
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.server.ipc.peer import Handler, PeerGone
-from pkafka.server.replicas.disks import Disks
+from pkafka.server.replicas.disks import LOG_ERRORS, Disks
 from pkafka.server.replicas.lookup import Lookup
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.serving.peers import Peers
@@ -103,11 +103,7 @@ class Question(Generic[OwnerT, RowT, AnswerT]):
             if self.led_only and (row.topic, row.partition) not in worker.partitions.led:
                 raise worker.lookup.missing_partition(row.topic, row.partition)
             return self.local(worker, row)
-        except ApiError as error:
-            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                worker.disks.log_failed(row.topic, row.partition)
-            return self.answer(int(error.code))
-        except (StorageError, OSError) as error:
+        except LOG_ERRORS as error:
             return self.answer(int(worker.disks.refused(row.topic, row.partition, error)))
 
     def operations(self, worker: OwnerT) -> dict[str, Handler]:

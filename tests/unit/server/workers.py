@@ -19,9 +19,11 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.handlers import produce
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.child import Birth, worker_name
 from pkafka.server.ipc.lifeline import Lifeline
+from pkafka.server.ipc.peer import Blob
 from pkafka.server.limits.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.limits.replication_quota import SharedReplicationRates
 from pkafka.server.processes.worker import Worker, WorkerSetup
@@ -176,6 +178,22 @@ def know_brokers(family: Family, topic: str, partitions: Sequence[int], *, leade
                 ],
             )
         )
+
+
+def append_as_producer(
+    worker: Worker,
+    topic: str,
+    partition: int,
+    data: Blob,
+    acks: int = 1,
+    *,
+    version: int = 9,
+    client_id: str | None = None,
+    transactional_id: str | None = None,
+) -> produce.Row:
+    """Append one record set of a producer; its row of the answer, whether or not the records are safe yet."""
+    row, _unsafe = produce.append(worker, topic, partition, data, version, acks, client_id, transactional_id)
+    return row
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -19,14 +19,14 @@ from pkafka.protocol.messages.update_metadata import (
 from pkafka.records.batch import BatchHeader
 from pkafka.records.reading import Record
 from pkafka.server.cluster.metadata import FULL_UPDATE, LEADER_DURING_DELETE
-from pkafka.server.groups import coordinator
+from pkafka.server.coordinator import shards
+from pkafka.server.coordinator.topic_log import Committed, TopicLog
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.effects import JoinResult, SyncResult
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
 from pkafka.server.groups.group import GroupSettings
-from pkafka.server.groups.hosted import CoordinatorSettings
+from pkafka.server.groups.hosted import CoordinatorSettings, offsets_log_settings
 from pkafka.server.groups.offset_keeper import OffsetKeeper
-from pkafka.server.groups.offsets_log import Committed, OffsetsLog
 from pkafka.server.groups.records import (
     CommittedOffset,
     GroupKey,
@@ -46,6 +46,20 @@ PARTITIONS = 4
 A, B = ("a", 0), ("b", 1)
 MINUTE_MS = 60_000
 ONE = CommittedOffset(1, 0)
+
+
+class OffsetsLog(TopicLog):
+    """The log of offsets of a worker."""
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(
+            CONSUMER_OFFSETS_TOPIC,
+            offsets_log_settings(worker.config),
+            partitions=worker.partitions,
+            appending=worker.appending,
+            disks=worker.disks,
+            clock=worker.clock,
+        )
 
 
 class Bench:
@@ -315,7 +329,7 @@ def test_a_loading_that_fails_is_begun_again(
         await until(lambda: other.refusal("g") is ErrorCode.NONE)
         assert other.offsets("g") == {A: 1}
 
-    monkeypatch.setattr(coordinator, "LOAD_AGAIN_MS", 10)
+    monkeypatch.setattr(shards, "LOAD_AGAIN_MS", 10)
     on_bench(tmp_path, body)
     assert "something that nobody expected" in caplog.text
 

@@ -21,7 +21,7 @@ from pkafka.protocol.messages.fetch import (
 )
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_records
-from pkafka.server.handlers import fetch, produce
+from pkafka.server.handlers import fetch
 from pkafka.server.limits.replication_quota import ReplicationQuota
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas import reading
@@ -30,6 +30,7 @@ from pkafka.server.serving.connection_state import ConnectionState
 from tests.open_files import count_open_files
 from tests.unit.server.workers import (
     Family,
+    append_as_producer,
     follow,
     know_brokers,
     lead_replicas,
@@ -139,7 +140,7 @@ def ask(worker: Worker, connection: Connection, partitions: Sequence[int], **opt
 
 def append(family: Family, index: int, value: bytes) -> None:
     owner = family.workers[family.workers[0].partitions.owner("t", index)]
-    row = produce.append(owner, "t", index, build_batch([(1, None, value, ())]), 9, 1, None, None)
+    row = append_as_producer(owner, "t", index, build_batch([(1, None, value, ())]), 1)
     assert row[2] == 0
 
 
@@ -170,7 +171,7 @@ def test_old_clients_get_the_records_of_both_workers_in_their_format(
         rows = [(1, b"key", value, ()) for value in values]
         for index in range(2):
             owner = family.workers[family.workers[0].partitions.owner("t", index)]
-            assert produce.append(owner, "t", index, build_batch(rows), 9, 1, None, None)[2] == 0
+            assert append_as_producer(owner, "t", index, build_batch(rows), 1)[2] == 0
         in_the_log = len(build_batch(rows))
         for worker in family.workers:
             connection = Connection()

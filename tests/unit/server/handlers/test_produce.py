@@ -331,7 +331,7 @@ def test_the_code_of_a_record_set(
     async def body(family: Family) -> None:
         await family.lead("t", [0])
         [worker] = family.workers
-        row = produce.append(worker, "t", 0, bytearray(data), VERSION, acks, "me", transactional_id)
+        row, _unsafe = produce.append(worker, "t", 0, bytearray(data), VERSION, acks, "me", transactional_id)
         assert row[:3] == ("t", 0, code)
         assert worker.partitions.led["t", 0].log.log_end_offset == (2 if not code else 0)
 
@@ -362,9 +362,10 @@ def test_the_log_of_offsets_is_written_by_nobody_else(tmp_path: Path) -> None:
         [worker] = family.workers
 
         def code(client: str) -> int:
-            return produce.append(
+            row, _unsafe = produce.append(
                 worker, "__consumer_offsets", 0, bytearray(GOOD), VERSION, -1, client, None
-            )[2]
+            )
+            return row[2]
 
         assert code("me") == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert code("__admin_client") == ErrorCode.NONE
@@ -392,7 +393,7 @@ def test_replicas_in_sync(
         settings = {"min.insync.replicas": str(wanted)}
         partition.update_config(LogConfig.from_topic_configs(settings, worker.config.log_config()))
         lead_replicas(partition, replicas, isr)
-        row = produce.append(worker, "t", 0, bytearray(GOOD), VERSION, -1, "me", None)
+        row, _unsafe = produce.append(worker, "t", 0, bytearray(GOOD), VERSION, -1, "me", None)
         assert row[2] == code
 
     with_family(tmp_path, body, workers=1)

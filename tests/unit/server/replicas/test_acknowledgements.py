@@ -20,6 +20,8 @@ from pkafka.server.handlers.produce import _NO_ROW, Row, _when_safe
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.ipc.words import IsrAnswer
 from pkafka.server.processes.worker import Worker
+from pkafka.server.replicas.acknowledgements import Unacknowledged
+from pkafka.server.replicas.appending import Unsafe
 from pkafka.server.replicas.decisions import by_topic
 from pkafka.server.replicas.isr_changes import _counts
 from tests.unit.server.workers import Family, follow, lead_replicas, with_family
@@ -39,11 +41,10 @@ def test_an_epoch_that_rises_fails_producers_only_when_another_broker_led(
         await family.lead("t", [0])
         partition = worker.partitions.led["t", 0]
         lead_replicas(partition, [0, 1, 2], [0, 1])
-        worker.logs.flushes_due.append(partition)
-        worker.acks_due.append((partition, 0))
+        unsafe = Unsafe(partition, flush_to=0, unacknowledged=Unacknowledged.up_to(partition, 0))
         rows: list[Row] = [("t", 0, 0, *_NO_ROW[3:])]
         answered = asyncio.Event()
-        _when_safe(worker, rows, 10_000, answered.set)
+        _when_safe(worker, rows, [unsafe], 10_000, answered.set)
         if follows_between:
             await follow(family, "t", [0], leader=1, epoch=partition.leader_epoch + 1)
         lead_replicas(partition, [0, 1, 2], [0])  # the next epoch, in which all up to there is committed
@@ -63,9 +64,11 @@ def test_records_are_acknowledged_once_the_isr_has_shrunk_though_the_epoch_rose(
         await family.lead("t", [0])
         partition = worker.partitions.led["t", 0]
         lead_replicas(partition, [0, 1, 2], [0, 1, 2])
-        rows = [produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)]
+        row, unsafe = produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)
+        assert unsafe is not None
+        rows = [row]
         answered = asyncio.Event()
-        _when_safe(worker, rows, 60_000, answered.set)
+        _when_safe(worker, rows, [unsafe], 60_000, answered.set)
         worker.progress.follower_fetched(partition, 1, 1, 0)
         assert not answered.is_set()
         epoch = partition.leader_epoch
@@ -91,10 +94,12 @@ def test_records_on_a_disk_that_fails_are_answered_at_once_and_their_partition_a
         await family.lead("t", [0])
         partition = worker.partitions.led["t", 0]
         lead_replicas(partition, [0, 1, 2], [0, 1])
-        rows = [produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)]
+        row, unsafe = produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)
+        assert unsafe is not None
+        rows = [row]
         assert rows[0][2] == ErrorCode.NONE
         answered = asyncio.Event()
-        _when_safe(worker, rows, 60_000, answered.set)
+        _when_safe(worker, rows, [unsafe], 60_000, answered.set)
         worker.progress.follower_fetched(partition, 2, 1, 0)
         assert not answered.is_set()
         worker.disks.directory_failed(partition.log.directory.parent)
@@ -136,9 +141,11 @@ def test_nobody_waits_for_a_follower_that_will_not_be_in_sync(tmp_path: Path, ne
         assert partition.leadership is not None
         proposal = partition.leadership.proposed
         assert proposal is not None
-        rows = [produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)]
+        row, unsafe = produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)
+        assert unsafe is not None
+        rows = [row]
         answered = asyncio.Event()
-        _when_safe(worker, rows, 60_000, answered.set)
+        _when_safe(worker, rows, [unsafe], 60_000, answered.set)
         worker.progress.follower_fetched(partition, 1, 1, 0)
         assert not answered.is_set()
         if news == "it is gone":

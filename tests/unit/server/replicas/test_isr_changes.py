@@ -16,12 +16,11 @@ from pkafka.protocol.messages.leader_and_isr import (
 )
 from pkafka.records.builder import build_batch
 from pkafka.server.cluster.control_requests import VERSIONS
-from pkafka.server.handlers import produce
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.ipc.words import ProposedIsr
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas.partition import Partition
-from tests.unit.server.workers import Family, lead_replicas, until, with_family
+from tests.unit.server.workers import Family, append_as_producer, lead_replicas, until, with_family
 
 
 class Proposals:
@@ -127,7 +126,7 @@ def test_what_the_worker_before_proposed_is_proposed_again(
         await until(lambda: len(proposals.asked) == 1)
         row, answered = proposals.asked[0]
         assert row == ProposedIsr("t", 0, b"i" * 16, 3, (0, 1), 7)
-        produce.append(worker, "t", 0, build_batch([(1, None, b"x", [])]), 9, 1, None, None)
+        append_as_producer(worker, "t", 0, build_batch([(1, None, b"x", [])]), 1)
         worker.progress.appended(partition)
         assert (partition.isr, partition.log.high_watermark) == ([0], 0)
         answered.set_result([0, 3, answer, 8] if 1 in answer else [int(ErrorCode.OPERATION_NOT_ATTEMPTED)])

@@ -10,12 +10,11 @@ import pytest
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.model import TopicPartition
 from pkafka.records.builder import build_batch
-from pkafka.server.handlers import produce
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.processes.worker import Worker
 from pkafka.storage.log_values import PendingFlush
-from tests.unit.server.workers import Family, until
+from tests.unit.server.workers import Family, append_as_producer, until
 
 TOPIC_ID = b"i" * 16
 
@@ -33,7 +32,7 @@ def with_directories(root: Path, body: Callable[[Family], Awaitable[None]], *, c
 
 
 def append(worker: Worker, partition: int) -> int:
-    row = produce.append(worker, "t", partition, build_batch([(1, None, b"v", [])]), 9, 1, None, None)
+    row = append_as_producer(worker, "t", partition, build_batch([(1, None, b"v", [])]), 1)
     return row[2]
 
 

@@ -13,11 +13,11 @@ from pkafka.server.handlers import produce
 from pkafka.server.processes.worker import Worker
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log import Log
-from tests.unit.server.workers import Family, lead_replicas, until, with_family
+from tests.unit.server.workers import Family, append_as_producer, lead_replicas, until, with_family
 
 
 def append(worker: Worker, topic: str = "t", partition: int = 0) -> produce.Row:
-    return produce.append(worker, topic, partition, build_batch([(1, None, b"v", [])]), 9, 1, None, None)
+    return append_as_producer(worker, topic, partition, build_batch([(1, None, b"v", [])]), 1)
 
 
 async def led(family: Family) -> tuple[Worker, Log]:
@@ -142,7 +142,7 @@ def test_topics_inherit_how_many_replicas_must_be_in_sync(tmp_path: Path) -> Non
         codes = []
         for overrides in ({}, {"min.insync.replicas": "1"}):
             worker.logs.set_topic_configs({"t": overrides})
-            row = produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)
+            row = append_as_producer(worker, "t", 0, build_batch([(1, None, b"v", [])]), -1)
             codes.append(row[2])
         assert codes == [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE]
 

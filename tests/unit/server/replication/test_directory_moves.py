@@ -18,14 +18,14 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from pkafka.records.builder import build_batch
-from pkafka.server.handlers import alter_replica_log_dirs, describe_log_dirs, produce
+from pkafka.server.handlers import alter_replica_log_dirs, describe_log_dirs
 from pkafka.server.handlers.alter_replica_log_dirs import Move
 from pkafka.server.handlers.describe_log_dirs import Described
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replication.directory_moves import RATE_KEY
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log import Log
-from tests.unit.server.workers import Family, until
+from tests.unit.server.workers import Family, append_as_producer, until
 from tests.unit.storage.makers import everything
 
 KEY = ("t", 0)
@@ -57,7 +57,7 @@ def moving(root: Path, body: Body, *, homes: int = 2, settings: dict[str, str] |
 def append(worker: Worker, value: bytes = b"v", *, count: int = 1) -> None:
     for _ in range(count):
         data = build_batch([(1, b"k", value, [])])
-        assert produce.append(worker, *KEY, data, 9, 1, None, None)[2] == ErrorCode.NONE
+        assert append_as_producer(worker, *KEY, data, 1)[2] == ErrorCode.NONE
 
 
 def replica(worker: Worker) -> Log:
@@ -170,14 +170,12 @@ def test_producers_are_known_after_the_move(tmp_path: Path) -> None:
 
     async def body(_family: Family, worker: Worker) -> None:
         for sequence in range(3):
-            assert produce.append(worker, *KEY, batch(sequence), 9, 1, None, None)[3] == sequence
+            assert append_as_producer(worker, *KEY, batch(sequence), 1)[3] == sequence
         move(worker, "home-1")
         await moved(worker)
-        assert produce.append(worker, *KEY, batch(2), 9, 1, None, None)[3] == 2
+        assert append_as_producer(worker, *KEY, batch(2), 1)[3] == 2
         assert replica(worker).log_end_offset == 3
-        assert produce.append(worker, *KEY, batch(4), 9, 1, None, None)[2] == (
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        )
+        assert append_as_producer(worker, *KEY, batch(4), 1)[2] == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
     moving(tmp_path, body)
 

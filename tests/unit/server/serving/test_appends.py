@@ -9,14 +9,14 @@ import pytest
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot.fetch import FetchHeader
 from pkafka.records.builder import build_batch
-from pkafka.server.handlers import fetch, produce
-from tests.unit.server.workers import Family, until, with_family
+from pkafka.server.handlers import fetch
+from tests.unit.server.workers import Family, append_as_producer, until, with_family
 
 
 def append(family: Family, topic: str, partition: int, value: bytes) -> None:
     owner = family.workers[family.workers[0].partitions.owner(topic, partition)]
     batch = build_batch([(1, None, value, [])])
-    row = produce.append(owner, topic, partition, batch, 9, 1, None, None)
+    row = append_as_producer(owner, topic, partition, batch, 1)
     assert row[2] == 0
 
 

@@ -8,11 +8,11 @@ import pytest
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.model import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from pkafka.records.builder import build_batch
-from pkafka.server.handlers import list_offsets, offset_for_leader_epoch, produce
+from pkafka.server.handlers import list_offsets, offset_for_leader_epoch
 from pkafka.server.processes.worker import Worker
 from pkafka.server.serving import by_owner
 from pkafka.storage.config import LogConfig
-from tests.unit.server.workers import Family, follow, lead_replicas, with_family
+from tests.unit.server.workers import Family, append_as_producer, follow, lead_replicas, with_family
 
 UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -151,7 +151,7 @@ def test_list_offsets_by_end_and_by_time(tmp_path: Path) -> None:
         assert ask(worker, MAX_TIMESTAMP) == (-1, -1, -1)
         for time in (100, 300, 200):
             data = build_batch([(time, None, b"a", ()), (time + 5, None, b"b", ())])
-            assert produce.append(worker, "t", 0, data, 9, -1, None, None)[2] == 0
+            assert append_as_producer(worker, "t", 0, data, -1)[2] == 0
         assert ask(worker, LATEST) == (-1, 6, 0)
         assert ask(worker, EARLIEST) == (-1, 0, 0)
         assert ask(worker, EARLIEST_LOCAL) == (-1, 0, 0)
@@ -174,7 +174,7 @@ def test_a_new_leader_does_not_know_the_end_before_it_has_committed_something(tm
         partition = worker.partitions.led["t", 0]
         lead_replicas(partition, [0, 1], [0, 1])
         data = build_batch([(100, None, b"a", ()), (200, None, b"b", ())])
-        assert produce.append(worker, "t", 0, data, 9, 1, None, None)[2] == 0
+        assert append_as_producer(worker, "t", 0, data, 1)[2] == 0
         assert ask(worker, LATEST) == (-1, 0, 1), "nothing is committed, but the epoch began there"
 
         lead_replicas(partition, [0, 1], [0, 1])
@@ -221,7 +221,7 @@ def test_version_0_lists_the_starts_of_segments(tmp_path: Path) -> None:
         worker.partitions.led["t", 0].update_config(settings)
         for number in range(6):
             data = build_batch([(100 * number, None, b"x" * 400, ())])
-            assert produce.append(worker, "t", 0, data, 9, -1, None, None)[2] == 0
+            assert append_as_producer(worker, "t", 0, data, -1)[2] == 0
         assert ask(worker, LATEST, version=0, count=10) == [6, 4, 2, 0]
         assert ask(worker, LATEST, version=0, count=2) == [6, 4]
         assert ask(worker, EARLIEST, version=0, count=10) == [0]

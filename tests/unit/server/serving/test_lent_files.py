@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from pkafka.records.builder import build_batch
-from pkafka.server.handlers import produce
 from pkafka.server.ipc.peer import PeerGone
 from pkafka.server.replicas import reading
 from pkafka.server.replicas.reading import Found, Limits, Wanted
 from pkafka.server.serving import lent_files
 from pkafka.storage import open_files
-from tests.unit.server.workers import Family, until, with_family
+from tests.unit.server.workers import Family, append_as_producer, until, with_family
 
 LIMITS = Limits(bytes_max=50_000_000, at_least_one_batch=True, isolation_level=0, replica_id=-1, version=12)
 
@@ -22,7 +21,7 @@ LIMITS = Limits(bytes_max=50_000_000, at_least_one_batch=True, isolation_level=0
 def append(family: Family, topic: str, partition: int, value: bytes) -> None:
     owner = family.workers[family.workers[0].partitions.owner(topic, partition)]
     batch = build_batch([(1, None, value, [])])
-    row = produce.append(owner, topic, partition, batch, 9, 1, None, None)
+    row = append_as_producer(owner, topic, partition, batch, 1)
     assert row[2] == 0
 
 

@@ -1,6 +1,6 @@
 """How long loading took, in the last minute."""
 
-from pkafka.server.groups.load_times import LoadTimes
+from pkafka.server.coordinator.load_times import LoadTimes
 
 
 def test_what_is_older_than_a_minute_does_not_count() -> None:

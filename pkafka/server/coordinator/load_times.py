@@ -1,4 +1,4 @@
-"""How long the last loadings of a partition's groups took: Kafka's partition-load-time-avg and -max. Pure."""
+"""How long the last loadings of a coordinator's partitions took: Kafka's partition-load-time-avg and -max. Pure."""
 
 from collections import deque
 from typing import Final

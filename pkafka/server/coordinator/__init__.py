@@ -1,0 +1,1 @@
+"""What every coordinator of an internal topic shares."""

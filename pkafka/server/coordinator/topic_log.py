@@ -1,0 +1,190 @@
+"""The partitions of an internal topic that this worker leads, as the topic's coordinator writes and reads them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from pkafka.clock import Clock
+from pkafka.errors import ApiError, ErrorCode, StorageError
+from pkafka.model import Millis, TopicPartition
+from pkafka.records.batch import BatchHeader, peek, read_header
+from pkafka.records.builder import RecordFields
+from pkafka.records.compression import Codec
+from pkafka.records.errors import RecordError
+from pkafka.records.reading import Record, iter_entries, read_batches
+from pkafka.records.validation import build_validated
+from pkafka.server.ipc.turns import Turns
+from pkafka.server.replicas.acknowledgements import Unacknowledged
+from pkafka.server.replicas.appending import Appended, Appending, Unsafe
+from pkafka.server.replicas.disks import LOG_ERRORS, Disks
+from pkafka.server.replicas.partition import Partition
+from pkafka.server.replicas.partitions import Partitions
+from pkafka.storage.log import Log
+
+log = logging.getLogger(__name__)
+
+Committed: TypeAlias = Callable[[ErrorCode, int], None]
+"""Called once, now or later, with the outcome of an append: NONE and the offset of its first record, or the error."""
+
+_ACKS_ALL: Final = -1
+_LOOK_AGAIN_S: Final = 0.01
+_PRODUCE_VERSION: Final = 11
+_MAGIC_V2: Final = 2
+
+
+class TopicLogSettings(NamedTuple):
+    """Holds the broker's keys for one internal topic; none of them changes while the broker runs."""
+
+    acks: int
+    """Like a producer's."""
+    codec: Codec
+    commit_timeout_ms: Millis
+    """How long an append waits for replicas."""
+    load_buffer_bytes: int
+    """How much is read at a time."""
+
+
+class TopicLog:
+    """Appends to and reads the partitions of an internal topic that a worker leads.
+
+    Args:
+        topic: its name.
+        settings: of the topic.
+        partitions: the replicas of this worker.
+        appending: appends to them, and waits.
+        disks: of the broker.
+        clock: wall clock, for what is written.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        settings: TopicLogSettings,
+        *,
+        partitions: Partitions,
+        appending: Appending,
+        disks: Disks,
+        clock: Clock,
+    ) -> None:
+        self.topic = topic
+        self._settings = settings
+        self._partitions = partitions
+        self._appending = appending
+        self._disks = disks
+        self._clock = clock
+
+    # -- writing --
+
+    def append(
+        self,
+        partition: int,
+        records: Sequence[RecordFields],
+        committed: Committed,
+        *,
+        acks: int | None = None,
+    ) -> None:
+        """Append records as one batch, and call back when they are committed.
+
+        Args:
+            acks: like a producer's; what the topic's settings say when left out.
+        """
+        key = self.topic, partition
+        acks = self._settings.acks if acks is None else acks
+        try:
+            found = self._partitions.led.get(key)
+            if found is None:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            result, unsafe = self._append(found, records, needs_all=acks == _ACKS_ALL)
+        except LOG_ERRORS as error:
+            committed(self._disks.refused(*key, error), -1)
+        else:
+            if unsafe is None:
+                committed(ErrorCode.NONE, result.base_offset)
+            else:
+                self._appending.when_safe(
+                    [unsafe],
+                    lambda codes: committed(codes.get(key, ErrorCode.NONE), result.base_offset),
+                    timeout_ms=self._settings.commit_timeout_ms,
+                )
+
+    def _append(self, found: Partition, records: Sequence[RecordFields], *, needs_all: bool) -> Appended:
+        if needs_all:
+            found.check_enough_in_sync()
+        now_ms = self._clock.now_ms()
+        rules, codec = found.rules(_PRODUCE_VERSION), self._settings.codec
+        validated = build_validated(records, rules, codec=codec, now_ms=now_ms)
+        return self._appending.append(found, validated, needs_all=needs_all, now_ms=now_ms)
+
+    # -- reading --
+
+    async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, list[Record]]]:
+        """Read every batch of a partition to the end of its log; ends early when this broker stops leading it.
+
+        Other tasks run between the reads. A damaged batch is left out, and an error is logged.
+        """
+        turns = Turns()
+        key = (self.topic, partition)
+        position = 0
+        while (found := self._partitions.led.get(key)) is not None:
+            position = max(position, found.log.log_start_offset)
+            following = position
+            try:
+                for data in _batches(found.log, position, self._settings.load_buffer_bytes):
+                    following = max(following, _end_of(data))
+                    for batch in _decoded(data, found.log.topic_partition):
+                        yield batch
+                    await turns.step()
+            except RecordError as error:
+                log.error("%s is damaged behind offset %d: %s", found.log.topic_partition, following, error)
+            except (StorageError, OSError) as error:
+                self._disks.refused(*key, error)
+            if following == position:
+                return
+            position = following
+
+    async def all_committed(self, partition: int) -> None:
+        """Wait until all that a partition has now is committed, or this broker stops leading it."""
+        key = (self.topic, partition)
+        found = self._partitions.led.get(key)
+        end = 0 if found is None else found.log.log_end_offset
+        while found is not None and found is self._partitions.led.get(key) and found.log.high_watermark < end:
+            await self._answered(found, end)
+            if found.log.high_watermark < end:
+                # Another broker led meanwhile, or the disk refuses: this worker hears of either in a moment.
+                await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _answered(self, partition: Partition, end: int) -> None:
+        """Wait until a producer with acks=all would get its answer for records before ``end``."""
+        over = asyncio.Event()
+        self._appending.when_safe(
+            [Unsafe(partition, flush_to=None, unacknowledged=Unacknowledged.up_to(partition, end))],
+            lambda _codes: over.set(),
+            timeout_ms=self._settings.commit_timeout_ms,
+        )
+        await over.wait()
+
+
+def _batches(source: Log, offset: int, bytes_max: int) -> Iterator[memoryview]:
+    """Read once from ``offset`` on, and return the batches that are whole."""
+    end = source.log_end_offset
+    if offset >= end:
+        return
+    found = source.read(offset, bytes_max=bytes_max, min_one_batch=True, upper_bound=end)
+    data = memoryview(found.segment.read_bytes(found.position, found.length))
+    for start, size, _magic in iter_entries(data):
+        yield data[start : start + size]
+
+
+def _end_of(data: memoryview) -> int:
+    """Return the first offset behind a batch or an old message."""
+    base_offset, _size, magic = peek(data)
+    return read_header(data).next_offset if magic == _MAGIC_V2 else base_offset + 1
+
+
+def _decoded(data: memoryview, source: TopicPartition) -> Iterable[tuple[BatchHeader, list[Record]]]:
+    try:
+        return list(read_batches(data))
+    except RecordError as error:
+        log.error("Leaving out the batch before offset %d of %s: %s", _end_of(data), source, error)
+        return ()
