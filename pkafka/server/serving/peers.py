@@ -1,4 +1,4 @@
-"""The other workers of a broker, as one of them sees them: who is there, and what to ask of them."""
+"""The other workers of a broker, as one of them sees them: which are there, and what to ask of them."""
 
 import asyncio
 import os
