@@ -19,11 +19,12 @@ from pkafka.net.listener import AddressInUseError, bind_for_workers
 from pkafka.server.config.broker_config import BrokerConfig, socket_buffer_bytes
 from pkafka.server.control.adoption import AdoptionRefused, find_topics
 from pkafka.server.control.identity import IdentityConflict, check_directories
+from pkafka.server.ipc.child import CLEANER, CONTROL, worker_name
 from pkafka.server.limits.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.limits.replication_quota import SharedReplicationRates
 from pkafka.server.policies import Policies
 from pkafka.server.processes import cleaner, control, worker
-from pkafka.server.processes.supervisor import CLEANER, CONTROL, Supervisor, worker_name
+from pkafka.server.processes.supervisor import Supervisor
 from pkafka.server.replication.directory_moves import move_rate
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log_directory import LogDirectory

@@ -26,6 +26,7 @@ from pkafka.server.controller.events import Event, Shutdown
 from pkafka.server.controller.queue import EventQueue
 from pkafka.server.groups import coordinator
 from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.child import CLEANER, CONTROL, Birth, worker_name
 from pkafka.server.ipc.lifeline import ChildExit, Lifeline
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.limits.connection_limits import LimitSettings, SharedCounts
@@ -33,7 +34,6 @@ from pkafka.server.processes import control as control_module
 from pkafka.server.processes import worker as worker_module
 from pkafka.server.processes.cleaner import Cleaner, CleanerSetup
 from pkafka.server.processes.control import Control, ControlSetup
-from pkafka.server.processes.supervisor import CLEANER, CONTROL, Birth, worker_name
 from pkafka.server.processes.worker import Worker, WorkerSetup
 from pkafka.server.replicas import logs
 from pkafka.server.replicas.partition import Partition
@@ -298,7 +298,8 @@ class Broker:
 
     def controller(self) -> Controller | None:
         """Its controller, active or not."""
-        found = getattr(self.control(), "controller", None)
+        control = self.control()
+        found = getattr(control.broker, "controller", None) if control is not None else None
         return found if isinstance(found, Controller) else None
 
     def partition(self, key: tuple[str, int]) -> Partition | None:

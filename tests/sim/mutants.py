@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from pkafka.server.control import session
 from pkafka.server.control.apis import ControlRequestContext
 from pkafka.server.control.local_channels import LocalChannels
 from pkafka.server.controller import election, office
@@ -22,7 +23,6 @@ from pkafka.server.controller.state_store import StateStore
 from pkafka.server.groups.group import Group
 from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.handlers import fetch as fetch_handler
-from pkafka.server.processes import control
 from pkafka.server.replicas.leadership import IsrProposal, Leadership
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
@@ -180,15 +180,15 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
         (LocalChannels, "_check_epoch", lambda *_: None),
     ],
     "a machine that was started anew takes its place back at once": [
-        (control, "read_session", _session_of_any_boot),
-        (control, "may_lack_records", lambda _: False),
+        (session, "read_session", _session_of_any_boot),
+        (session, "may_lack_records", lambda _: False),
     ],
     "a machine that was started anew waits for nothing when its session is over": (
-        control,
+        session,
         "may_lack_records",
         lambda _: False,
     ),
-    "a machine that was started anew is back before anybody has seen it away": (control, "_ABSENCE_S", 0.0),
+    "a machine that was started anew is back before anybody has seen it away": (session, "_ABSENCE_S", 0.0),
     "a worker does not ask again for the ISRs that the one before it proposed": (
         LocalChannels,
         "_open_proposals",

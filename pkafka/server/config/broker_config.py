@@ -1,7 +1,7 @@
 """The broker's configuration: one immutable value made of a server.properties file, overrides and defaults.
 
 Every key is typed and checked when the value is made; an unknown key is reported once, as a warning.
-Dynamic changes (dynamic_config.py) make a new value. This module neither logs nor touches ZooKeeper.
+Dynamic changes (dynamic.py) make a new value. This module neither logs nor touches ZooKeeper.
 """
 
 import os
@@ -47,7 +47,7 @@ _FREE_PREFIXES: Final = ("listener.name.", "rsm.config.", "rlmm.config.", "ssl."
 _TIMESTAMP_LIMITS: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _NO_TIMESTAMP_LIMIT: Final = 2**63 - 1
 
-# What else names classes of Java stops the start (config_rules.py): these only tell others of what happens.
+# What else names classes of Java stops the start (rules.py): these only tell others of what happens.
 _JAVA_CLASSES: Final = (
     "metric.reporters",
     "kafka.metrics.reporters",

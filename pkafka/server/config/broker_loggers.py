@@ -49,6 +49,7 @@ FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "pkafka.server.worker": (
         "pkafka.server.processes.worker",
         "pkafka.server.serving.clients",
+        "pkafka.server.serving.drain",
         "pkafka.server.replicas.disks",
         "pkafka.server.ipc.tasks",
     ),

@@ -1,6 +1,6 @@
 """Dynamic configuration: the layers a broker's settings are made of, and which changes to them are legal.
 
-Pure: values in, values or ApiError out. config_repository.py stores the settings, the handlers serve the requests, and
+Pure: values in, values or ApiError out. repository.py stores the settings, the handlers serve the requests, and
 the parts of the broker that use a setting follow its change.
 
 A broker's settings, the weaker first: the default, its own file, the dynamic settings of all brokers, its own dynamic

@@ -1,6 +1,6 @@
 """The rules between configuration keys, and the refusal of features that this broker does not have.
 
-config_keys has the rules for single keys. Kafka checks the same after it has typed all keys
+keys/ has the rules for single keys. Kafka checks the same after it has typed all keys
 (``KafkaConfig.validateValues``), with the same messages, except that the key comes first here. An empty value is
 refused where it has no meaning: most likely the variable from which it was to come is not set.
 """

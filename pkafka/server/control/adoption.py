@@ -191,3 +191,22 @@ def strangers(store: Store, directories: Iterable[LogDirectory]) -> int:
         known = TopicAssignment.decode(node[0]).partitions if node is not None else {}
         count += len(numbers.difference(known))
     return count
+
+
+def look_for_strangers(
+    store: Store,
+    directories: Sequence[LogDirectory],
+    broker_id: BrokerId,
+    config: BrokerConfig,
+    *,
+    takes_over: bool,
+) -> None:
+    """Take over the partitions that the embedded store does not know, or tell of them."""
+    if takes_over:
+        adopt(store, find_topics(directories), broker_id, config)
+    elif count := strangers(store, directories):
+        log.warning(
+            "%d partitions in the log directories belong to no topic of this broker and are not served;"
+            " start with --adopt to take them over",
+            count,
+        )

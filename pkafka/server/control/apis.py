@@ -1,19 +1,21 @@
 """The APIs that the control process serves, and what their handlers get to see of it."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pkafka.clock import Clock
 from pkafka.coordination.store import Store
 from pkafka.model import NO_EPOCH, BrokerEpoch, BrokerId
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.schema import Message
+from pkafka.server.cluster.control_requests import ControlRequest, ControlResponse
 from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.cluster.producer_ids import ProducerIds
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.broker_loggers import ProcessLoggers
 from pkafka.server.config.repository import ConfigRepository
-from pkafka.server.control.producer_ids import ProducerIds
-from pkafka.server.controller.channels import ControlRequest, ControlResponse
+from pkafka.server.control.local_channels import LocalChannels
+from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.controller.controller import Controller
 from pkafka.server.handlers import (
     allocate_producer_ids,
@@ -36,9 +38,7 @@ from pkafka.server.handlers import (
     update_metadata,
 )
 from pkafka.server.policies import Policies
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.control import Control
+from pkafka.server.serving.context import NO_CALLER, Caller
 
 T = TypeVar("T")
 
@@ -74,72 +74,76 @@ class ControlRequestContext:
     """One request, as its handler in the control process sees the world around it.
 
     Args:
-        control: the process.
-        client_id: of the client that asked.
-        listener: by which it is connected.
+        broker: this broker.
+        channels: to the processes of this broker.
+        caller: the client that asked.
     """
 
-    __slots__ = ("_control", "client_id", "listener_name")
+    __slots__ = ("_broker", "_channels", "caller")
 
-    def __init__(self, control: "Control", client_id: str | None, listener: str) -> None:
-        self._control = control
-        self.client_id = client_id
-        self.listener_name = listener
+    def __init__(self, broker: ThisBroker, channels: LocalChannels, caller: Caller = NO_CALLER) -> None:
+        self._broker = broker
+        self._channels = channels
+        self.caller = caller
+
+    @property
+    def listener_name(self) -> str:
+        return self.caller.listener
 
     @property
     def store(self) -> Store:
-        return self._control.store
+        return self._broker.store
 
     @property
     def config(self) -> BrokerConfig:
-        return self._control.config
+        return self._broker.config
 
     @property
     def configs(self) -> ConfigRepository:
-        return self._control.configs
+        return self._broker.configs
 
     @property
     def loggers(self) -> ProcessLoggers:
-        return self._control.loggers
+        return self._broker.loggers
 
     @property
     def policies(self) -> Policies:
-        return self._control.policies
+        return self._broker.policies
 
     @property
     def metadata(self) -> MetadataCache:
-        return self._control.metadata
+        return self._broker.metadata
 
     @property
     def controller(self) -> Controller:
-        return self._control.controller
+        return self._broker.controller
 
     @property
     def producer_ids(self) -> ProducerIds:
-        return self._control.producer_ids
+        return self._broker.producer_ids
 
     @property
     def broker_id(self) -> BrokerId:
-        return self._control.broker_id
+        return self._broker.broker_id
 
     @property
     def cluster_id(self) -> str:
-        return self._control.cluster_id
+        return self._broker.cluster_id
 
     @property
     def clock(self) -> Clock:
-        return self._control.clock
+        return self._broker.clock
 
     @property
     def broker_epoch(self) -> BrokerEpoch:
-        return self._control.broker_epoch
+        return self._broker.broker_epoch
 
     def is_stale(self, broker_epoch: BrokerEpoch) -> bool:
-        return NO_EPOCH < broker_epoch < self._control.broker_epoch
+        return NO_EPOCH < broker_epoch < self._broker.broker_epoch
 
     async def carry_out(self, request: ControlRequest) -> ControlResponse:
-        return await self._control.local_channels.carry_out(request)
+        return await self._channels.carry_out(request)
 
     async def run(self, function: Callable[..., T], *args: object) -> T:
         """Call ``function`` on the controller thread, in its turn, and give back what it returns or raises."""
-        return await self._control.run_on_store(function, *args)
+        return await self._broker.run_on_store(function, *args)

@@ -13,26 +13,17 @@ from typing import Final
 from pkafka.errors import ProtocolError
 from pkafka.model import BrokerId
 from pkafka.net.channel import ChannelError
-from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from pkafka.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from pkafka.server.cluster.broker_link import BrokerLink
+from pkafka.server.cluster.control_requests import RESPONSES, VERSIONS, ControlRequest, ControlResponse
 from pkafka.server.cluster.metadata import BrokerInfo, Endpoint
 from pkafka.server.cluster.sentinel import Sentinel
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.control.local_channels import LocalChannels, OnResponse
-from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.ipc import lifeline
 
 log = logging.getLogger("kafka.controller.RequestSendThread")
 """Kafka's name: the lines of this logger go to the controller's log."""
 
-_VERSIONS: Final[Mapping[type[ControlRequest], tuple[int, type[ControlResponse]]]] = {
-    LeaderAndIsrRequest: (7, LeaderAndIsrResponse),
-    UpdateMetadataRequest: (8, UpdateMetadataResponse),
-    StopReplicaRequest: (4, StopReplicaResponse),
-}
-"""The versions between brokers of 3.4 and newer (inter.broker.protocol.version)."""
 _RETRY_PAUSE_S: Final = 0.1
 
 
@@ -143,7 +134,7 @@ class _RemoteQueue:
                 on_response(response)
 
     async def _until_answered(self, request: ControlRequest) -> ControlResponse:
-        version, answer = _VERSIONS[type(request)]
+        version, answer = VERSIONS[type(request)], RESPONSES[type(request)]
         told = ""
         while True:
             try:

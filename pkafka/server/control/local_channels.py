@@ -8,9 +8,9 @@ import asyncio
 import copy
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TypeAlias
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
@@ -28,26 +28,19 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from pkafka.server.cluster.control_requests import RESPONSES, VERSIONS, ControlRequest, ControlResponse
 from pkafka.server.cluster.metadata import BrokerInfo
 from pkafka.server.cluster.state_change import broker_log
-from pkafka.server.controller.channels import ControlRequest, ControlResponse
+from pkafka.server.control.siblings import Siblings
+from pkafka.server.control.this_broker import ThisBroker
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Peer, PeerGone
-from pkafka.server.processes.worker import CONTROL_REQUEST_VERSIONS
+from pkafka.server.ipc.words import IsrAnswer, ProposedIsr
 from pkafka.server.replicas.leadership import IsrProposal, is_final
 from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.replicas.partitions import by_topic, owner_of
 
-if TYPE_CHECKING:
-    from pkafka.server.processes.control import Control
-
 log = logging.getLogger(__name__)
-
-_RESPONSES: Final[dict[type[ControlRequest], type[ControlResponse]]] = {
-    LeaderAndIsrRequest: LeaderAndIsrResponse,
-    StopReplicaRequest: StopReplicaResponse,
-    UpdateMetadataRequest: UpdateMetadataResponse,
-}
-
 
 OnResponse: TypeAlias = "Callable[[ControlResponse], None] | None"
 
@@ -58,10 +51,16 @@ class LocalChannels:
     It keeps the controller's last decision about each partition, so that a worker that is started again gets its share.
     The controller's answers to proposed ISRs belong to that: a leader that knew an older ISR would take records for
     committed that members of the present ISR lack.
+
+    Args:
+        broker: this broker.
+        siblings: the way to its workers.
+        workers: how many there are.
     """
 
-    def __init__(self, control: "Control", workers: int) -> None:
-        self._control = control
+    def __init__(self, broker: ThisBroker, siblings: Siblings, workers: int) -> None:
+        self._broker = broker
+        self._siblings = siblings
         self._workers = workers
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[tuple[ControlRequest, OnResponse] | asyncio.Future[None]] = asyncio.Queue()
@@ -77,7 +76,7 @@ class LocalChannels:
 
     def send(self, broker_id: BrokerId, request: ControlRequest, on_response: OnResponse = None) -> None:
         """Queue a request; see the port."""
-        if broker_id == self._control.broker_id:
+        if broker_id == self._broker.broker_id:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, (request, on_response))
 
     def brokers_changed(self, brokers: Mapping[BrokerId, BrokerInfo]) -> None:
@@ -85,27 +84,26 @@ class LocalChannels:
 
     # -- the event loop's side --
 
-    def isrs_proposed(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Note ISRs that leaders of this broker propose; rows as in
-        :meth:`.to_controller.ToController.alter_partition`."""
-        for topic, partition, _topic_id, leader_epoch, isr, partition_epoch in rows:
-            self._proposals[topic, partition] = IsrProposal(tuple(isr), leader_epoch, partition_epoch)
+    def isrs_proposed(self, proposals: Iterable[ProposedIsr]) -> None:
+        """Note ISRs that leaders of this broker propose."""
+        for one in proposals:
+            self._proposals[one.topic, one.partition] = IsrProposal(
+                tuple(one.isr), one.leader_epoch, one.partition_epoch
+            )
 
-    def isrs_answered(self, rows: Sequence[Sequence[Any]], answers: Sequence[Sequence[Any]]) -> None:
-        """Note the controller's answer to each of these rows."""
-        for (topic, partition, _topic_id, leader_epoch, isr, partition_epoch), (code, *now) in zip(
-            rows, answers, strict=True
-        ):
-            key = (topic, partition)
-            if not is_final(ErrorCode(code)):
+    def isrs_answered(self, proposals: Iterable[ProposedIsr], answers: Iterable[IsrAnswer]) -> None:
+        """Note the controller's answer to each of these proposals."""
+        for one, now in zip(proposals, answers, strict=True):
+            key, code = (one.topic, one.partition), ErrorCode(now.code)
+            if not is_final(code):
                 continue
-            if self._proposals.get(key) == (tuple(isr), leader_epoch, partition_epoch):
+            if self._proposals.get(key) == (tuple(one.isr), one.leader_epoch, one.partition_epoch):
                 del self._proposals[key]
-            if now and key in self._assigned:
+            if code is ErrorCode.NONE and key in self._assigned:
                 topic_id, state = self._assigned[key]
-                if _epochs(state) < (now[0], now[2]) and state.leader_epoch == now[0]:
+                if state.leader_epoch == now.leader_epoch and state.partition_epoch < now.partition_epoch:
                     known = copy.copy(state)
-                    _, known.isr, known.partition_epoch = now
+                    known.isr, known.partition_epoch = [*now.isr], now.partition_epoch
                     self._assigned[key] = (topic_id, known)
 
     async def settled(self) -> None:
@@ -139,7 +137,7 @@ class LocalChannels:
                 on_response(response)
 
     async def _deliver(self, request: ControlRequest) -> ControlResponse:
-        changes, began_ns = broker_log(self._control.broker_id), perf_counter_ns()
+        changes, began_ns = broker_log(self._broker.broker_id), perf_counter_ns()
         try:
             if isinstance(request, UpdateMetadataRequest):
                 return await self._update_metadata(request)
@@ -159,10 +157,10 @@ class LocalChannels:
         except ApiError as error:
             if error.code is ErrorCode.STALE_CONTROLLER_EPOCH:
                 changes.warning("Ignoring %s request: %s", type(request).__name__, error)
-                return _RESPONSES[type(request)](error_code=error.code)
+                return RESPONSES[type(request)](error_code=error.code)
             # A bug in a worker, which has logged it. The later requests must not wait for ever.
             log.error("%s could not be carried out: %s", type(request).__name__, error)
-            return _RESPONSES[type(request)](error_code=error.code)
+            return RESPONSES[type(request)](error_code=error.code)
 
     async def learn_from(self, peer: Peer) -> None:
         """Take over from a worker what this process's predecessor told it.
@@ -170,27 +168,27 @@ class LocalChannels:
         That is the metadata, the decisions about its partitions, and the proposals of its leaders without an answer.
         Controllers say these once in a session, and this process may go on in its predecessor's session.
         """
-        _, blob, _ = await peer.call("known_metadata")
-        metadata = decode(UpdateMetadataRequest, CONTROL_REQUEST_VERSIONS["update_metadata"], bytes(blob))
-        if metadata.controller_epoch > self._control.metadata.controller_epoch:
-            self._control.metadata.apply(metadata)
-        proposals, blob, _ = await peer.call("known_leaders")
-        request = decode(LeaderAndIsrRequest, CONTROL_REQUEST_VERSIONS["leader_and_isr"], bytes(blob))
+        _, blob, _ = await peer.call(words.KNOWN_METADATA)
+        metadata = decode(UpdateMetadataRequest, VERSIONS[UpdateMetadataRequest], bytes(blob))
+        if metadata.controller_epoch > self._broker.metadata.controller_epoch:
+            self._broker.metadata.apply(metadata)
+        rows, blob, _ = await peer.call(words.KNOWN_LEADERS)
+        request = decode(LeaderAndIsrRequest, VERSIONS[LeaderAndIsrRequest], bytes(blob))
         if self._last is None or self._last.controller_epoch < request.controller_epoch:
             self._last = request
         for topic in request.topic_states:
             for state in topic.partition_states:
                 self._keep(topic.topic_name, topic.topic_id, state)
-        self.isrs_proposed(proposals)
+        self.isrs_proposed(ProposedIsr(*row) for row in rows)
 
     async def bring_up_to_date(self, peer: Peer) -> None:
         """Tell a worker that has just come all that it missed: the metadata, and the leaders of its partitions."""
-        version = CONTROL_REQUEST_VERSIONS["update_metadata"]
-        if self._control.metadata.controller_epoch > 0:
-            await peer.call("update_metadata", None, encode(self._control.metadata.snapshot(), version))
+        version = VERSIONS[UpdateMetadataRequest]
+        if self._broker.metadata.controller_epoch > 0:
+            await peer.call(words.UPDATE_METADATA, None, encode(self._broker.metadata.snapshot(), version))
         if self._metadata_on_their_way is not None:
             # They may have gone to its predecessor; then no other request would bring them.
-            await peer.call("update_metadata", None, encode(self._metadata_on_their_way, version))
+            await peer.call(words.UPDATE_METADATA, None, encode(self._metadata_on_their_way, version))
         if self._last is not None:
             mine = [
                 (key[0], topic_id, state)
@@ -200,33 +198,33 @@ class LocalChannels:
             if mine:
                 part = _leader_and_isr_part(self._last, mine)
                 await peer.call(
-                    "leader_and_isr",
+                    words.LEADER_AND_ISR,
                     self._open_proposals(mine),
-                    encode(part, CONTROL_REQUEST_VERSIONS["leader_and_isr"]),
+                    encode(part, VERSIONS[LeaderAndIsrRequest]),
                 )
 
     def _open_proposals(
         self, share: "Sequence[tuple[str, bytes, LeaderAndIsrPartitionState]]"
-    ) -> list[list[Any]]:
-        """The proposals of these partitions' leaders without a known answer, rows as in :meth:`isrs_proposed`.
+    ) -> list[ProposedIsr]:
+        """The proposals of these partitions' leaders without a known answer.
 
         The leader's worker may have died before the answer. The controller may carry the proposal out later, or never,
         so the next worker has to send it again.
         """
-        rows = []
+        found = []
         for topic, topic_id, state in share:
             proposal = self._proposals.get((topic, state.partition_index))
             if proposal is not None and proposal[1:] == _epochs(state):
                 isr, leader_epoch, partition_epoch = proposal
-                rows.append(
-                    [topic, state.partition_index, topic_id, leader_epoch, list(isr), partition_epoch]
+                found.append(
+                    ProposedIsr(topic, state.partition_index, topic_id, leader_epoch, isr, partition_epoch)
                 )
-        return rows
+        return found
 
     async def _ask(self, worker: int, operation: str, body: bytes) -> bytes:
         """Call a worker; when it dies, its successor."""
         while True:
-            peer = await self._control.worker(worker)
+            peer = await self._siblings.worker(worker)
             try:
                 return bytes((await peer.call(operation, None, body))[1])
             except PeerGone:
@@ -236,7 +234,7 @@ class LocalChannels:
         self._check_epoch(request)
         self._last = request
         await self._load_settings(request)
-        version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
+        version = VERSIONS[LeaderAndIsrRequest]
         shares: defaultdict[int, list[tuple[str, bytes, LeaderAndIsrPartitionState]]] = defaultdict(list)
         for topic in request.topic_states:
             for state in topic.partition_states:
@@ -247,7 +245,7 @@ class LocalChannels:
         by_topic: dict[str, LeaderAndIsrTopicError] = {}
         parts = {owner: _leader_and_isr_part(request, share) for owner, share in shares.items()}
         answers = await asyncio.gather(
-            *(self._ask(owner, "leader_and_isr", encode(part, version)) for owner, part in parts.items())
+            *(self._ask(owner, words.LEADER_AND_ISR, encode(part, version)) for owner, part in parts.items())
         )
         for part, answer in zip(parts.values(), answers, strict=True):
             response = decode(LeaderAndIsrResponse, version, answer)
@@ -293,7 +291,7 @@ class LocalChannels:
         ]
         if unknown:
             try:
-                await self._control.run_on_store(self._control.configs.load_topics, unknown)
+                await self._broker.run_on_store(self._broker.configs.load_topics, unknown)
             except StoreError as error:
                 log.warning("The settings of %d topics are not known yet: %s", len(unknown), error)
             else:
@@ -301,7 +299,7 @@ class LocalChannels:
 
     async def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         self._check_epoch(request)
-        version = CONTROL_REQUEST_VERSIONS["stop_replica"]
+        version = VERSIONS[StopReplicaRequest]
         shares: defaultdict[int, list[StopReplicaTopicState]] = defaultdict(list)
         for topic in request.topic_states:
             by_owner: dict[int, StopReplicaTopicState] = {}
@@ -321,22 +319,22 @@ class LocalChannels:
                 broker_epoch=request.broker_epoch,
                 topic_states=topics,
             )
-            answer = await self._ask(owner, "stop_replica", encode(part_request, version))
+            answer = await self._ask(owner, words.STOP_REPLICA, encode(part_request, version))
             response = decode(StopReplicaResponse, version, answer)
             result.error_code = result.error_code or response.error_code
             result.partition_errors.extend(response.partition_errors)
         return result
 
     async def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        body = encode(request, CONTROL_REQUEST_VERSIONS["update_metadata"])
+        body = encode(request, VERSIONS[UpdateMetadataRequest])
         self._metadata_on_their_way = request
         try:
             await asyncio.gather(
-                *(self._ask(worker, "update_metadata", body) for worker in range(self._workers))
+                *(self._ask(worker, words.UPDATE_METADATA, body) for worker in range(self._workers))
             )
             # Last: a task that waits for a change of this cache may then rely on the workers.
-            change = self._control.metadata.apply(request)
-            broker_log(self._control.broker_id).info(
+            change = self._broker.metadata.apply(request)
+            broker_log(self._broker.broker_id).info(
                 "Add %d partitions and deleted %d partitions from metadata cache in response to UpdateMetadata request"
                 " sent by controller %d epoch %d",
                 _size(request) - len(change.deleted),

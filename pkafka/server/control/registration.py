@@ -1,22 +1,28 @@
 """The broker's registration: the ephemeral node that says it is alive, and its epoch (KIP-380)."""
 
+import asyncio
 import contextlib
 import logging
 import socket
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from pkafka.clock import Clock
 from pkafka.coordination.cluster import BrokerIdTakenError, create_checked_ephemeral
-from pkafka.coordination.store import ConnectionLossError, Store
+from pkafka.coordination.store import ConnectionLossError, Store, StoreError
 from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.coordination.znodes import BROKER_IDS, BrokerRegistration, Endpoint
 from pkafka.errors import PkafkaError
 from pkafka.model import BrokerId
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.control.this_broker import ThisBroker
 
 log = logging.getLogger(__name__)
 
 _ATTEMPTS_MAX = 5
+_UNHEARD_S: Final = 10.0
+_UNHEARD_MAX_S: Final = 600.0
+"""How long a broker that has heard from no controller waits before it logs that: at first, and at most later."""
 
 
 def canonical_host_name() -> str:
@@ -193,6 +199,25 @@ class Registration:
             log.info(
                 "broker %d is to be reached at %s", self._broker_id, ", ".join(map(str, wanted.endpoints))
             )
+
+
+async def hear_of_cluster(broker: ThisBroker, registration: Registration) -> None:
+    """Wait until a controller has told this broker of the cluster, and say meanwhile why it may not."""
+    with contextlib.suppress(StoreError):
+        for sentence in await asyncio.to_thread(registration.out_of_reach, broker.store):
+            log.error("%s", sentence)
+    patience_s = _UNHEARD_S
+    while not await broker.metadata.wait_until(
+        lambda: broker.broker_id in broker.metadata.brokers, timeout_s=patience_s
+    ):
+        with contextlib.suppress(StoreError):
+            log.warning(
+                "No controller has told this broker of the cluster yet; it is not ready until then. %s",
+                await asyncio.to_thread(
+                    registration.why_unheard, broker.store, broker.controller.active_controller_id
+                ),
+            )
+        patience_s = min(2 * patience_s, _UNHEARD_MAX_S)
 
 
 def _others(store: Store, broker_id: BrokerId) -> dict[BrokerId, BrokerRegistration]:

@@ -3,18 +3,19 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pkafka.coordination.store import Stat, StoreError
 from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.errors import ErrorCode, ProtocolError
-from pkafka.model import NO_TOPIC_ID, BrokerId, TopicPartition
+from pkafka.model import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from pkafka.net.channel import ChannelError
 from pkafka.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
     BrokerState,
 )
 from pkafka.protocol.messages.controlled_shutdown import (
@@ -24,12 +25,12 @@ from pkafka.protocol.messages.controlled_shutdown import (
 from pkafka.protocol.schema import Message
 from pkafka.server.cluster.broker_link import BrokerLink
 from pkafka.server.cluster.metadata import Endpoint
+from pkafka.server.control.apis import ControlRequestContext
+from pkafka.server.control.local_channels import LocalChannels
+from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.controller import nodes
 from pkafka.server.handlers import alter_partition, controlled_shutdown
-
-if TYPE_CHECKING:
-    from pkafka.server.control.apis import ControlRequestContext
-    from pkafka.server.processes.control import Control
+from pkafka.server.ipc.words import IsrAnswer, ProposedIsr
 
 log = logging.getLogger(__name__)
 
@@ -44,84 +45,87 @@ class ToController:
     """Sends this broker's requests to the controller, here or on another broker.
 
     Args:
-        control: the control process.
+        broker: this broker.
+        channels: hears which ISRs are proposed, and the answers.
     """
 
-    def __init__(self, control: "Control") -> None:
-        self._control = control
+    def __init__(self, broker: ThisBroker, channels: LocalChannels) -> None:
+        self._broker = broker
+        self._channels = channels
         self._link = BrokerLink(
             self._endpoint,
-            str(control.broker_id),
-            control.config,
-            connect_timeout_ms=control.config.controller_socket_timeout_ms,
+            str(broker.broker_id),
+            broker.config,
+            connect_timeout_ms=broker.config.controller_socket_timeout_ms,
         )
 
     def _endpoint(self) -> Endpoint | None:
-        control = self._control
-        listener = control.config.control_plane_listener_name or control.config.inter_broker_listener_name
-        return control.metadata.endpoint(control.controller.active_controller_id, listener)
+        broker = self._broker
+        listener = broker.config.control_plane_listener_name or broker.config.inter_broker_listener_name
+        return broker.metadata.endpoint(broker.controller.active_controller_id, listener)
 
-    async def alter_partition(self, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    async def alter_partition(self, proposals: Sequence[ProposedIsr]) -> list[IsrAnswer]:
         """Propose other ISRs.
 
-        Args:
-            rows: topic, partition, topic id, leader epoch, ISR and partition epoch of each.
-
         Returns:
-            For each row an error code and, with NONE, leader epoch, ISR and partition epoch as they are now.
+            The answer to each proposal.
         """
-        channels = self._control.local_channels
-        channels.isrs_proposed(rows)
-        answers = await self._as_it_is(rows, await self._propose(rows))
-        channels.isrs_answered(rows, answers)
+        self._channels.isrs_proposed(proposals)
+        answers = await self._as_it_is(proposals, await self._propose(proposals))
+        self._channels.isrs_answered(proposals, answers)
         return answers
 
-    async def _as_it_is(self, rows: Sequence[Sequence[Any]], answers: Sequence[list[Any]]) -> list[list[Any]]:
+    async def _as_it_is(
+        self, proposals: Sequence[ProposedIsr], answers: Sequence[IsrAnswer]
+    ) -> list[IsrAnswer]:
         """Return the answers, with the present state for leaders that know an older state than the store has.
 
         Only this tells them: the proposal of a worker that died may have been carried out after its death.
         """
-        behind = [row for row, answer in zip(rows, answers, strict=True) if answer[0] == _BEHIND]
+        behind = [one for one, answer in zip(proposals, answers, strict=True) if answer.code == _BEHIND]
         if not behind:
             return [*answers]
-        control = self._control
-        paths = [nodes.partition_state(TopicPartition(row[0], row[1])) for row in behind]
+        broker = self._broker
+        paths = [nodes.partition_state(TopicPartition(one.topic, one.partition)) for one in behind]
         try:
-            found = iter(await control.run_on_store(control.store.get_many, paths))
+            found = iter(await broker.run_on_store(broker.store.get_many, paths))
         except StoreError:
-            return [[ErrorCode.NOT_CONTROLLER] if answer[0] == _BEHIND else answer for answer in answers]
+            return [
+                IsrAnswer(ErrorCode.NOT_CONTROLLER) if answer.code == _BEHIND else answer
+                for answer in answers
+            ]
         return [
-            _now(control.broker_id, row, next(found)) if answer[0] == _BEHIND else answer
-            for row, answer in zip(rows, answers, strict=True)
+            _now(broker.broker_id, one, next(found)) if answer.code == _BEHIND else answer
+            for one, answer in zip(proposals, answers, strict=True)
         ]
 
-    async def _propose(self, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    async def _propose(self, proposals: Sequence[ProposedIsr]) -> list[IsrAnswer]:
         try:
             response = await self._ask(
-                _request(self._control, rows),
+                _request(self._broker, proposals),
                 _ALTER_PARTITION_VERSION,
                 AlterPartitionResponse,
                 alter_partition.handle,
-                timeout_ms=self._control.config.controller_socket_timeout_ms,
+                timeout_ms=self._broker.config.controller_socket_timeout_ms,
             )
         except (ChannelError, ProtocolError, StoreError):
-            return [[ErrorCode.NOT_CONTROLLER]] * len(rows)
+            return [IsrAnswer(ErrorCode.NOT_CONTROLLER)] * len(proposals)
         if response.error_code:
-            return [[response.error_code]] * len(rows)
-        answers = {
+            return [IsrAnswer(response.error_code)] * len(proposals)
+        answers: dict[tuple[TopicId | None, int], AlterPartitionResponsePartitionData] = {
             (topic.topic_id, one.partition_index): one
             for topic in response.topics
             for one in topic.partitions
         }
-        found: list[list[Any]] = []
-        for _, partition, topic_id, *_ in rows:
-            one = answers.get((topic_id, partition))
+        found: list[IsrAnswer] = []
+        for proposal in proposals:
+            one = answers.get((proposal.topic_id, proposal.partition))
             if one is None:
-                found.append([int(ErrorCode.UNKNOWN_SERVER_ERROR)])
+                found.append(IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR))
             elif one.error_code:
-                found.append([one.error_code])
+                found.append(IsrAnswer(one.error_code))
             else:
-                found.append([0, one.leader_epoch, one.isr, one.partition_epoch])
+                found.append(IsrAnswer(ErrorCode.NONE, one.leader_epoch, one.isr, one.partition_epoch))
         return found
 
     async def shut_down(self) -> None:
@@ -129,19 +133,19 @@ class ToController:
 
         ``controlled.shutdown.max.retries`` counts the first attempt, too, as in Kafka: with 0 there is none.
         """
-        control = self._control
-        request = ControlledShutdownRequest(broker_id=control.broker_id, broker_epoch=control.broker_epoch)
-        left = control.config.controlled_shutdown_max_retries
+        broker = self._broker
+        request = ControlledShutdownRequest(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch)
+        left = broker.config.controlled_shutdown_max_retries
         while left > 0:
             if await self._is_released(request):
                 return
             left -= 1
             if left > 0:
-                await asyncio.sleep(control.config.controlled_shutdown_retry_backoff_ms / 1000)
+                await asyncio.sleep(broker.config.controlled_shutdown_retry_backoff_ms / 1000)
         log.warning("Stopping although other brokers have not taken over all that this broker leads")
 
     async def _is_released(self, request: ControlledShutdownRequest) -> bool:
-        config = self._control.config
+        config = self._broker.config
         # A request to this process itself uses no connection, so no time-out of a connection ends it.
         longest_ms = config.controller_socket_timeout_ms + config.request_timeout_ms
         try:
@@ -174,7 +178,7 @@ class ToController:
         request: Message,
         version: int,
         answer: type[M],
-        here: "Callable[[ControlRequestContext, Any, int], Awaitable[M]]",
+        here: Callable[[ControlRequestContext, Any, int], Awaitable[M]],
         *,
         timeout_ms: int,
     ) -> M:
@@ -187,41 +191,39 @@ class ToController:
             ChannelError, ProtocolError: another broker is the controller, and out of reach.
             StoreError: this broker is the controller, and cannot write.
         """
-        control = self._control
-        if control.controller.is_active:
-            return await here(control.context(), request, version)
+        if self._broker.controller.is_active:
+            return await here(ControlRequestContext(self._broker, self._channels), request, version)
         return await self._link.ask(request, version, answer, timeout_s=timeout_ms / 1000)
 
 
-def _now(broker_id: BrokerId, row: Sequence[Any], node: tuple[bytes, Stat] | None) -> list[Any]:
+def _now(broker_id: BrokerId, proposal: ProposedIsr, node: tuple[bytes, Stat] | None) -> IsrAnswer:
     """Read from its node the present state of a partition whose leader is behind."""
-    _, _, _, leader_epoch, _, partition_epoch = row
     if node is None:
-        return [int(_BEHIND)]
+        return IsrAnswer(_BEHIND)
     try:
         now = nodes.decode_leadership(node[0], node[1].version)
     except ZnodeFormatError:
-        return [int(_BEHIND)]  # the present state is unknown
-    if (now.leader, now.leader_epoch) != (broker_id, leader_epoch):
-        return [int(_BEHIND)]  # the LeaderAndIsr that says so is on its way
-    if now.partition_epoch <= partition_epoch:
-        return [int(ErrorCode.NOT_CONTROLLER)]  # it is the controller that is behind
-    return [0, leader_epoch, list(now.isr), now.partition_epoch]
+        return IsrAnswer(_BEHIND)  # the present state is unknown
+    if (now.leader, now.leader_epoch) != (broker_id, proposal.leader_epoch):
+        return IsrAnswer(_BEHIND)  # the LeaderAndIsr that says so is on its way
+    if now.partition_epoch <= proposal.partition_epoch:
+        return IsrAnswer(ErrorCode.NOT_CONTROLLER)  # it is the controller that is behind
+    return IsrAnswer(ErrorCode.NONE, now.leader_epoch, now.isr, now.partition_epoch)
 
 
-def _request(control: "Control", rows: Sequence[Sequence[Any]]) -> AlterPartitionRequest:
+def _request(broker: ThisBroker, proposals: Sequence[ProposedIsr]) -> AlterPartitionRequest:
     topics: dict[bytes, AlterPartitionRequestTopicData] = {}
-    for _topic, partition, topic_id, leader_epoch, isr, partition_epoch in rows:
-        key = topic_id or NO_TOPIC_ID
+    for one in proposals:
+        key = one.topic_id or NO_TOPIC_ID
         topic = topics.setdefault(key, AlterPartitionRequestTopicData(topic_id=key))
         topic.partitions.append(
             AlterPartitionRequestPartitionData(
-                partition_index=partition,
-                leader_epoch=leader_epoch,
-                new_isr_with_epochs=[BrokerState(broker_id=broker) for broker in isr],
-                partition_epoch=partition_epoch,
+                partition_index=one.partition,
+                leader_epoch=one.leader_epoch,
+                new_isr_with_epochs=[BrokerState(broker_id=member) for member in one.isr],
+                partition_epoch=one.partition_epoch,
             )
         )
     return AlterPartitionRequest(
-        broker_id=control.broker_id, broker_epoch=control.broker_epoch, topics=list(topics.values())
+        broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, topics=list(topics.values())
     )

@@ -26,9 +26,10 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from pkafka.server.cluster.control_requests import ControlResponse
 from pkafka.server.cluster.metadata import LEADER_DURING_DELETE, live_broker
 from pkafka.server.cluster.state_change import partition_state_text
-from pkafka.server.controller.channels import BrokerChannels, ControlResponse
+from pkafka.server.controller.channels import BrokerChannels
 from pkafka.server.controller.context import Assignment, ControllerContext, Leadership
 
 EPOCH_DURING_DELETE: Final = -2

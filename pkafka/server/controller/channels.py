@@ -1,16 +1,11 @@
 """The port over which the controller talks to brokers, itself included."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from pkafka.model import BrokerId
-from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from pkafka.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from pkafka.server.cluster.control_requests import ControlRequest, ControlResponse
 from pkafka.server.cluster.metadata import BrokerInfo
-
-ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
-ControlResponse: TypeAlias = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
 
 
 class BrokerChannels(Protocol):

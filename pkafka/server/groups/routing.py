@@ -8,33 +8,41 @@ coordinator.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from pkafka.clock import Clock
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
-from pkafka.net.connection import Detach
-from pkafka.protocol.codec import decode, decode_request, encode
-from pkafka.protocol.registry import request_class, response_class
+from pkafka.net.connection import Detach, ServerConnection
+from pkafka.protocol.codec import decode, encode
+from pkafka.protocol.registry import response_class
 from pkafka.protocol.schema import Message
-from pkafka.server.ipc.peer import PeerGone, Reply
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.groups.coordinator import GroupCoordinator
+from pkafka.server.groups.offset_keeper import OffsetKeeper
+from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone, Reply
+from pkafka.server.replicas.partitions import Partitions
+from pkafka.server.serving.context import Caller, Forwarded, RequestContext
+from pkafka.server.serving.peers import Peers
 
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
-    from pkafka.server.serving.dispatch import RequestContext
-
-
-class Caller(NamedTuple):
-    """Holds what the coordinator knows of the client."""
-
-    client_id: str | None
-    host: str
+_OPERATION: Final = "group"
 
 
-Serve: TypeAlias = "Callable[[Worker, Caller, Any, int], Message | Awaitable[Message]]"
-"""Serves a request about groups of this worker: worker, caller, request, version -> response."""
+class Groups(NamedTuple):
+    """The groups of one worker, as requests about them see them."""
+
+    coordinator: GroupCoordinator
+    offsets: OffsetKeeper
+    metadata: MetadataCache
+    """Tells which partitions there are, so that offsets of others are refused."""
+    clock: Clock
+
+
+Serve: TypeAlias = Callable[[Groups, Caller, Any, int], Message | Awaitable[Message]]
+"""Serves a request about groups of this worker: groups, caller, request, version -> response."""
 Routed: TypeAlias = Message | bytes | Detach | Awaitable[Message | bytes]
 """What a handler returns when another worker may answer its request."""
-ServeAtOnce: TypeAlias = "Callable[[Worker, Caller, Any, int], Message]"
+ServeAtOnce: TypeAlias = Callable[[Groups, Caller, Any, int], Message]
 """The same, but never waits."""
 Merge: TypeAlias = Callable[[Sequence[Any]], Message]
 """Merges the answers of several workers into one."""
@@ -42,101 +50,134 @@ Refuse: TypeAlias = Callable[[Any, int, ErrorCode], Message]
 """Makes the answer to a request that did not reach its coordinator: request, version, error."""
 
 
-def owner_of(worker: "Worker", group_id: str) -> int:
-    """Return the worker that coordinates a group when this broker does."""
-    return worker.partitions.owner(CONSUMER_OFFSETS_TOPIC, worker.groups.partition_of(group_id))
-
-
-def to_owner(
-    context: "RequestContext", group_id: str, request: Message, serve: Serve, refuse: Refuse
-) -> Routed:
-    """Answer a request about one group here, or have the group's worker answer it.
-
-    Clients have a connection for their coordinator alone; it moves to that worker with its first request.
-    """
-    worker, version = context.worker, context.header.api_version
-    owner = owner_of(worker, group_id)
-    caller = _caller(context)
-    if owner == worker.index:
-        return serve(worker, caller, request, version)
-    detach = worker.clients.hand_over(context.connection, owner)
-    if detach is not None:
-        return detach
-
-    async def forwarded() -> Message | bytes:
-        answer = await _ask(worker, owner, caller, request, version)
-        return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE) if answer is None else answer
-
-    return forwarded()
-
-
-def to_owners(
-    context: "RequestContext",
-    parts: Mapping[int, Message],
-    serve: ServeAtOnce,
-    refuse: Refuse,
-    merge: Merge,
-) -> Message | Awaitable[Message]:
-    """Have each worker answer its part of a request, and merge the answers.
+class GroupRouter:
+    """Knows which worker coordinates a group, and has it answer.
 
     Args:
-        parts: the part of each worker.
-        merge: gets the answers in the order of ``parts``.
+        groups: of this worker.
+        workers: how many there are.
+        partitions: tells which worker owns a partition.
+        peers: the other workers.
+        hand_over: moves a connection to another worker where that pays.
     """
-    worker, version = context.worker, context.header.api_version
-    caller = _caller(context)
-    if not parts.keys() - {worker.index}:
-        answers = [serve(worker, caller, request, version) for request in parts.values()]
-        return merge(answers)
 
-    async def part(owner: int, request: Message) -> Message:
-        if owner == worker.index:
-            return serve(worker, caller, request, version)
+    def __init__(
+        self,
+        groups: Groups,
+        workers: int,
+        partitions: Partitions,
+        peers: Peers,
+        hand_over: Callable[[ServerConnection, int], Detach | None],
+    ) -> None:
+        self._groups = groups
+        self._workers = range(workers)
+        self._partitions = partitions
+        self._peers = peers
+        self._hand_over = hand_over
+
+    def owner_of(self, group_id: str) -> int:
+        """Return the worker that coordinates a group when this broker does."""
+        partition = self._groups.coordinator.partition_of(group_id)
+        return self._partitions.owner(CONSUMER_OFFSETS_TOPIC, partition)
+
+    def to_owner(
+        self, context: RequestContext[object], group_id: str, request: Message, serve: Serve, refuse: Refuse
+    ) -> Routed:
+        """Answer a request about one group here, or have the group's worker answer it.
+
+        Clients have a connection for their coordinator alone; it moves to that worker with its first request.
+        """
+        version = context.header.api_version
+        owner = self.owner_of(group_id)
+        if owner == self._peers.index:
+            return serve(self._groups, context.caller, request, version)
+        detach = self._hand_over(context.connection, owner)
+        if detach is not None:
+            return detach
+
+        async def forwarded() -> Message | bytes:
+            answer = await self._ask(owner, context.caller, request, version)
+            return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE) if answer is None else answer
+
+        return forwarded()
+
+    def to_owners(
+        self,
+        context: RequestContext[object],
+        parts: Mapping[int, Message],
+        serve: ServeAtOnce,
+        refuse: Refuse,
+        merge: Merge,
+    ) -> Message | Awaitable[Message]:
+        """Have each worker answer its part of a request, and merge the answers.
+
+        Args:
+            parts: the part of each worker.
+            merge: gets the answers in the order of ``parts``.
+        """
+        version = context.header.api_version
+        caller = context.caller
+        if not parts.keys() - {self._peers.index}:
+            answers = [serve(self._groups, caller, request, version) for request in parts.values()]
+            return merge(answers)
+
+        async def part(owner: int, request: Message) -> Message:
+            if owner == self._peers.index:
+                return serve(self._groups, caller, request, version)
+            assert request.__api_key__ is not None
+            body = await self._ask(owner, caller, request, version)
+            if body is None:
+                return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return decode(response_class(request.__api_key__), version, body)
+
+        async def together() -> Message:
+            return merge(await asyncio.gather(*(part(owner, request) for owner, request in parts.items())))
+
+        return together()
+
+    def to_all(
+        self,
+        context: RequestContext[object],
+        request: Message,
+        serve: ServeAtOnce,
+        refuse: Refuse,
+        merge: Merge,
+    ) -> Message | Awaitable[Message]:
+        """Have every worker answer the whole request, and merge the answers."""
+        return self.to_owners(context, dict.fromkeys(self._workers, request), serve, refuse, merge)
+
+    def by_owner(self, group_ids: Iterable[str]) -> dict[int, list[int]]:
+        """Group the places of groups in a request by the worker that coordinates them."""
+        places: dict[int, list[int]] = {}
+        for place, group_id in enumerate(group_ids):
+            places.setdefault(self.owner_of(group_id), []).append(place)
+        return places
+
+    def operations(self, apis: Mapping[int, Serve]) -> dict[str, Handler]:
+        """What other workers may ask: requests that they received for groups of this one."""
+
+        def serve(
+            _peer: Peer, payload: Payload, body: memoryview, _fds: list[int]
+        ) -> Reply | Awaitable[Reply]:
+            facts = Forwarded.of(payload)
+            version = facts.api_version
+            answer = apis[facts.api_key](self._groups, facts.caller, facts.request(body), version)
+            if isinstance(answer, Awaitable):
+                return _encoded_later(answer, version)
+            return None, encode(answer, version), ()
+
+        return {_OPERATION: serve}
+
+    async def _ask(self, owner: int, caller: Caller, request: Message, version: int) -> bytes | None:
+        """Ask another worker; returns its encoded answer, or None when it has died or hangs."""
         assert request.__api_key__ is not None
-        body = await _ask(worker, owner, caller, request, version)
-        if body is None:
-            return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return decode(response_class(request.__api_key__), version, body)
-
-    async def together() -> Message:
-        return merge(await asyncio.gather(*(part(owner, request) for owner, request in parts.items())))
-
-    return together()
+        facts = Forwarded(request.__api_key__, version, caller)
+        try:
+            _payload, body, _fds = await self._peers.ask(owner, _OPERATION, facts, encode(request, version))
+        except PeerGone:
+            return None
+        return bytes(body)
 
 
-def by_owner(worker: "Worker", group_ids: Iterable[str]) -> dict[int, list[int]]:
-    """Group the places of groups in a request by the worker that coordinates them."""
-    places: dict[int, list[int]] = {}
-    for place, group_id in enumerate(group_ids):
-        places.setdefault(owner_of(worker, group_id), []).append(place)
-    return places
-
-
-def serve_peer(
-    worker: "Worker", apis: Mapping[int, Serve], payload: Sequence[Any], blob: memoryview
-) -> Reply | Awaitable[Reply]:
-    """Answer a request that another worker received for a group of this one."""
-    key, version, client_id, host = payload
-    request = decode_request(request_class(key), version, bytes(blob))
-    answer = apis[key](worker, Caller(client_id, host), request, version)
-    if not isinstance(answer, Awaitable):
-        return None, encode(answer, version), ()
-
-    async def later(answer: Awaitable[Message]) -> Reply:
-        return None, encode(await answer, version), ()
-
-    return later(answer)
-
-
-async def _ask(worker: "Worker", owner: int, caller: Caller, request: Message, version: int) -> bytes | None:
-    """Ask another worker; returns its encoded answer, or None when it has died or hangs."""
-    facts = [request.__api_key__, version, caller.client_id, caller.host]
-    try:
-        _payload, body, _fds = await worker.peers.ask(owner, "group", facts, encode(request, version))
-    except PeerGone:
-        return None
-    return bytes(body)
-
-
-def _caller(context: "RequestContext") -> Caller:
-    return Caller(context.header.client_id, context.connection.peer_host)
+async def _encoded_later(answer: Awaitable[Message], version: int) -> Reply:
+    return None, encode(await answer, version), ()

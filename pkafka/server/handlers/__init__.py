@@ -4,7 +4,7 @@ The requests of transactions and quotas are not served yet. Each request about s
 without security refuses it.
 """
 
-from typing import Final
+from typing import Any, Final, Protocol
 
 from pkafka.protocol.api import ApiKey
 from pkafka.server.groups.routing import Serve
@@ -42,15 +42,33 @@ from pkafka.server.handlers import (
     sasl_handshake,
     sync_group,
 )
+from pkafka.server.ipc.peer import Handler
 from pkafka.server.serving.dispatch import FrameApi, MessageApi
 
-FRAME_APIS: Final[dict[int, FrameApi]] = {
+
+class Port(
+    alter_replica_log_dirs.Port,
+    api_versions.Port,
+    delete_records.Port,
+    describe_log_dirs.Port,
+    describe_producers.Port,
+    find_coordinator.Port,
+    list_offsets.Port,
+    metadata.Port,
+    offset_commit.Port,
+    offset_fetch.Port,
+    Protocol,
+):
+    """What all handlers together ask of their worker."""
+
+
+FRAME_APIS: Final[dict[int, FrameApi[Any]]] = {
     ApiKey.PRODUCE: produce.handle,
     ApiKey.FETCH: fetch.handle,
 }
 """The workers serve these: the handler gets the bytes of the request and returns the bytes of the answer."""
 
-MESSAGE_APIS: Final[dict[int, MessageApi]] = {
+MESSAGE_APIS: Final[dict[int, MessageApi[Port]]] = {
     ApiKey.LIST_OFFSETS: list_offsets.handle,
     ApiKey.METADATA: metadata.handle,
     ApiKey.OFFSET_COMMIT: offset_commit.handle,
@@ -121,3 +139,15 @@ CONTROL_APIS: Final[frozenset[int]] = frozenset(
     }
 )
 """The control process serves these (:mod:`pkafka.server.control.apis`)."""
+
+
+def operations(worker: Port) -> dict[str, Handler]:
+    """What the handlers of other workers may ask of this one."""
+    return {
+        **list_offsets.operations(worker),
+        **offset_for_leader_epoch.operations(worker),
+        **delete_records.operations(worker),
+        **describe_producers.operations(worker),
+        **alter_replica_log_dirs.operations(worker),
+        **describe_log_dirs.operations(worker),
+    }

@@ -6,7 +6,7 @@ from pkafka.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from pkafka.server.control.producer_ids import ProducerIdsExhaustedError, claim_block
+from pkafka.server.cluster.producer_ids import ProducerIdsExhaustedError, claim_block
 from pkafka.server.ports.control_context import ControlContext
 
 

@@ -19,14 +19,16 @@ from pkafka.protocol.messages.alter_partition import (
 from pkafka.server.controller.context import Leadership
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.isr_requests import WantedIsr
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.ports.controller_context import ControllerContext
 
 _FIRST_VERSION_WITH_IDS: Final = 2
 _FIRST_VERSION_WITH_EPOCHS: Final = 3
 _RECOVERING: Final = 1
 
 
-async def handle(ctx: ControlContext, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
+async def handle(
+    ctx: ControllerContext, request: AlterPartitionRequest, version: int
+) -> AlterPartitionResponse:
     """Have the controller decide, in its turn."""
     try:
         topics = await ctx.run(_decide, ctx.controller, request, version)

@@ -12,13 +12,13 @@ from pkafka.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.ports.controller_context import ControllerContext
 
 log = logging.getLogger(__name__)
 
 
 async def handle(
-    ctx: ControlContext, request: AlterPartitionReassignmentsRequest, version: int
+    ctx: ControllerContext, request: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse:
     """Have the controller begin the moves; ListPartitionReassignments tells how far they are."""
     try:
@@ -37,7 +37,7 @@ async def handle(
 
 
 async def _begin(
-    ctx: ControlContext, topic: str, wanted: ReassignablePartition
+    ctx: ControllerContext, topic: str, wanted: ReassignablePartition
 ) -> ReassignablePartitionResponse:
     """Begin each move in a turn of its own: a failure of the store for one partition does not fail the others.
 

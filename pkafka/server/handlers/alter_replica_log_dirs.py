@@ -5,7 +5,7 @@ v1 no change · v2 flexible
 The answer says whether a move has begun; DescribeLogDirs shows how far it is.
 """
 
-from typing import TYPE_CHECKING
+from typing import Final, NamedTuple, Protocol
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.messages.alter_replica_log_dirs import (
@@ -14,15 +14,35 @@ from pkafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from pkafka.server.serving.by_owner import Row, ask_owners
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ipc.peer import Handler
+from pkafka.server.replication.directory_moves import DirectoryMoves
+from pkafka.server.serving import by_owner
+from pkafka.server.serving.context import RequestContext
 
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+
+class Port(by_owner.Owner, Protocol):
+    """What AlterReplicaLogDirs asks of its worker."""
+
+    @property
+    def moves(self) -> DirectoryMoves: ...
+
+
+class Move(NamedTuple):
+    """Asks for one replica in another log directory."""
+
+    topic: str
+    partition: int
+    path: str
+
+
+class Begun(NamedTuple):
+    """Tells whether a move has begun."""
+
+    error_code: int
 
 
 async def handle(
-    context: RequestContext, request: AlterReplicaLogDirsRequest, _version: int
+    context: RequestContext[Port], request: AlterReplicaLogDirsRequest, _version: int
 ) -> AlterReplicaLogDirsResponse:
     """Ask the owners of all partitions."""
     # When the request names a partition twice, the last directory counts, as in Kafka.
@@ -32,19 +52,11 @@ async def handle(
         for topic in directory.topics
         for partition in topic.partitions
     }
-    rows: list[Row] = [[*key, path] for key, path in paths.items()]
-    answers = await ask_owners(
-        context.worker,
-        "alter_replica_log_dirs",
-        rows,
-        local,
-        led_only=False,
-        away=ErrorCode.REPLICA_NOT_AVAILABLE,
-    )
+    answers = await QUESTION.ask(context.worker, [Move(*key, path) for key, path in paths.items()])
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for (name, partition), answer in zip(paths, answers, strict=True):
         results.setdefault(name, []).append(
-            AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=answer[0])
+            AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=answer.error_code)
         )
     return AlterReplicaLogDirsResponse(
         results=[
@@ -54,10 +66,25 @@ async def handle(
     )
 
 
-def local(worker: "Worker", row: Row) -> Row:
-    """Answer for a partition of this worker: the error code."""
+def local(worker: Port, move: Move) -> Begun:
+    """Begin to move a partition of this worker."""
     try:
-        worker.moves.move_to(*row)
+        worker.moves.move_to(*move)
     except ApiError as error:
-        return [int(error.code)]
-    return [0]
+        return Begun(int(error.code))
+    return Begun(ErrorCode.NONE)
+
+
+QUESTION: Final = by_owner.Question(
+    "alter_replica_log_dirs",
+    Move,
+    Begun,
+    local,
+    led_only=False,
+    away=ErrorCode.REPLICA_NOT_AVAILABLE,
+)
+
+
+def operations(worker: Port) -> dict[str, Handler]:
+    """What other workers may ask of this one."""
+    return QUESTION.operations(worker)

@@ -4,12 +4,13 @@ v1 throttle time · v3 flexible, client software, features · v4 features that b
 """
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from pkafka.server.serving.connection_state import ConnectionState
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 _FINALIZED_FEATURES_EPOCH: Final = 0
@@ -18,7 +19,25 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """KIP-511: what a client may call itself, so that it can stand in metric names and logs."""
 
 
-def handle(context: RequestContext, request: ApiVersionsRequest | None, version: int) -> ApiVersionsResponse:
+class Served(Protocol):
+    """Knows what is served."""
+
+    @property
+    def served(self) -> Mapping[int, range]:
+        """The versions by key."""
+        ...
+
+
+class Port(Protocol):
+    """What ApiVersions asks of its worker."""
+
+    @property
+    def dispatcher(self) -> Served: ...
+
+
+def handle(
+    context: RequestContext[Port], request: ApiVersionsRequest | None, version: int
+) -> ApiVersionsResponse:
     """List every key that is served.
 
     Args:

@@ -6,11 +6,11 @@ from pkafka.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
 def handle(
-    _context: RequestContext, request: ConsumerGroupDescribeRequest, _version: int
+    _context: RequestContext[object], request: ConsumerGroupDescribeRequest, _version: int
 ) -> ConsumerGroupDescribeResponse:
     """Refuse every group; clients then describe it as a classic group."""
     return ConsumerGroupDescribeResponse(

@@ -5,11 +5,11 @@ from pkafka.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
 def handle(
-    _context: RequestContext, _request: ConsumerGroupHeartbeatRequest, _version: int
+    _context: RequestContext[object], _request: ConsumerGroupHeartbeatRequest, _version: int
 ) -> ConsumerGroupHeartbeatResponse:
     """Refuse it, as Kafka 3.9 in ZooKeeper mode, which lists the request all the same."""
     return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

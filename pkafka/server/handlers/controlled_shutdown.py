@@ -10,11 +10,11 @@ from pkafka.protocol.messages.controlled_shutdown import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.ports.controller_context import ControllerContext
 
 
 async def handle(
-    ctx: ControlContext, request: ControlledShutdownRequest, version: int
+    ctx: ControllerContext, request: ControlledShutdownRequest, version: int
 ) -> ControlledShutdownResponse:
     """Move what can be moved, and say which partitions the broker still leads."""
     try:

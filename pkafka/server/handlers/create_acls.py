@@ -6,10 +6,10 @@ v1 prefixed patterns (KIP-290) · v2 flexible · v3 user resources (KIP-373)
 from pkafka.errors import ErrorCode, ProtocolError
 from pkafka.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from pkafka.server.handlers.describe_acls import UNKNOWN
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
-def handle(_context: RequestContext, request: CreateAclsRequest, _version: int) -> CreateAclsResponse:
+def handle(_context: RequestContext[object], request: CreateAclsRequest, _version: int) -> CreateAclsResponse:
     """Refuse every ACL.
 
     Raises:

@@ -10,19 +10,18 @@ from pkafka.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
-ANONYMOUS: Final = ("User", "ANONYMOUS")
-"""The principal of a client that did not authenticate: type and name."""
 NO_TIME: Final = -1
 _FIRST_VERSION_WITH_OWNERS: Final = 3
 
 
 def handle(
-    _context: RequestContext, request: CreateDelegationTokenRequest, version: int
+    context: RequestContext[object], request: CreateDelegationTokenRequest, version: int
 ) -> CreateDelegationTokenResponse:
     """Refuse it, naming the owner that the token would have had."""
-    owner_type, owner_name = ANONYMOUS
+    requester = context.caller.principal
+    owner_type, owner_name = requester
     if request.owner_principal_name:
         owner_type, owner_name = request.owner_principal_type or "", request.owner_principal_name
     refused = CreateDelegationTokenResponse(
@@ -34,5 +33,5 @@ def handle(
         max_timestamp_ms=NO_TIME,
     )
     if version >= _FIRST_VERSION_WITH_OWNERS:
-        refused.token_requester_principal_type, refused.token_requester_principal_name = ANONYMOUS
+        refused.token_requester_principal_type, refused.token_requester_principal_name = requester
     return refused

@@ -15,13 +15,13 @@ from pkafka.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from pkafka.server.cluster import topics
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.ports.controller_context import TopicsContext
 
 log = logging.getLogger(__name__)
 
 
 async def handle(
-    ctx: ControlContext, request: CreatePartitionsRequest, version: int
+    ctx: TopicsContext, request: CreatePartitionsRequest, version: int
 ) -> CreatePartitionsResponse:
     """Add partitions to each topic on its own, and wait until they have leaders or ``timeout_ms`` is over."""
     times = Counter(one.name for one in request.topics)
@@ -51,7 +51,7 @@ async def handle(
     return CreatePartitionsResponse(results=list(results.values()))
 
 
-def _grow(ctx: ControlContext, topic: CreatePartitionsTopic, validate_only: bool) -> int:
+def _grow(ctx: TopicsContext, topic: CreatePartitionsTopic, validate_only: bool) -> int:
     if topics.is_marked_for_deletion(ctx.store, topic.name):
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
     given = topic.assignments
@@ -60,7 +60,7 @@ def _grow(ctx: ControlContext, topic: CreatePartitionsTopic, validate_only: bool
 
 
 async def _wait_for_leaders(
-    ctx: ControlContext,
+    ctx: TopicsContext,
     grown: dict[str, int],
     timeout_ms: int,
     results: dict[str, CreatePartitionsTopicResult],

@@ -7,7 +7,7 @@ v5 flexible; settings, partitions and replicas in the answer (KIP-525) · v7 top
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
@@ -23,14 +23,35 @@ from pkafka.protocol.messages.create_topics import (
 from pkafka.server.cluster import topics
 from pkafka.server.cluster.internal_topics import shape_of
 from pkafka.server.cluster.placement import place_replicas
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.description import describe_topic
 from pkafka.server.config.dynamic import check_new_topic_configs
-from pkafka.server.policies import NewTopicFacts
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.config.repository import ConfigRepository
+from pkafka.server.policies import NewTopicFacts, Policies
+from pkafka.server.ports.controller_context import TopicsContext
 
 log = logging.getLogger(__name__)
 
 _CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+
+class Context(TopicsContext, Protocol):
+    """The control process, as CreateTopics sees it."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings of this moment, dynamic changes included."""
+        ...
+
+    @property
+    def configs(self) -> ConfigRepository:
+        """The settings of topics and brokers; change and load them on the controller thread only."""
+        ...
+
+    @property
+    def policies(self) -> Policies:
+        """What the operator allows; ask on the controller thread."""
+        ...
 
 
 class _Created(NamedTuple):
@@ -40,7 +61,7 @@ class _Created(NamedTuple):
     configs: Mapping[str, str]
 
 
-async def handle(ctx: ControlContext, request: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
+async def handle(ctx: Context, request: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
     """Create each topic on its own, and wait until they have leaders or ``timeout_ms`` is over."""
     if not ctx.controller.is_active:
         return CreateTopicsResponse(
@@ -74,7 +95,7 @@ async def handle(ctx: ControlContext, request: CreateTopicsRequest, version: int
     return CreateTopicsResponse(topics=[results[one.name] for one in request.topics])
 
 
-async def auto_create(ctx: ControlContext, names: Sequence[str]) -> dict[str, ErrorCode]:
+async def auto_create(ctx: Context, names: Sequence[str]) -> dict[str, ErrorCode]:
     """Create topics for which a client asked (auto.create.topics.enable), without waiting for their leaders.
 
     Any broker writes the topic's node, as in Kafka's ZooKeeper mode; the controller finds it in the store.
@@ -99,7 +120,7 @@ async def auto_create(ctx: ControlContext, names: Sequence[str]) -> dict[str, Er
     return outcome
 
 
-def _internal_or_default(ctx: ControlContext, name: str) -> CreatableTopic:
+def _internal_or_default(ctx: Context, name: str) -> CreatableTopic:
     shape = shape_of(name, ctx.config)
     if shape is None:
         return CreatableTopic(name=name, num_partitions=topics.UNSET, replication_factor=topics.UNSET)
@@ -111,7 +132,7 @@ def _internal_or_default(ctx: ControlContext, name: str) -> CreatableTopic:
     )
 
 
-async def _create(ctx: ControlContext, topic: CreatableTopic, *, validate_only: bool) -> _Created:
+async def _create(ctx: Context, topic: CreatableTopic, *, validate_only: bool) -> _Created:
     if ctx.metadata.topic(topic.name) is not None:
         raise topics.already_exists(topic.name)
     nulls = [one.name for one in topic.configs if one.value is None]
@@ -146,7 +167,7 @@ def _facts(
     return NewTopicFacts(topic.name, len(assignments), replicas, None, configs)
 
 
-def _assignments(ctx: ControlContext, topic: CreatableTopic) -> dict[int, tuple[BrokerId, ...]]:
+def _assignments(ctx: Context, topic: CreatableTopic) -> dict[int, tuple[BrokerId, ...]]:
     shape = (topic.num_partitions, topic.replication_factor)
     if topic.assignments:
         if shape != (topics.UNSET, topics.UNSET):
@@ -165,7 +186,7 @@ def _assignments(ctx: ControlContext, topic: CreatableTopic) -> dict[int, tuple[
     )
 
 
-async def _wait_for_leaders(ctx: ControlContext, created: Mapping[str, _Created], timeout_ms: int) -> None:
+async def _wait_for_leaders(ctx: Context, created: Mapping[str, _Created], timeout_ms: int) -> None:
     def all_led() -> bool:
         return all(_is_led(ctx, name, one) for name, one in created.items())
 
@@ -173,13 +194,11 @@ async def _wait_for_leaders(ctx: ControlContext, created: Mapping[str, _Created]
         await ctx.metadata.wait_until(all_led, timeout_s=timeout_ms / 1000)
 
 
-def _is_led(ctx: ControlContext, name: str, created: _Created) -> bool:
+def _is_led(ctx: Context, name: str, created: _Created) -> bool:
     return all(ctx.metadata.has_leader(name, number) for number in range(created.partitions))
 
 
-def _result(
-    ctx: ControlContext, name: str, created: _Created, request: CreateTopicsRequest
-) -> CreatableTopicResult:
+def _result(ctx: Context, name: str, created: _Created, request: CreateTopicsRequest) -> CreatableTopicResult:
     if not request.validate_only and (request.timeout_ms <= 0 or not _is_led(ctx, name, created)):
         result = _failed(name, ApiError(ErrorCode.REQUEST_TIMED_OUT), None)
         result.topic_id = created.topic_id

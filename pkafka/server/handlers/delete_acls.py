@@ -6,10 +6,10 @@ v1 prefixed patterns (KIP-290) · v2 flexible · v3 user resources (KIP-373)
 from pkafka.errors import ErrorCode, ProtocolError
 from pkafka.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from pkafka.server.handlers.describe_acls import UNKNOWN
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
-def handle(_context: RequestContext, request: DeleteAclsRequest, _version: int) -> DeleteAclsResponse:
+def handle(_context: RequestContext[object], request: DeleteAclsRequest, _version: int) -> DeleteAclsResponse:
     """Refuse every filter.
 
     Raises:

@@ -4,7 +4,6 @@ v2 flexible
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.delete_groups import (
@@ -13,36 +12,34 @@ from pkafka.protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from pkafka.protocol.schema import Message
-from pkafka.server.groups.routing import Caller, by_owner, to_owners
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.groups.routing import Groups
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 
 def handle(
-    context: RequestContext, request: DeleteGroupsRequest, _version: int
+    context: RequestContext[GroupPort], request: DeleteGroupsRequest, _version: int
 ) -> Message | Awaitable[Message]:
     """Ask the coordinators of all groups; a group that is named twice is asked for once."""
     names = list(dict.fromkeys(request.groups_names))
     parts = {
         owner: DeleteGroupsRequest(groups_names=[names[place] for place in numbers])
-        for owner, numbers in by_owner(context.worker, names).items()
+        for owner, numbers in context.worker.routing.by_owner(names).items()
     }
 
     def merged(responses: Sequence[DeleteGroupsResponse]) -> DeleteGroupsResponse:
         return DeleteGroupsResponse(results=[result for one in responses for result in one.results])
 
-    return to_owners(context, parts, serve, refused, merged)
+    return context.worker.routing.to_owners(context, parts, serve, refused, merged)
 
 
 def serve(
-    worker: "Worker", _caller: Caller, request: DeleteGroupsRequest, _version: int
+    groups: Groups, _caller: Caller, request: DeleteGroupsRequest, _version: int
 ) -> DeleteGroupsResponse:
     """Delete groups of this worker."""
     return DeleteGroupsResponse(
         results=[
-            DeletableGroupResult(group_id=name, error_code=worker.offsets.delete_group(name))
+            DeletableGroupResult(group_id=name, error_code=groups.offsets.delete_group(name))
             for name in request.groups_names
         ]
     )

@@ -8,7 +8,7 @@ Followers learn the new start with their next fetch. The answer waits until all 
 import asyncio
 from collections.abc import Awaitable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final, NamedTuple, Protocol
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import INTERNAL_TOPICS, Offset
@@ -18,20 +18,43 @@ from pkafka.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from pkafka.server.ipc.peer import PeerGone
+from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone
 from pkafka.server.replicas.delayed import DelayedOperation
-from pkafka.server.serving.by_owner import Row, ask_owners
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.replicas.partitions import Partitions
+from pkafka.server.replicas.progress import Progress
+from pkafka.server.serving import by_owner
+from pkafka.server.serving.context import RequestContext
 
 HIGH_WATERMARK: Final = -1
 _NO_LOW_WATERMARK: Final = -1
+_AWAIT: Final = "await_low_watermarks"
+
+
+class Port(by_owner.Owner, Protocol):
+    """What DeleteRecords asks of its worker."""
+
+    @property
+    def progress(self) -> Progress: ...
+
+
+class Wanted(NamedTuple):
+    """Asks that a partition begins at an offset."""
+
+    topic: str
+    partition: int
+    offset: Offset
+
+
+class Deleted(NamedTuple):
+    """Tells the lowest start of the logs of live replicas, and the start that they are to have."""
+
+    error_code: int
+    low_watermark: Offset = _NO_LOW_WATERMARK
+    target: Offset = _NO_LOW_WATERMARK
 
 
 async def handle(
-    context: RequestContext, request: DeleteRecordsRequest, _version: int
+    context: RequestContext[Port], request: DeleteRecordsRequest, _version: int
 ) -> DeleteRecordsResponse:
     """Ask the owners of all partitions."""
     wanted: dict[str, dict[int, Offset]] = {}
@@ -39,18 +62,18 @@ async def handle(
         for partition in topic.partitions:
             # When the request names a partition twice, the last offset counts.
             wanted.setdefault(topic.name, {})[partition.partition_index] = partition.offset
-    rows: list[Row] = [
-        [name, index, offset] for name, offsets in wanted.items() for index, offset in offsets.items()
+    rows = [
+        Wanted(name, index, offset) for name, offsets in wanted.items() for index, offset in offsets.items()
     ]
-    answers = await ask_owners(context.worker, "delete_records", rows, local)
+    answers = await QUESTION.ask(context.worker, rows)
     await _wait_for_followers(context.worker, rows, answers, request.timeout_ms)
     topics = []
-    for name, group in groupby(zip(rows, answers, strict=True), key=lambda pair: pair[0][0]):
+    for name, group in groupby(zip(rows, answers, strict=True), key=lambda pair: pair[0].topic):
         partitions = [
             DeleteRecordsPartitionResult(
-                partition_index=row[1],
-                error_code=answer[0],
-                low_watermark=_NO_LOW_WATERMARK if answer[0] else answer[1],
+                partition_index=row.partition,
+                error_code=answer.error_code,
+                low_watermark=answer.low_watermark,
             )
             for row, answer in group
         ]
@@ -58,8 +81,8 @@ async def handle(
     return DeleteRecordsResponse(topics=topics)
 
 
-def local(worker: "Worker", row: Row) -> Row:
-    """Answer for a partition of this worker: code, low watermark, and the low watermark to wait for.
+def local(worker: Port, row: Wanted) -> Deleted:
+    """Raise the start of a partition of this worker.
 
     Raises:
         ApiError: OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (the topic does not delete) or INVALID_TOPIC_EXCEPTION.
@@ -76,27 +99,31 @@ def local(worker: "Worker", row: Row) -> Row:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     log.raise_log_start_offset(target)
     worker.progress.fetches.check((topic, index))
-    return [0, partition.low_watermark(), target]
+    return Deleted(ErrorCode.NONE, partition.low_watermark(), target)
+
+
+QUESTION: Final = by_owner.Question("delete_records", Wanted, Deleted, local)
 
 
 async def _wait_for_followers(
-    worker: "Worker", rows: Sequence[Row], answers: list[Row], timeout_ms: int
+    worker: Port, rows: Sequence[Wanted], answers: list[Deleted], timeout_ms: int
 ) -> None:
     """Replace each answer whose followers still have the records by the final one."""
     waiting: dict[int, list[int]] = {}
     for place, (row, answer) in enumerate(zip(rows, answers, strict=True)):
-        if not answer[0] and answer[1] < answer[2]:
-            waiting.setdefault(worker.partitions.owner(row[0], row[1]), []).append(place)
+        if not answer.error_code and answer.low_watermark < answer.target:
+            waiting.setdefault(worker.partitions.owner(row.topic, row.partition), []).append(place)
 
     async def ask(owner: int, places: list[int]) -> None:
-        wanted = [[rows[place][0], rows[place][1], answers[place][2]] for place in places]
+        wanted = [rows[place]._replace(offset=answers[place].target) for place in places]
         try:
-            if owner == worker.index:
+            if owner == worker.peers.index:
                 found = await await_followers(worker, wanted, timeout_ms)
             else:
-                found = (await worker.peers.ask(owner, "await_low_watermarks", [wanted, timeout_ms]))[0]
+                reply = (await worker.peers.ask(owner, _AWAIT, [wanted, timeout_ms]))[0]
+                found = [Deleted(*one) for one in reply]
         except (PeerGone, ApiError):
-            found = [[int(ErrorCode.NOT_LEADER_OR_FOLLOWER)]] * len(places)
+            found = [Deleted(ErrorCode.NOT_LEADER_OR_FOLLOWER)] * len(places)
         for place, answer in zip(places, found, strict=True):
             answers[place] = answer
 
@@ -104,49 +131,59 @@ async def _wait_for_followers(
 
 
 class _DelayedDeleteRecords(DelayedOperation):
-    __slots__ = ("_answers", "_done", "_wanted", "_worker")
+    __slots__ = ("_answers", "_done", "_partitions", "_wanted")
 
     def __init__(
-        self, worker: "Worker", wanted: Sequence[Sequence[Any]], done: "asyncio.Future[list[Row]]"
+        self, partitions: Partitions, wanted: Sequence[Wanted], done: "asyncio.Future[list[Deleted]]"
     ) -> None:
         super().__init__()
-        self._worker = worker
+        self._partitions = partitions
         self._wanted = wanted
         self._done = done
-        self._answers: list[Row | None] = [None] * len(wanted)
+        self._answers: list[Deleted | None] = [None] * len(wanted)
 
     def try_complete(self) -> bool:
         for place, (topic, index, target) in enumerate(self._wanted):
             if self._answers[place] is None:
-                partition = self._worker.partitions.led.get((topic, index))
+                partition = self._partitions.led.get((topic, index))
                 if partition is None:
-                    self._answers[place] = [int(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+                    self._answers[place] = Deleted(ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 elif partition.low_watermark() >= target:
-                    self._answers[place] = [0, partition.low_watermark()]
+                    self._answers[place] = Deleted(ErrorCode.NONE, partition.low_watermark(), target)
         return all(answer is not None for answer in self._answers)
 
     def on_complete(self) -> None:
-        late: Row = [int(ErrorCode.REQUEST_TIMED_OUT)]
+        late = Deleted(ErrorCode.REQUEST_TIMED_OUT)
         if not self._done.done():
             self._done.set_result([late if answer is None else answer for answer in self._answers])
 
 
-def await_followers(
-    worker: "Worker", wanted: Sequence[Sequence[Any]], timeout_ms: int
-) -> Awaitable[list[Row]]:
+def await_followers(worker: Port, wanted: Sequence[Wanted], timeout_ms: int) -> Awaitable[list[Deleted]]:
     """Wait until no live replica of partitions of this worker has records below an offset.
 
     Args:
-        wanted: topic, partition and offset of each.
+        wanted: the partitions and offsets.
 
     Returns:
         For each the error code and, with NONE, the low watermark.
     """
-    done: asyncio.Future[list[Row]] = worker.loop.create_future()
-    operation = _DelayedDeleteRecords(worker, wanted, done)
+    done: asyncio.Future[list[Deleted]] = asyncio.get_running_loop().create_future()
+    operation = _DelayedDeleteRecords(worker.partitions, wanted, done)
     if operation.try_complete():
         operation.force_complete()
     else:
         keys = [(topic, index) for topic, index, _ in wanted]
         worker.progress.deletions.watch(operation, keys, timeout_ms=timeout_ms)
     return done
+
+
+def operations(worker: Port) -> dict[str, Handler]:
+    """What other workers may ask of this one."""
+
+    def awaited(
+        _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]
+    ) -> Awaitable[list[Deleted]]:
+        wanted, timeout_ms = payload
+        return await_followers(worker, [Wanted(*row) for row in wanted], timeout_ms)
+
+    return {**QUESTION.operations(worker), _AWAIT: awaited}

@@ -5,6 +5,7 @@ v1 throttle time · v3 TOPIC_DELETION_DISABLED · v4 flexible · v5 error messag
 
 import contextlib
 import logging
+from typing import Protocol
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
@@ -16,7 +17,9 @@ from pkafka.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from pkafka.server.cluster import topics
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.config.repository import ConfigRepository
+from pkafka.server.ports.controller_context import TopicsContext
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +27,21 @@ _ID_SINCE = 6
 _DISABLED_CODE_SINCE = 3
 
 
-async def handle(ctx: ControlContext, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
+class Context(TopicsContext, Protocol):
+    """The control process, as DeleteTopics sees it."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings of this moment, dynamic changes included."""
+        ...
+
+    @property
+    def configs(self) -> ConfigRepository:
+        """The settings of topics and brokers; change and load them on the controller thread only."""
+        ...
+
+
+async def handle(ctx: Context, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
     """Delete each topic on its own, and wait until the metadata are without them or ``timeout_ms`` is over."""
     states = request.topics if version >= _ID_SINCE else []
     states = states or [DeleteTopicState(name=name) for name in request.topic_names]
@@ -51,7 +68,7 @@ async def handle(ctx: ControlContext, request: DeleteTopicsRequest, version: int
     return DeleteTopicsResponse(responses=results)
 
 
-def _refusal(ctx: ControlContext, version: int) -> ErrorCode | None:
+def _refusal(ctx: Context, version: int) -> ErrorCode | None:
     if not ctx.controller.is_active:
         return ErrorCode.NOT_CONTROLLER
     if not ctx.config.delete_topic_enable:
@@ -61,7 +78,7 @@ def _refusal(ctx: ControlContext, version: int) -> ErrorCode | None:
     return None
 
 
-def _identify(ctx: ControlContext, result: DeletableTopicResult) -> None:
+def _identify(ctx: Context, result: DeletableTopicResult) -> None:
     if result.topic_id != NO_TOPIC_ID:
         if result.name is not None:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified.")
@@ -75,7 +92,7 @@ def _identify(ctx: ControlContext, result: DeletableTopicResult) -> None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-async def _wait_until_gone(ctx: ControlContext, marked: list[DeletableTopicResult], timeout_ms: int) -> None:
+async def _wait_until_gone(ctx: Context, marked: list[DeletableTopicResult], timeout_ms: int) -> None:
     def all_gone() -> bool:
         return all(ctx.metadata.topic(one.name or "") is None for one in marked)
 

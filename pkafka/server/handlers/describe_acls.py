@@ -7,13 +7,15 @@ from typing import Final
 
 from pkafka.errors import ErrorCode, ProtocolError
 from pkafka.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 UNKNOWN: Final = 0
 """The number UNKNOWN of types, patterns, operations and permissions: Kafka closes the connection that sends it."""
 
 
-def handle(_context: RequestContext, request: DescribeAclsRequest, _version: int) -> DescribeAclsResponse:
+def handle(
+    _context: RequestContext[object], request: DescribeAclsRequest, _version: int
+) -> DescribeAclsResponse:
     """Say that security is disabled.
 
     Raises:

@@ -8,11 +8,11 @@ from pkafka.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
 def handle(
-    _context: RequestContext, _request: DescribeDelegationTokenRequest, _version: int
+    _context: RequestContext[object], _request: DescribeDelegationTokenRequest, _version: int
 ) -> DescribeDelegationTokenResponse:
     """Refuse it."""
     return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

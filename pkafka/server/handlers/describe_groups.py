@@ -4,7 +4,7 @@ v1 throttle time · v3 authorized operations (KIP-430) · v4 static members (KIP
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.describe_groups import (
@@ -14,21 +14,19 @@ from pkafka.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from pkafka.protocol.schema import Message
-from pkafka.server.groups.routing import Caller, by_owner, to_owners
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.groups.routing import Groups
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 GROUP_OPERATIONS: Final = sum(1 << code for code in (3, 6, 8))
 """Read, Delete and Describe: without an authorizer all operations of a group are allowed (KIP-430)."""
 
 
 def handle(
-    context: RequestContext, request: DescribeGroupsRequest, _version: int
+    context: RequestContext[GroupPort], request: DescribeGroupsRequest, _version: int
 ) -> Message | Awaitable[Message]:
     """Ask the coordinators of all groups."""
-    places = by_owner(context.worker, request.groups)
+    places = context.worker.routing.by_owner(request.groups)
     parts = {
         owner: DescribeGroupsRequest(
             groups=[request.groups[place] for place in numbers],
@@ -43,23 +41,23 @@ def handle(
             groups.update(zip(numbers, response.groups, strict=True))
         return DescribeGroupsResponse(groups=[groups[place] for place in range(len(request.groups))])
 
-    return to_owners(context, parts, serve, refused, merged)
+    return context.worker.routing.to_owners(context, parts, serve, refused, merged)
 
 
 def serve(
-    worker: "Worker", _caller: Caller, request: DescribeGroupsRequest, _version: int
+    groups: Groups, _caller: Caller, request: DescribeGroupsRequest, _version: int
 ) -> DescribeGroupsResponse:
     """Describe groups of this worker."""
     return DescribeGroupsResponse(
         groups=[
-            _described(worker, group_id, with_operations=request.include_authorized_operations)
+            _described(groups, group_id, with_operations=request.include_authorized_operations)
             for group_id in request.groups
         ]
     )
 
 
-def _described(worker: "Worker", group_id: str, *, with_operations: bool) -> DescribedGroup:
-    found = worker.groups.describe(group_id)
+def _described(groups: Groups, group_id: str, *, with_operations: bool) -> DescribedGroup:
+    found = groups.coordinator.describe(group_id)
     if isinstance(found, ErrorCode):
         return DescribedGroup(group_id=group_id, error_code=found)
     group = DescribedGroup(

@@ -5,7 +5,7 @@ v1 no change · v2 flexible · v3 error code of the whole answer · v4 total and
 
 import shutil
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final, NamedTuple, Protocol
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.messages.describe_log_dirs import (
@@ -15,25 +15,55 @@ from pkafka.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from pkafka.server.ipc.peer import PeerGone
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ipc.peer import Handler, PeerGone
+from pkafka.server.replicas.disks import Disks
+from pkafka.server.replicas.partitions import Partitions
+from pkafka.server.replication.directory_moves import DirectoryMoves
+from pkafka.server.serving.context import RequestContext
+from pkafka.server.serving.peers import Peers
+from pkafka.storage.log import Log
 
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
-    from pkafka.storage.log import Log
-
+_OPERATION: Final = "describe_log_dirs"
 _NO_LAG: Final = -1
 
 
+class Port(Protocol):
+    """What DescribeLogDirs asks of its worker."""
+
+    @property
+    def partitions(self) -> Partitions: ...
+
+    @property
+    def moves(self) -> DirectoryMoves: ...
+
+    @property
+    def disks(self) -> Disks: ...
+
+    @property
+    def peers(self) -> Peers: ...
+
+
+class Described(NamedTuple):
+    """Describes one log."""
+
+    directory: str
+    topic: str
+    partition: int
+    is_future: bool
+    """Whether it moves to this directory, and the replica that serves is in another one."""
+    size_bytes: int
+    lag: int
+
+
 async def handle(
-    context: RequestContext, request: DescribeLogDirsRequest, _version: int
+    context: RequestContext[Port], request: DescribeLogDirsRequest, _version: int
 ) -> DescribeLogDirsResponse:
     """Collect the sizes from all workers."""
     worker = context.worker
     rows = local(worker)
     for peer in list(worker.peers.others.values()):
         try:
-            rows += (await peer.call("describe_log_dirs"))[0]
+            rows += [Described(*row) for row in (await peer.call(_OPERATION))[0]]
         except (PeerGone, ApiError):
             # The worker died and its successor is opening the logs: this answer lacks them, as during a start.
             continue
@@ -43,20 +73,25 @@ async def handle(
     found: dict[str, dict[str, list[DescribeLogDirsPartition]]] = {
         str(path): {} for path in worker.disks.log_dirs
     }
-    for directory, topic, partition, is_future, size, lag in sorted(rows):
-        if wanted is None or (topic, partition) in wanted:
-            found.setdefault(directory, {}).setdefault(topic, []).append(
+    for row in sorted(rows):
+        if wanted is None or (row.topic, row.partition) in wanted:
+            found.setdefault(row.directory, {}).setdefault(row.topic, []).append(
                 DescribeLogDirsPartition(
-                    partition_index=partition, partition_size=size, offset_lag=lag, is_future_key=is_future
+                    partition_index=row.partition,
+                    partition_size=row.size_bytes,
+                    offset_lag=row.lag,
+                    is_future_key=row.is_future,
                 )
             )
-    return DescribeLogDirsResponse(results=[_result(worker, path, topics) for path, topics in found.items()])
+    return DescribeLogDirsResponse(
+        results=[_result(worker.disks, path, topics) for path, topics in found.items()]
+    )
 
 
 def _result(
-    worker: "Worker", path: str, topics: Mapping[str, list[DescribeLogDirsPartition]]
+    disks: Disks, path: str, topics: Mapping[str, list[DescribeLogDirsPartition]]
 ) -> DescribeLogDirsResult:
-    if worker.disks.is_offline(path):
+    if disks.is_offline(path):
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     try:
         usage = shutil.disk_usage(path)
@@ -72,27 +107,34 @@ def _result(
     )
 
 
-def local(worker: "Worker") -> list[list[Any]]:
-    """Describe the logs of this worker.
-
-    Returns:
-        A row a log: directory, topic, partition, whether it is a future replica, bytes, offset lag.
-    """
-    logs = [*worker.partitions.logs(), *worker.moves.logs()]
+def local(worker: Port) -> list[Described]:
+    """Describe the logs of this worker."""
+    partitions = worker.partitions
     return [
-        [str(log.directory.parent), *log.topic_partition, log.is_future, log.size_bytes, _lag(worker, log)]
-        for log in logs
+        Described(
+            str(log.directory.parent),
+            *log.topic_partition,
+            log.is_future,
+            log.size_bytes,
+            _lag(partitions, log),
+        )
+        for log in (*partitions.logs(), *worker.moves.logs())
     ]
 
 
-def _lag(worker: "Worker", log: "Log") -> int:
+def operations(worker: Port) -> dict[str, Handler]:
+    """What other workers may ask of this one."""
+    return {_OPERATION: lambda _peer, _payload, _blob, _fds: local(worker)}
+
+
+def _lag(partitions: Partitions, log: Log) -> int:
     """How many offsets a log is behind.
 
     Returns:
         For a future replica its distance to the current one, -1 when there is no current one. For the current replica
         0: Kafka counts from its high watermark, which is never above its end.
     """
-    partition = worker.partitions.hosted.get((log.topic_partition.topic, log.topic_partition.partition))
+    partition = partitions.hosted.get((log.topic_partition.topic, log.topic_partition.partition))
     if partition is None:
         return _NO_LAG
     return partition.log.log_end_offset - log.log_end_offset if log.is_future else 0

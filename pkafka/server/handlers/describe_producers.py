@@ -1,6 +1,7 @@
 """DescribeProducers (key 61, v0): the producers that write to partitions, with or without transactions (KIP-664)."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import topic_name_problem
@@ -12,26 +13,58 @@ from pkafka.protocol.messages.describe_producers import (
     TopicRequest,
     TopicResponse,
 )
-from pkafka.server.serving.by_owner import Row, ask_owners
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.ipc.peer import Handler
+from pkafka.server.serving import by_owner
+from pkafka.server.serving.context import RequestContext
 
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+
+class Port(by_owner.Owner, Protocol):
+    """What DescribeProducers asks of its worker."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+
+class Wanted(NamedTuple):
+    """Asks for the producers of one partition."""
+
+    topic: str
+    partition: int
+
+
+class Producer(NamedTuple):
+    """What a log remembers of a producer."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    transaction_first_offset: int
+
+
+class Found(NamedTuple):
+    """Names the producers of one partition."""
+
+    error_code: int
+    producers: Sequence[Sequence[Any]] = ()
+    """The values of :class:`Producer`."""
 
 
 async def handle(
-    context: RequestContext, request: DescribeProducersRequest, _version: int
+    context: RequestContext[Port], request: DescribeProducersRequest, _version: int
 ) -> DescribeProducersResponse:
     """Ask the owners of the partitions; a topic that does not exist is refused here."""
     worker = context.worker
     refusals = [_refusal(worker, topic.name) for topic in request.topics]
-    rows: list[Row] = [
-        [topic.name, index]
+    rows = [
+        Wanted(topic.name, index)
         for topic, refusal in zip(request.topics, refusals, strict=True)
         if refusal is None
         for index in topic.partition_indexes
     ]
-    answers = iter(await ask_owners(worker, "describe_producers", rows, local))
+    answers = iter(await QUESTION.ask(worker, rows))
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
@@ -45,7 +78,7 @@ async def handle(
     )
 
 
-def _refusal(worker: "Worker", topic: str) -> ApiError | None:
+def _refusal(worker: Port, topic: str) -> ApiError | None:
     """Why all partitions of a topic are refused; Kafka sends a text with that, but none for a single partition."""
     problem = topic_name_problem(topic)
     if problem is not None:
@@ -62,30 +95,30 @@ def _refused(topic: TopicRequest, refusal: ApiError) -> list[PartitionResponse]:
     ]
 
 
-def _described(index: int, answer: Row) -> PartitionResponse:
-    if answer[0]:
-        return PartitionResponse(partition_index=index, error_code=answer[0])
+def _described(index: int, found: Found) -> PartitionResponse:
+    if found.error_code:
+        return PartitionResponse(partition_index=index, error_code=found.error_code)
     states = [
         ProducerState(
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            last_sequence=last_sequence,
-            last_timestamp=last_timestamp,
-            coordinator_epoch=coordinator_epoch,
-            current_txn_start_offset=start_offset,
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            last_sequence=one.last_sequence,
+            last_timestamp=one.last_timestamp,
+            coordinator_epoch=one.coordinator_epoch,
+            current_txn_start_offset=one.transaction_first_offset,
         )
-        for producer_id, epoch, last_sequence, last_timestamp, coordinator_epoch, start_offset in answer[1]
+        for one in (Producer(*values) for values in found.producers)
     ]
     return PartitionResponse(partition_index=index, active_producers=states)
 
 
-def local(worker: "Worker", row: Row) -> Row:
-    """Answer for a partition of this worker: code, then a row for each producer that its log remembers."""
-    log = worker.partitions.led[row[0], row[1]].log
-    return [
-        0,
+def local(worker: Port, row: Wanted) -> Found:
+    """Answer for a partition of this worker: the producers that its log remembers."""
+    log = worker.partitions.led[row.topic, row.partition].log
+    return Found(
+        ErrorCode.NONE,
         [
-            (
+            Producer(
                 entry.producer_id,
                 entry.producer_epoch,
                 entry.last_sequence,
@@ -95,4 +128,12 @@ def local(worker: "Worker", row: Row) -> Row:
             )
             for entry in log.producers.entries.values()
         ],
-    ]
+    )
+
+
+QUESTION: Final = by_owner.Question("describe_producers", Wanted, Found, local)
+
+
+def operations(worker: Port) -> dict[str, Handler]:
+    """What other workers may ask of this one."""
+    return QUESTION.operations(worker)

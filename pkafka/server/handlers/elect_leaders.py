@@ -3,7 +3,7 @@
 v2 flexible
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
@@ -14,14 +14,24 @@ from pkafka.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.office import Election
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.ports.controller_context import ControllerContext
 
 _UNCLEAN: Final = 1
 
 
-async def handle(ctx: ControlContext, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
+class Context(ControllerContext, Protocol):
+    """The control process, as ElectLeaders sees it."""
+
+    @property
+    def metadata(self) -> MetadataCache:
+        """The cache of the control process; read it on the event loop only."""
+        ...
+
+
+async def handle(ctx: Context, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
     """Have the controller elect, and answer when this broker's metadata name the new leaders."""
     named = request.topic_partitions
     if named is None:

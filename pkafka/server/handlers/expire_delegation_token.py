@@ -9,11 +9,11 @@ from pkafka.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenResponse,
 )
 from pkafka.server.handlers.create_delegation_token import NO_TIME
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
 def handle(
-    _context: RequestContext, _request: ExpireDelegationTokenRequest, _version: int
+    _context: RequestContext[object], _request: ExpireDelegationTokenRequest, _version: int
 ) -> ExpireDelegationTokenResponse:
     """Refuse it."""
     return ExpireDelegationTokenResponse(

@@ -6,7 +6,7 @@ The metadata suffice for the answer: the coordinator of a group is the leader of
 """
 
 from collections.abc import Awaitable
-from typing import Final
+from typing import Final, Protocol
 
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
@@ -15,7 +15,10 @@ from pkafka.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.groups.coordinator import GroupCoordinator
+from pkafka.server.serving.context import RequestContext
+from pkafka.server.serving.control_line import ControlLine
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -24,8 +27,21 @@ _BATCHED_VERSION: Final = 4
 _SHARE_VERSION: Final = 6
 
 
+class Port(Protocol):
+    """What FindCoordinator asks of its worker."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def groups(self) -> GroupCoordinator: ...
+
+    @property
+    def control_line(self) -> ControlLine: ...
+
+
 def handle(
-    context: RequestContext, request: FindCoordinatorRequest, version: int
+    context: RequestContext[Port], request: FindCoordinatorRequest, version: int
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """Name the coordinators, after the topic was created where it does not exist yet."""
     worker = context.worker
@@ -35,7 +51,7 @@ def handle(
 
 
 async def _create_first(
-    context: RequestContext, request: FindCoordinatorRequest, version: int
+    context: RequestContext[Port], request: FindCoordinatorRequest, version: int
 ) -> FindCoordinatorResponse:
     groups = context.worker.groups
     if not groups.is_topic_on_its_way:
@@ -49,7 +65,7 @@ async def _create_first(
 
 
 def _response(
-    context: RequestContext, request: FindCoordinatorRequest, version: int
+    context: RequestContext[Port], request: FindCoordinatorRequest, version: int
 ) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if version >= _BATCHED_VERSION else [request.key]
     found = [_find(context, request.key_type, key, version) for key in keys]
@@ -66,7 +82,7 @@ def _response(
     )
 
 
-def _find(context: RequestContext, key_type: int, key: str, version: int) -> Coordinator:
+def _find(context: RequestContext[Port], key_type: int, key: str, version: int) -> Coordinator:
     worker = context.worker
     if key_type not in (GROUP, TRANSACTION, SHARE):
         error = ErrorCode.INVALID_REQUEST

@@ -3,25 +3,21 @@
 v1 throttle time · v3 static members (KIP-345) · v4 flexible
 """
 
-from typing import TYPE_CHECKING
-
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pkafka.server.groups.routing import Caller, Routed, to_owner
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 
-def handle(context: RequestContext, request: HeartbeatRequest, _version: int) -> Routed:
+def handle(context: RequestContext[GroupPort], request: HeartbeatRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
-    return to_owner(context, request.group_id, request, serve, refused)
+    return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 
 
-def serve(worker: "Worker", _caller: Caller, request: HeartbeatRequest, _version: int) -> HeartbeatResponse:
+def serve(groups: Groups, _caller: Caller, request: HeartbeatRequest, _version: int) -> HeartbeatResponse:
     """Serve a member of a group of this worker."""
-    error = worker.groups.heartbeat(
+    error = groups.coordinator.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )
     return HeartbeatResponse(error_code=error)

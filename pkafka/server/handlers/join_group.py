@@ -7,7 +7,7 @@ v6 flexible · v7 protocol type in the answer (KIP-559) · v8 reason (KIP-800) �
 from collections.abc import Awaitable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.join_group import (
@@ -17,11 +17,9 @@ from pkafka.protocol.messages.join_group import (
 )
 from pkafka.server.groups.effects import JoinResult
 from pkafka.server.groups.events import JoinRequest
-from pkafka.server.groups.routing import Caller, Routed, to_owner
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 _REBALANCE_TIMEOUT_VERSION: Final = 1
 _KNOWN_MEMBER_VERSION: Final = 4
@@ -29,13 +27,13 @@ _NULLABLE_PROTOCOL_VERSION: Final = 7
 _SKIP_ASSIGNMENT_VERSION: Final = 9
 
 
-def handle(context: RequestContext, request: JoinGroupRequest, _version: int) -> Routed:
+def handle(context: RequestContext[GroupPort], request: JoinGroupRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
-    return to_owner(context, request.group_id, request, serve, refused)
+    return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 
 
 def serve(
-    worker: "Worker", caller: Caller, request: JoinGroupRequest, version: int
+    groups: Groups, caller: Caller, request: JoinGroupRequest, version: int
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     """Serve a member of a group of this worker; the answer comes when the group's next generation begins."""
     has_timeout = version >= _REBALANCE_TIMEOUT_VERSION
@@ -52,7 +50,7 @@ def serve(
         can_skip_assignment=version >= _SKIP_ASSIGNMENT_VERSION,
         reason=request.reason,
     )
-    result = worker.groups.join(request.group_id, joining)
+    result = groups.coordinator.join(request.group_id, joining)
     if isinstance(result, JoinResult):
         return _response(result, version)
 

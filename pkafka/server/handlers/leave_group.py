@@ -3,26 +3,24 @@
 v1 throttle time · v3 several at once, static members (KIP-345) · v4 flexible · v5 reason (KIP-800)
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from pkafka.server.groups.events import Leaving
-from pkafka.server.groups.routing import Caller, Routed, to_owner
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 _BATCHED_VERSION: Final = 3
 
 
-def handle(context: RequestContext, request: LeaveGroupRequest, _version: int) -> Routed:
+def handle(context: RequestContext[GroupPort], request: LeaveGroupRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
-    return to_owner(context, request.group_id, request, serve, refused)
+    return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 
 
-def serve(worker: "Worker", _caller: Caller, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
+def serve(groups: Groups, _caller: Caller, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
     """Serve members of a group of this worker."""
     if version < _BATCHED_VERSION:
         leaving = [Leaving(member_id=request.member_id)]
@@ -31,7 +29,7 @@ def serve(worker: "Worker", _caller: Caller, request: LeaveGroupRequest, version
             Leaving(member_id=one.member_id, instance_id=one.group_instance_id, reason=one.reason)
             for one in request.members
         ]
-    error, members = worker.groups.leave(request.group_id, leaving)
+    error, members = groups.coordinator.leave(request.group_id, leaving)
     if version < _BATCHED_VERSION:
         codes = [error, *(one.error for one in members)]
         return LeaveGroupResponse(error_code=next(filter(None, codes), ErrorCode.NONE))

@@ -4,26 +4,23 @@ v1 throttle time · v3 flexible · v4 by state (KIP-518) · v5 by type (KIP-848)
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from pkafka.protocol.schema import Message
-from pkafka.server.groups.routing import Caller, to_owners
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.groups.routing import Groups
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 CLASSIC: Final = "classic"
 """The type of every group here: groups of KIP-848 are not served."""
 
 
 def handle(
-    context: RequestContext, request: ListGroupsRequest, _version: int
+    context: RequestContext[GroupPort], request: ListGroupsRequest, _version: int
 ) -> Message | Awaitable[Message]:
     """Ask all workers."""
-    parts = dict.fromkeys(range(context.worker.setup.workers), request)
 
     def merged(responses: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
         error = next(filter(None, (one.error_code for one in responses)), ErrorCode.NONE)
@@ -31,16 +28,16 @@ def handle(
             error_code=error, groups=[group for one in responses for group in one.groups]
         )
 
-    return to_owners(context, parts, serve, refused, merged)
+    return context.worker.routing.to_all(context, request, serve, refused, merged)
 
 
-def serve(worker: "Worker", _caller: Caller, request: ListGroupsRequest, _version: int) -> ListGroupsResponse:
+def serve(groups: Groups, _caller: Caller, request: ListGroupsRequest, _version: int) -> ListGroupsResponse:
     """List the groups of this worker."""
-    error, groups = worker.groups.overview()
+    error, found = groups.coordinator.overview()
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     if types and CLASSIC not in types:
-        groups = []
+        found = []
     return ListGroupsResponse(
         error_code=error,
         groups=[
@@ -50,7 +47,7 @@ def serve(worker: "Worker", _caller: Caller, request: ListGroupsRequest, _versio
                 group_state=one.state.value,
                 group_type=CLASSIC,
             )
-            for one in groups
+            for one in found
             if not states or one.state.value.lower() in states
         ],
     )

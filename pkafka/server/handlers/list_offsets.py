@@ -7,8 +7,9 @@ max timestamp (KIP-734) · v8 earliest local (KIP-405) · v9 latest tiered (KIP-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple, Protocol
 
+from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import (
     EARLIEST,
@@ -17,6 +18,9 @@ from pkafka.model import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
     NO_EPOCH,
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    LeaderEpoch,
     Millis,
     Offset,
 )
@@ -26,13 +30,11 @@ from pkafka.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from pkafka.server.serving.by_owner import Row, ask_owners
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ipc.peer import Handler
+from pkafka.server.replicas.partition import Partition
+from pkafka.server.serving import by_owner
+from pkafka.server.serving.context import RequestContext
 from pkafka.storage.log import Log
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
-    from pkafka.server.replicas.partition import Partition
 
 _FIRST_VERSION_OF: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5
@@ -40,13 +42,48 @@ _READ_COMMITTED: Final = 1
 _CONSUMER: Final = -1
 _DEBUGGING: Final = -2
 """The replica id of tools that look at all replicas of a broker, led there or not."""
-_NONE_FOUND: Final = (-1, -1, NO_EPOCH)
 
 
-async def handle(context: RequestContext, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+class Port(by_owner.Owner, Protocol):
+    """What ListOffsets asks of its worker."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+
+class Wanted(NamedTuple):
+    """Asks for an offset of one partition; for version 0 for several."""
+
+    topic: str
+    partition: int
+    leader_epoch: LeaderEpoch
+    timestamp: Millis
+    max_num_offsets: int
+    isolation_level: int
+    replica_id: int
+    version: int
+    is_named_twice: bool = False
+
+
+class Found(NamedTuple):
+    """Tells the offset that was found; for version 0 the starts of segments."""
+
+    error_code: int
+    timestamp: Millis = NO_TIMESTAMP
+    offset: Offset = NO_OFFSET
+    leader_epoch: LeaderEpoch = NO_EPOCH
+    starts: Sequence[Offset] = ()
+
+
+_NONE_FOUND: Final = Found(ErrorCode.NONE)
+
+
+async def handle(
+    context: RequestContext[Port], request: ListOffsetsRequest, version: int
+) -> ListOffsetsResponse:
     """Ask the owners of all partitions."""
-    rows: list[Row] = [
-        [
+    rows = [
+        Wanted(
             topic.name,
             partition.partition_index,
             partition.current_leader_epoch,
@@ -55,79 +92,90 @@ async def handle(context: RequestContext, request: ListOffsetsRequest, version: 
             request.isolation_level,
             request.replica_id,
             version,
-        ]
+        )
         for topic in request.topics
         for partition in topic.partitions
     ]
     if version:
-        _refuse_duplicates(rows)
-    answers = await ask_owners(context.worker, "list_offsets", rows, local, led_only=False)
+        rows = _with_duplicates_marked(rows)
+    answers = await QUESTION.ask(context.worker, rows)
     topics = []
     paired = zip(rows, answers, strict=True)
-    for name, group in groupby(paired, key=lambda pair: pair[0][0]):
-        partitions = [_response(row[1], answer, version) for row, answer in group]
+    for name, group in groupby(paired, key=lambda pair: pair[0].topic):
+        partitions = [_response(row.partition, found, version) for row, found in group]
         topics.append(ListOffsetsTopicResponse(name=name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 
-def _refuse_duplicates(rows: list[Row]) -> None:
+def _with_duplicates_marked(rows: Sequence[Wanted]) -> list[Wanted]:
     # Kafka answers INVALID_REQUEST for the partitions that a request names twice.
-    counts = Counter((row[0], row[1]) for row in rows)
-    for row in rows:
-        if counts[row[0], row[1]] > 1:
-            row.append("twice")
+    counts = Counter((row.topic, row.partition) for row in rows)
+    return [row._replace(is_named_twice=counts[row.topic, row.partition] > 1) for row in rows]
 
 
-def _response(partition: int, answer: Row, version: int) -> ListOffsetsPartitionResponse:
-    if answer[0]:
-        return ListOffsetsPartitionResponse(partition_index=partition, error_code=answer[0])
+def _response(partition: int, found: Found, version: int) -> ListOffsetsPartitionResponse:
+    if found.error_code:
+        return ListOffsetsPartitionResponse(partition_index=partition, error_code=found.error_code)
     if version == 0:
-        return ListOffsetsPartitionResponse(partition_index=partition, old_style_offsets=answer[1])
-    timestamp, offset, epoch = answer[1]
-    answered = ListOffsetsPartitionResponse(partition_index=partition, timestamp=timestamp, offset=offset)
+        return ListOffsetsPartitionResponse(partition_index=partition, old_style_offsets=[*found.starts])
+    answered = ListOffsetsPartitionResponse(
+        partition_index=partition, timestamp=found.timestamp, offset=found.offset
+    )
     if version >= 4:
-        answered.leader_epoch = epoch
+        answered.leader_epoch = found.leader_epoch
     return answered
 
 
-def local(worker: "Worker", row: Row) -> Row:
-    """Answer for a partition of this worker: code, then timestamp, offset and leader epoch, or for version 0 offsets.
+def local(worker: Port, row: Wanted) -> Found:
+    """Answer for a partition of this worker.
 
     Raises:
         ApiError: the code to answer.
     """
-    topic, index, leader_epoch, timestamp, max_num_offsets, isolation_level, replica_id, version, *flaws = row
-    if flaws:
+    timestamp, replica_id, version = row.timestamp, row.replica_id, row.version
+    if row.is_named_twice:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if version < _FIRST_VERSION_OF.get(timestamp, 0) or timestamp < LATEST_TIERED:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    partition = worker.lookup.replica_at(topic, index, leader_epoch, led_only=replica_id != _DEBUGGING)
+    partition = worker.lookup.replica_at(
+        row.topic, row.partition, row.leader_epoch, led_only=replica_id != _DEBUGGING
+    )
     log = partition.log
     if version == 0:
         starts = _segment_starts(log, worker.clock.now_ms())
         visible = log.high_watermark if replica_id == _CONSUMER else None
-        return [0, starts_up_to(starts, timestamp, count=max_num_offsets, bound=visible)]
+        wanted = starts_up_to(starts, timestamp, count=row.max_num_offsets, bound=visible)
+        return Found(ErrorCode.NONE, starts=wanted)
     if replica_id != _CONSUMER:
         bound = log.log_end_offset
     else:
-        bound = log.last_stable_offset if isolation_level == _READ_COMMITTED else log.high_watermark
+        bound = log.last_stable_offset if row.isolation_level == _READ_COMMITTED else log.high_watermark
     if timestamp == LATEST:
         if replica_id == _CONSUMER:
             _refuse_before_first_commit(partition, version)
-        return [0, (-1, bound, partition.leader_epoch)]
+        return Found(ErrorCode.NONE, offset=bound, leader_epoch=partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return [0, (-1, log.log_start_offset, log.leader_epochs.epoch_at(log.log_start_offset))]
+        start = log.log_start_offset
+        return Found(ErrorCode.NONE, offset=start, leader_epoch=log.leader_epochs.epoch_at(start))
     if timestamp == LATEST_TIERED:
-        return [0, _NONE_FOUND]
+        return _NONE_FOUND
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or found[1] >= bound:
         if replica_id == _CONSUMER:
             _refuse_before_first_commit(partition, version)
-        return [0, _NONE_FOUND]
-    return [0, tuple(found)]
+        return _NONE_FOUND
+    return Found(ErrorCode.NONE, *found)
 
 
-def _refuse_before_first_commit(partition: "Partition", version: int) -> None:
+QUESTION: Final = by_owner.Question("list_offsets", Wanted, Found, local, led_only=False)
+
+
+def operations(worker: Port) -> dict[str, Handler]:
+    """What other workers may ask of this one."""
+    return QUESTION.operations(worker)
+
+
+def _refuse_before_first_commit(partition: Partition, version: int) -> None:
     """Refuse while the leader has committed nothing in its epoch: it cannot know its predecessor's commits (KIP-207).
 
     Raises:

@@ -11,11 +11,11 @@ from pkafka.protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from pkafka.server.controller.context import Assignment
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.ports.controller_context import ControllerContext
 
 
 async def handle(
-    ctx: ControlContext, request: ListPartitionReassignmentsRequest, version: int
+    ctx: ControllerContext, request: ListPartitionReassignmentsRequest, version: int
 ) -> ListPartitionReassignmentsResponse:
     """List the partitions that move, of those that the request names or of all."""
     try:

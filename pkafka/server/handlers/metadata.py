@@ -3,18 +3,22 @@
 An answer for which nothing has to be created is encoded once and kept.
 """
 
+import asyncio
 from collections.abc import Awaitable, Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from pkafka.errors import ErrorCode
 from pkafka.model import BrokerId
 from pkafka.protocol.messages.metadata import MetadataRequest
 from pkafka.protocol.schema import Message
 from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.handlers import metadata_answer
+from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.serving.connection_state import ConnectionState
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
+from pkafka.server.serving.control_line import ControlLine
 
 _NO_BROKERS: Final[frozenset[BrokerId]] = frozenset()
 _DECIDED_S: Final = 0.2
@@ -23,10 +27,29 @@ _TOLD_S: Final = 1.0
 """A client that heard of a broker's death longer ago than this hears of it again: the broker has died once more."""
 
 
+class Port(Protocol):
+    """What Metadata asks of its worker."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def partitions(self) -> Partitions: ...
+
+    @property
+    def pulses(self) -> Pulses: ...
+
+    @property
+    def control_line(self) -> ControlLine: ...
+
+
 class _Context:
     """Gives the Metadata handler what it needs of the worker and the connection."""
 
-    def __init__(self, context: RequestContext, dead: frozenset[BrokerId]) -> None:
+    def __init__(self, context: RequestContext[Port], dead: frozenset[BrokerId]) -> None:
         self._context = context
         self.dead = dead
 
@@ -47,7 +70,7 @@ class _Context:
 
 
 def handle(
-    context: RequestContext, request: MetadataRequest, version: int
+    context: RequestContext[Port], request: MetadataRequest, version: int
 ) -> bytes | Message | Awaitable[bytes | Message]:
     """Ask the leaders for a sign of life, create missing topics, and answer from the cache.
 
@@ -61,7 +84,7 @@ def handle(
 
 
 async def _of_living_leaders(
-    context: RequestContext, leaders: Collection[BrokerId], request: MetadataRequest, version: int
+    context: RequestContext[Port], leaders: Collection[BrokerId], request: MetadataRequest, version: int
 ) -> bytes | Message:
     worker = context.worker
     dead = await worker.pulses.refusing(leaders)
@@ -78,7 +101,7 @@ async def _of_living_leaders(
 
 
 def _answer(
-    context: RequestContext, dead: frozenset[BrokerId], request: MetadataRequest, version: int
+    context: RequestContext[Port], dead: frozenset[BrokerId], request: MetadataRequest, version: int
 ) -> bytes | Awaitable[Message]:
     if dead or context.worker.metadata.departed:
         news = _has_to_hear_of(context, context.worker.metadata.departed)
@@ -89,7 +112,7 @@ def _answer(
     return encoded if encoded is not None else metadata_answer.handle(view, request, version)
 
 
-def _has_to_hear_of(context: RequestContext, dead: Collection[BrokerId]) -> list[BrokerId]:
+def _has_to_hear_of(context: RequestContext[Port], dead: Collection[BrokerId]) -> list[BrokerId]:
     """The dead brokers whose partitions this client must first see without a leader, before it sees the new leader.
 
     When one answer tells a client of librdkafka that a broker is gone and that another broker leads its partitions, the
@@ -100,11 +123,11 @@ def _has_to_hear_of(context: RequestContext, dead: Collection[BrokerId]) -> list
     assert isinstance(state, ConnectionState)
     if not any("rdkafka" in text for text in state.software or ()):
         return []
-    told_s = context.worker.loop.time() - _TOLD_S
+    told_s = asyncio.get_running_loop().time() - _TOLD_S
     return [one for one in dead if state.told_dead.get(one, told_s) <= told_s]
 
 
-def _note_told(context: RequestContext, dead: Collection[BrokerId]) -> None:
+def _note_told(context: RequestContext[Port], dead: Collection[BrokerId]) -> None:
     state = context.connection.state
     assert isinstance(state, ConnectionState)
-    state.told_dead.update(dict.fromkeys(dead, context.worker.loop.time()))
+    state.told_dead.update(dict.fromkeys(dead, asyncio.get_running_loop().time()))

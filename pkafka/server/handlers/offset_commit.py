@@ -7,7 +7,7 @@ Version 0 writes to the coordination store, as in Kafka's ZooKeeper mode; any br
 """
 
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final, Protocol
 
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_TIMESTAMP
@@ -19,30 +19,46 @@ from pkafka.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from pkafka.protocol.schema import Message
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.groups.offset_keeper import Outcomes, java_length
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
-from pkafka.server.groups.routing import Caller, Routed, to_owner
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.ipc import words
+from pkafka.server.ipc.words import StoreCommit
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
+from pkafka.server.serving.control_line import ControlLine
 
 _NO_RETENTION: Final = -1
 
 
-def handle(context: RequestContext, request: OffsetCommitRequest, version: int) -> Routed:
+class Port(GroupPort, Protocol):
+    """What OffsetCommit asks of its worker."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def control_line(self) -> ControlLine: ...
+
+
+def handle(context: RequestContext[Port], request: OffsetCommitRequest, version: int) -> Routed:
     """Take the request to the group's coordinator, or to the coordination store."""
     if version == 0:
         return _to_store(context.worker, request)
-    return to_owner(context, request.group_id, request, serve, refused)
+    return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 
 
 def serve(
-    worker: "Worker", _caller: Caller, request: OffsetCommitRequest, _version: int
+    groups: Groups, _caller: Caller, request: OffsetCommitRequest, _version: int
 ) -> Message | Awaitable[Message]:
     """Store offsets of a group of this worker."""
-    now_ms = worker.clock.now_ms()
+    now_ms = groups.clock.now_ms()
     expires_ms = (
         NO_EXPIRY if request.retention_time_ms == _NO_RETENTION else now_ms + request.retention_time_ms
     )
@@ -54,11 +70,11 @@ def serve(
             one.committed_metadata or "",
             expires_ms,
         )
-        for key, one in _known_partitions(worker, request).items()
+        for key, one in _known_partitions(groups.metadata, request).items()
     }
     if not commits:
         return _response(request, {})
-    outcomes = worker.offsets.commit(
+    outcomes = groups.offsets.commit(
         request.group_id,
         request.member_id,
         request.group_instance_id,
@@ -75,14 +91,14 @@ def serve(
 
 
 def _known_partitions(
-    worker: "Worker", request: OffsetCommitRequest
+    metadata: MetadataCache, request: OffsetCommitRequest
 ) -> dict[PartitionKey, OffsetCommitRequestPartition]:
     """The partitions of the request that the cluster has; when one is named twice, its last offset counts."""
     return {
         (topic.name, one.partition_index): one
         for topic in request.topics
         for one in topic.partitions
-        if worker.metadata.partition(topic.name, one.partition_index) is not None
+        if metadata.partition(topic.name, one.partition_index) is not None
     }
 
 
@@ -110,17 +126,17 @@ def _response(
     )
 
 
-async def _to_store(worker: "Worker", request: OffsetCommitRequest) -> OffsetCommitResponse:
-    known = _known_partitions(worker, request)
+async def _to_store(worker: Port, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    known = _known_partitions(worker.metadata, request)
     outcomes = dict.fromkeys(known, ErrorCode.OFFSET_METADATA_TOO_LARGE)
     chars_max = worker.config.offset_metadata_max_bytes
-    rows: list[list[Any]] = [
-        [*key, one.committed_offset]
+    rows = [
+        (*key, one.committed_offset)
         for key, one in known.items()
         if java_length(one.committed_metadata or "") <= chars_max
     ]
     if rows:
-        codes = await worker.control_line.ask("commit_to_store", [request.group_id, rows])
+        codes = await worker.control_line.ask(words.COMMIT_TO_STORE, StoreCommit(request.group_id, rows))
         for row, code in zip(rows, codes, strict=True):
             outcomes[row[0], row[1]] = ErrorCode(code)
     return _response(request, outcomes)

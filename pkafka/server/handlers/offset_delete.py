@@ -1,7 +1,5 @@
 """OffsetDelete (key 47, v0): removes what a group committed for partitions (KIP-496)."""
 
-from typing import TYPE_CHECKING
-
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -9,25 +7,23 @@ from pkafka.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from pkafka.server.groups.routing import Caller, Routed, to_owner
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 
-def handle(context: RequestContext, request: OffsetDeleteRequest, _version: int) -> Routed:
+def handle(context: RequestContext[GroupPort], request: OffsetDeleteRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
-    return to_owner(context, request.group_id, request, serve, refused)
+    return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 
 
 def serve(
-    worker: "Worker", _caller: Caller, request: OffsetDeleteRequest, version: int
+    groups: Groups, _caller: Caller, request: OffsetDeleteRequest, version: int
 ) -> OffsetDeleteResponse:
     """Delete offsets of a group of this worker."""
     named = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
-    known = [key for key in named if worker.metadata.partition(*key) is not None]
-    error, outcomes = worker.offsets.delete_offsets(request.group_id, known)
+    known = [key for key in named if groups.metadata.partition(*key) is not None]
+    error, outcomes = groups.offsets.delete_offsets(request.group_id, known)
     if error is not ErrorCode.NONE:
         return refused(request, version, error)
     topics: dict[str, OffsetDeleteResponseTopic] = {}

@@ -7,7 +7,7 @@ Version 0 reads the coordination store, as OffsetCommit v0 writes it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_EPOCH, NO_OFFSET
@@ -21,13 +21,15 @@ from pkafka.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from pkafka.protocol.schema import Message
+from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import CommittedOffset
-from pkafka.server.groups.routing import Caller, Routed, by_owner, to_owner, to_owners
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.ipc import words
+from pkafka.server.ipc.words import StoreFetch
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
+from pkafka.server.serving.control_line import ControlLine
 
 _GROUP_ERROR_VERSION: Final = 2
 _BATCHED_VERSION: Final = 8
@@ -37,15 +39,25 @@ _Topic = TypeVar("_Topic", OffsetFetchResponseTopic, OffsetFetchResponseTopics)
 Found: TypeAlias = Mapping[PartitionKey, CommittedOffset | ErrorCode | None]
 
 
-def handle(context: RequestContext, request: OffsetFetchRequest, version: int) -> Routed:
+class Port(GroupPort, Protocol):
+    """What OffsetFetch asks of its worker."""
+
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def control_line(self) -> ControlLine: ...
+
+
+def handle(context: RequestContext[Port], request: OffsetFetchRequest, version: int) -> Routed:
     """Take the request to the groups' coordinators, or to the coordination store."""
     if version == 0:
         return _from_store(context.worker, request)
     if version < _BATCHED_VERSION:
-        return to_owner(context, request.group_id, request, serve, refused)
+        return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
     if len(request.groups) == 1:
-        return to_owner(context, request.groups[0].group_id, request, serve, refused)
-    places = by_owner(context.worker, [group.group_id for group in request.groups])
+        return context.worker.routing.to_owner(context, request.groups[0].group_id, request, serve, refused)
+    places = context.worker.routing.by_owner([group.group_id for group in request.groups])
     parts = {
         owner: OffsetFetchRequest(
             groups=[request.groups[place] for place in numbers], require_stable=request.require_stable
@@ -59,35 +71,33 @@ def handle(context: RequestContext, request: OffsetFetchRequest, version: int) -
             groups.update(zip(numbers, response.groups, strict=True))
         return OffsetFetchResponse(groups=[groups[place] for place in range(len(request.groups))])
 
-    return to_owners(context, parts, serve, refused, merged)
+    return context.worker.routing.to_owners(context, parts, serve, refused, merged)
 
 
-def serve(
-    worker: "Worker", _caller: Caller, request: OffsetFetchRequest, version: int
-) -> OffsetFetchResponse:
+def serve(groups: Groups, _caller: Caller, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
     """Read offsets of groups of this worker."""
     if version < _BATCHED_VERSION:
         keys = _keys(request)
-        error, found = worker.offsets.committed(request.group_id, keys, require_stable=request.require_stable)
+        error, found = groups.offsets.committed(request.group_id, keys, require_stable=request.require_stable)
         if error is not ErrorCode.NONE:
             return refused(request, version, error)
         return _response(found)
-    groups = []
+    answers = []
     for group in request.groups:
         wanted = (
             None
             if group.topics is None
             else [(topic.name, index) for topic in group.topics for index in topic.partition_indexes]
         )
-        error, found = worker.offsets.committed(group.group_id, wanted, require_stable=request.require_stable)
-        groups.append(
+        error, found = groups.offsets.committed(group.group_id, wanted, require_stable=request.require_stable)
+        answers.append(
             OffsetFetchResponseGroup(
                 group_id=group.group_id,
                 error_code=error,
                 topics=_topics(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions),
             )
         )
-    return OffsetFetchResponse(groups=groups)
+    return OffsetFetchResponse(groups=answers)
 
 
 def _keys(request: OffsetFetchRequest) -> list[PartitionKey] | None:
@@ -127,7 +137,7 @@ def _response(found: Found) -> OffsetFetchResponse:
     return OffsetFetchResponse(topics=_topics(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition))
 
 
-async def _from_store(worker: "Worker", request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def _from_store(worker: Port, request: OffsetFetchRequest) -> OffsetFetchResponse:
     keys = _keys(request) or []
     unknown = [key for key in keys if worker.metadata.partition(*key) is None]
     found: dict[PartitionKey, CommittedOffset | ErrorCode | None] = dict.fromkeys(
@@ -135,7 +145,7 @@ async def _from_store(worker: "Worker", request: OffsetFetchRequest) -> OffsetFe
     )
     known = [key for key in keys if key not in found]
     if known:
-        rows = await worker.control_line.ask("fetch_from_store", [request.group_id, known])
+        rows = await worker.control_line.ask(words.FETCH_FROM_STORE, StoreFetch(request.group_id, known))
         for key, (code, offset) in zip(known, rows, strict=True):
             found[key] = ErrorCode(code) if code else CommittedOffset(offset, commit_timestamp=0)
     return _response(found)

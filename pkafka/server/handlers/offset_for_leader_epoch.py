@@ -4,48 +4,76 @@ v1 the epoch found · v2 current leader epoch · v3 replica id · v4 flexible
 """
 
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import Final, NamedTuple
 
+from pkafka.errors import ErrorCode
+from pkafka.model import NO_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from pkafka.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from pkafka.server.serving.by_owner import Row, ask_owners
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.ipc.peer import Handler
+from pkafka.server.serving.by_owner import Owner, Question
+from pkafka.server.serving.context import RequestContext
 
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+
+class Wanted(NamedTuple):
+    """Asks for the end of one epoch of one partition."""
+
+    topic: str
+    partition: int
+    current_leader_epoch: LeaderEpoch
+    leader_epoch: LeaderEpoch
+
+
+class Found(NamedTuple):
+    """Tells the largest epoch up to the one that was asked for, and where its records end."""
+
+    error_code: int
+    leader_epoch: LeaderEpoch = NO_EPOCH
+    end_offset: Offset = NO_OFFSET
 
 
 async def handle(
-    context: RequestContext, request: OffsetForLeaderEpochRequest, _version: int
+    context: RequestContext[Owner], request: OffsetForLeaderEpochRequest, _version: int
 ) -> OffsetForLeaderEpochResponse:
     """Ask the owners of all partitions."""
-    rows: list[Row] = [
-        [topic.topic, partition.partition, partition.current_leader_epoch, partition.leader_epoch]
+    rows = [
+        Wanted(topic.topic, partition.partition, partition.current_leader_epoch, partition.leader_epoch)
         for topic in request.topics
         for partition in topic.partitions
     ]
-    answers = await ask_owners(context.worker, "offset_for_leader_epoch", rows, local, led_only=False)
+    answers = await QUESTION.ask(context.worker, rows)
     topics = []
-    for name, group in groupby(zip(rows, answers, strict=True), key=lambda pair: pair[0][0]):
+    for name, group in groupby(zip(rows, answers, strict=True), key=lambda pair: pair[0].topic):
         partitions = [
-            EpochEndOffset(partition=row[1], error_code=answer[0])
-            if answer[0]
-            else EpochEndOffset(partition=row[1], leader_epoch=answer[1], end_offset=answer[2])
-            for row, answer in group
+            EpochEndOffset(
+                partition=row.partition,
+                error_code=found.error_code,
+                leader_epoch=found.leader_epoch,
+                end_offset=found.end_offset,
+            )
+            for row, found in group
         ]
         topics.append(OffsetForLeaderTopicResult(topic=name, partitions=partitions))
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def local(worker: "Worker", row: Row) -> Row:
-    """Answer for a partition of this worker: code, epoch, end offset.
+def local(worker: Owner, row: Wanted) -> Found:
+    """Answer for a partition of this worker.
 
     Raises:
         ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, or another broker leads the partition.
     """
-    partition = worker.lookup.replica_at(row[0], row[1], row[2], led_only=True)
-    return [0, *partition.log.end_offset_for_epoch(row[3])]
+    partition = worker.lookup.replica_at(row.topic, row.partition, row.current_leader_epoch, led_only=True)
+    return Found(ErrorCode.NONE, *partition.log.end_offset_for_epoch(row.leader_epoch))
+
+
+QUESTION: Final = Question("offset_for_leader_epoch", Wanted, Found, local, led_only=False)
+
+
+def operations(worker: Owner) -> dict[str, Handler]:
+    """What other workers may ask of this one."""
+    return QUESTION.operations(worker)

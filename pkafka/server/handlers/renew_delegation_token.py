@@ -9,11 +9,11 @@ from pkafka.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from pkafka.server.handlers.create_delegation_token import NO_TIME
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
 def handle(
-    _context: RequestContext, _request: RenewDelegationTokenRequest, _version: int
+    _context: RequestContext[object], _request: RenewDelegationTokenRequest, _version: int
 ) -> RenewDelegationTokenResponse:
     """Refuse it."""
     return RenewDelegationTokenResponse(

@@ -5,11 +5,11 @@ v1 session lifetime (KIP-368) · v2 flexible
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 
 
 def handle(
-    _context: RequestContext, _request: SaslAuthenticateRequest, _version: int
+    _context: RequestContext[object], _request: SaslAuthenticateRequest, _version: int
 ) -> SaslAuthenticateResponse:
     """Refuse it; the connection stays open for other requests."""
     return SaslAuthenticateResponse(

@@ -4,28 +4,26 @@ v1 throttle time · v3 static members (KIP-345) · v4 flexible · v5 protocol ty
 """
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pkafka.server.groups.effects import SyncResult
 from pkafka.server.groups.events import SyncRequest
-from pkafka.server.groups.routing import Caller, Routed, to_owner
-from pkafka.server.serving.dispatch import RequestContext
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
 
 _PROTOCOL_VERSION: Final = 5
 
 
-def handle(context: RequestContext, request: SyncGroupRequest, _version: int) -> Routed:
+def handle(context: RequestContext[GroupPort], request: SyncGroupRequest, _version: int) -> Routed:
     """Take the request to the group's coordinator."""
-    return to_owner(context, request.group_id, request, serve, refused)
+    return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
 
 
 def serve(
-    worker: "Worker", _caller: Caller, request: SyncGroupRequest, version: int
+    groups: Groups, _caller: Caller, request: SyncGroupRequest, version: int
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     """Serve a member of a group of this worker; the answer comes when the leader's assignment is stored."""
     if version >= _PROTOCOL_VERSION and (request.protocol_type is None or request.protocol_name is None):
@@ -38,7 +36,7 @@ def serve(
         protocol_name=request.protocol_name,
         assignments={one.member_id: one.assignment for one in request.assignments},
     )
-    result = worker.groups.sync(request.group_id, syncing)
+    result = groups.coordinator.sync(request.group_id, syncing)
     if isinstance(result, SyncResult):
         return _response(result)
 

@@ -15,7 +15,7 @@ from pkafka.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.ports.controller_context import ControllerContext
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
@@ -23,7 +23,9 @@ UNSAFE_DOWNGRADE: Final = 3
 _FIRST_VERSION_WITH_KINDS: Final = 1
 
 
-async def handle(ctx: ControlContext, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
+async def handle(
+    ctx: ControllerContext, request: UpdateFeaturesRequest, version: int
+) -> UpdateFeaturesResponse:
     """Say for each feature why it is not changed; when one is named twice, its first change counts."""
     if not ctx.controller.is_active:
         refused = ApiError(ErrorCode.NOT_CONTROLLER)

@@ -3,17 +3,13 @@
 Plain integers, changed by one event loop. The programs that read the metrics make the rates.
 """
 
-import os
-import resource
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from pkafka.protocol.api import ApiKey
 from pkafka.records.validation import ValidatedRecords
 from pkafka.server.metrics.request_times import RequestTimes
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
 
 FOLLOWERS_FETCH: Final = -int(ApiKey.FETCH)
 """Under this key, which no API has, the fetches of followers are counted; those of consumers under the API's."""
@@ -113,13 +109,17 @@ class Metrics:
         """Count a frame that was no request."""
         self.refused_requests += 1
 
-    def snapshot(self, worker: "Worker") -> dict[str, Any]:
-        """All counters and gauges of this worker, as plain values."""
+    def figures(self, topic_name: Callable[[str | bytes], str | None]) -> dict[str, Any]:
+        """All counters, as plain values.
+
+        Args:
+            topic_name: gives the name of a topic whose id is known; None for an id without a topic.
+        """
 
         def named(counts: "defaultdict[str | bytes, int]") -> dict[str, int]:
             sums: defaultdict[str, int] = defaultdict(int)
             for topic, count in counts.items():
-                sums[worker.lookup.topic_name(topic) or "(deleted)"] += count
+                sums[topic_name(topic) or "(deleted)"] += count
             return dict(sums)
 
         return {
@@ -139,61 +139,4 @@ class Metrics:
             "refused_requests": self.refused_requests,
             "requests": [[key, version, count] for (key, version), count in self.requests.items()],
             "request_times": {key: times.export() for key, times in self.request_times.items()},
-            "connections": worker.clients.count_by_listener(),
-            "fetch_sessions": len(worker.fetch_sessions),
-            "purgatory": {
-                one.name: one.size
-                for one in (worker.progress.fetches, worker.progress.produces, worker.progress.deletions)
-            },
-            "isr_events": worker.isr_changes.counters(),
-            "replication_rates": worker.quotas.byte_rates(),
-            "leaders": len(worker.partitions.led),
-            "reassigning": sum(one.is_reassigning for one in worker.partitions.led.values()),
-            "lags": [list(row) for row in worker.fetchers.lags()],
-            "fetchers": worker.fetchers.gauges(),
-            "moves": worker.moves.gauges(),
-            "partitions": len(worker.partitions.hosted),
-            "open_files": [
-                worker.index,
-                len(os.listdir("/dev/fd")),
-                resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-            ],
-            "uncleanable": worker.logs.compaction.uncleanable(),
-            "directories": [str(path) for path in worker.disks.log_dirs],
-            "offline_directories": [
-                str(path) for path in worker.disks.log_dirs if worker.disks.is_offline(str(path))
-            ],
-            "groups": worker.groups.gauges(),
-            "group_events": worker.groups.counters.by_name(),
-            "group_loads": worker.groups.load_times.figures(worker.groups.timer.now_ms()),
-            "led": [
-                [
-                    partition.topic,
-                    partition.index,
-                    len(partition.replicas),
-                    len(partition.isr),
-                    partition.log.config.min_insync_replicas,
-                    partition.log.high_watermark - partition.log.last_stable_offset,
-                    sum(map(partition.is_adding, partition.replicas)),
-                ]
-                for partition in worker.partitions.led.values()
-            ],
-            "followed": [
-                [*partition.key, partition.log.high_watermark - partition.log.last_stable_offset]
-                for key, partition in worker.partitions.hosted.items()
-                if key not in worker.partitions.led
-            ],
-            "producer_ids": sum(len(log.producers) for log in worker.partitions.logs()),
-            "logs": [
-                [
-                    *log.topic_partition,
-                    log.size_bytes,
-                    log.log_start_offset,
-                    log.log_end_offset,
-                    len(log.segments),
-                    log.high_watermark,
-                    log.is_future,
-                ]
-                for log in (*worker.partitions.logs(), *worker.moves.logs())
-            ],
         }

@@ -16,7 +16,6 @@ from pkafka.server.metrics.meters import Meters
 from pkafka.server.metrics.object_names import object_name
 from pkafka.server.metrics.page import (
     BrokerFacts,
-    LedPartition,
     Snapshot,
     controller_gauges,
     led_partitions,
@@ -28,6 +27,7 @@ from pkafka.server.metrics.page import (
     request_times,
     sum_of,
 )
+from pkafka.server.metrics.partition_figures import LedPartition
 from pkafka.server.metrics.request_times import RequestTimeSums
 
 Beans: TypeAlias = dict[str, dict[str, Any]]

@@ -7,11 +7,12 @@ write them. Runs in the control process; each scrape asks every worker for its c
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from pkafka.protocol.api import ApiKey
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.metrics.latency import PERCENTILES, Histogram
+from pkafka.server.metrics.partition_figures import LedPartition
 from pkafka.server.metrics.request_times import RequestTimeSums
 
 if TYPE_CHECKING:
@@ -105,43 +106,6 @@ _CONTROLLER_GAUGES: Final = {
 }
 
 Snapshot = Mapping[str, Any]
-
-
-class LedPartition(NamedTuple):
-    """Holds a worker's figures of a partition that it leads."""
-
-    topic: str
-    partition: int
-    replicas: int
-    in_sync: int
-    min_insync_replicas: int
-    unstable: int
-    """Records between the last stable offset and the high watermark."""
-    adding: int
-    """Replicas that a reassignment is still adding; they do not count as missing yet."""
-
-    @property
-    def replication_factor(self) -> int:
-        """How many replicas there are to be in sync (OngoingReassignmentState.replicationFactor)."""
-        return self.replicas - self.adding
-
-    @property
-    def _least(self) -> int:
-        # When a topic has fewer replicas than min.insync.replicas, all of them are enough. Kafka counts the replicas
-        # that are being added here, too.
-        return min(self.min_insync_replicas, self.replicas)
-
-    @property
-    def is_under_replicated(self) -> bool:
-        return self.in_sync < self.replication_factor
-
-    @property
-    def is_under_min_isr(self) -> bool:
-        return self.in_sync < self._least
-
-    @property
-    def is_at_min_isr(self) -> bool:
-        return self.in_sync == self._least
 
 
 def led_partitions(workers: Sequence[Snapshot]) -> list[LedPartition]:

@@ -5,20 +5,18 @@ state go through :meth:`ControlContext.run` onto the one controller thread.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pkafka.clock import Clock
 from pkafka.coordination.store import Store
 from pkafka.model import BrokerEpoch, BrokerId
+from pkafka.server.cluster.control_requests import ControlRequest, ControlResponse
 from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.cluster.producer_ids import ProducerIds
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.config.repository import ConfigRepository
-from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.controller.controller import Controller
 from pkafka.server.policies import Policies
-
-if TYPE_CHECKING:
-    from pkafka.server.control.producer_ids import ProducerIds
 
 T = TypeVar("T")
 
@@ -42,7 +40,7 @@ class ControlContext(Protocol):
         ...
 
     @property
-    def producer_ids(self) -> "ProducerIds": ...
+    def producer_ids(self) -> ProducerIds: ...
 
     @property
     def metadata(self) -> MetadataCache:

@@ -1,15 +1,15 @@
 """The cleaner process: file work for which no request waits.
 
 It writes the checkpoint files of the log directories, which all workers share, unlinks files that their owners have
-renamed away, and compacts logs (log_cleaner.py). When it dies nothing is lost: the workers tell its successor what is
-left to do.
+renamed away, and compacts logs (compaction/log_cleaner.py). When it dies nothing is lost: the workers tell its
+successor what is left to do.
 """
 
 import asyncio
 import logging
 import shutil
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +20,11 @@ from pkafka.errors import StorageError
 from pkafka.model import TopicPartition
 from pkafka.server.compaction.log_cleaner import CleanerSettings, LogCleaner
 from pkafka.server.config.broker_config import BrokerConfig
-from pkafka.server.config.broker_loggers import set_log_level
-from pkafka.server.ipc import lifeline
+from pkafka.server.ipc import words
+from pkafka.server.ipc.child import CONTROL, Birth, ChildMain, Life, main_of
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Payload, Peer
-from pkafka.server.processes.supervisor import CONTROL, Birth
+from pkafka.server.ipc.words import Settings
 from pkafka.storage.checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
@@ -64,7 +64,6 @@ class Cleaner:
         self._peers: dict[str, Peer] = {}
         self._pending: set[str] = set()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unlink")
-        self._ended: asyncio.Future[int] = self._loop.create_future()
         self._clock: Clock = SystemClock()
         self._log_cleaner = LogCleaner(
             self._workers, CleanerSettings.of(setup.config), clock=self._clock, files=OsFiles()
@@ -73,47 +72,32 @@ class Cleaner:
             "checkpoint": self._checkpoint,
             "unlink": self._unlink_later,
             "abort_cleaning": lambda peer, row, _blob, _fds: self._log_cleaner.abort(peer, *row),
-            "broker_config": self._broker_config,
-            "metrics": lambda _peer, _payload, _blob, _fds: self._log_cleaner.metrics(),
+            words.BROKER_CONFIG: self._broker_config,
+            words.METRICS: lambda _peer, _payload, _blob, _fds: self._log_cleaner.metrics(),
         }
-        words: dict[str, Handler] = {
-            lifeline.PEER: self._meet,
-            lifeline.STOP: self._stop,
-            lifeline.CLOSE: self._stop,
-            lifeline.LOG_LEVEL: lambda _peer, change, _blob, _fds: set_log_level(change[0], change[1]),
-        }
-        self._line = Peer("supervisor", birth.line, words, on_gone=lifeline.end_orphan, vital=True)
+        self._life = Life(birth, meet=self._meet, stop=lambda: self._life.end(ChildExit.CLEAN))
 
     async def run(self) -> int:
         """Work until told to stop."""
-        self._line.note(lifeline.BOOTED)
-        beat = asyncio.create_task(self._beat())
+        self._life.booted()
+        beat = asyncio.create_task(self._life.beat_for_ever())
         self._log_cleaner.start()
         try:
-            code = await self._ended
+            code = await self._life.ended
             await self._log_cleaner.stop()
             return code
         finally:
             beat.cancel()
 
-    async def _beat(self) -> None:
-        while True:
-            self._line.note(lifeline.BEAT)
-            await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
-
     def _workers(self) -> list[Peer]:
         return [peer for name, peer in self._peers.items() if name != CONTROL and not peer.gone]
 
-    def _broker_config(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _broker_config(self, _peer: Peer, payload: Settings, _blob: memoryview, _fds: list[int]) -> None:
         """Take over dynamic broker settings: all that differ from the file, by key."""
         self._log_cleaner.configure(CleanerSettings.of(self._setup.config.replace(payload)))
 
-    def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
-        self._peers[name] = Peer(name, socket.socket(fileno=fds[0]), self._operations)
-
-    def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
-        if not self._ended.done():
-            self._ended.set_result(ChildExit.CLEAN)
+    def _meet(self, name: str, sock: socket.socket) -> None:
+        self._peers[name] = Peer(name, sock, self._operations)
 
     def _checkpoint(self, peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """Write checkpoint files: directory -> file -> [[topic, partition, offset], ...] of one worker."""
@@ -141,7 +125,7 @@ class Cleaner:
             log.error("Cannot write %s in %s: %s", name, directory.path, error)
             # As in Kafka, the directory fails: a disk that refuses this would refuse records, too.
             for worker in workers:
-                self._peers[worker].note("log_dir_failed", str(directory.path))
+                self._peers[worker].note(words.LOG_DIR_FAILED, str(directory.path))
 
     def _unlink_later(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """Unlink files and directory trees after a delay: [[paths], delay in milliseconds]."""
@@ -169,13 +153,6 @@ def _unlink(paths: Sequence[str]) -> None:
             log.error("Cannot delete %s: %s", path, error)
 
 
-def main(setup: CleanerSetup) -> Callable[[Birth], int]:
+def main(setup: CleanerSetup) -> ChildMain:
     """What the supervisor runs in the forked child."""
-
-    def run(birth: Birth) -> int:
-        async def live() -> int:
-            return await Cleaner(setup, birth).run()
-
-        return asyncio.run(live())
-
-    return run
+    return main_of(lambda birth: Cleaner(setup, birth))

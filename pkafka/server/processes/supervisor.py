@@ -20,12 +20,10 @@ from typing import Any, Final
 
 from pkafka.server.config.broker_loggers import set_log_level
 from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.child import CLEANER, CONTROL, Birth, ChildMain
 from pkafka.server.ipc.lifeline import ChildExit, Lifeline
 
 log = logging.getLogger(__name__)
-
-CONTROL: Final = "control"
-CLEANER: Final = "cleaner"
 
 SILENCE_MAX_S: Final = 10.0
 """A child whose event loop said nothing for this long hangs, and is killed and replaced."""
@@ -39,21 +37,6 @@ RESTARTS_WINDOW_S: Final = 30.0
 STOP_MAX_S: Final = 60.0
 """A child that has not ended this long after it was asked to, or after it closed a log, is killed. Its logs recover at
 the next start."""
-
-
-@dataclass(slots=True)
-class Birth:
-    """Holds what a child gets: its line to the supervisor, and what an earlier incarnation left behind."""
-
-    line: socket.socket
-    name: str
-    first: bool
-    """Whether this is the first of its name since the broker started (restarted workers recover their logs)."""
-    session: "tuple[int, bytes] | None"
-    """(control) the coordination session of its predecessor."""
-
-
-ChildMain = Callable[[Birth], int]
 
 
 @dataclass(slots=True)
@@ -81,11 +64,6 @@ class Outcome:
 
     clean: bool = True
     deaths: "deque[float]" = field(default_factory=deque)
-
-
-def worker_name(index: int) -> str:
-    """The process name of worker ``index``."""
-    return f"worker-{index}"
 
 
 class Supervisor:

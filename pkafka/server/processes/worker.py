@@ -7,59 +7,46 @@ comes from the control process; what it does not own it asks of the worker that 
 import asyncio
 import logging
 import socket
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, ConfigError, PkafkaError, StorageError
-from pkafka.model import CONSUMER_OFFSETS_TOPIC
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from pkafka.net.buffers import Arena, ReadBuffers
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
-from pkafka.protocol.codec import decode, encode
-from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from pkafka.protocol.messages.stop_replica import StopReplicaRequest
-from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
-from pkafka.protocol.schema import Message
 from pkafka.server import handlers
-from pkafka.server.cluster.metadata import FULL_UPDATE, MetadataCache
+from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
-from pkafka.server.config.broker_loggers import set_log_level
-from pkafka.server.groups import routing
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.hosted import CoordinatorSettings
 from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.offsets_log import OffsetsLog
-from pkafka.server.handlers import (
-    alter_replica_log_dirs,
-    delete_records,
-    describe_log_dirs,
-    describe_producers,
-    list_offsets,
-    offset_for_leader_epoch,
-)
+from pkafka.server.groups.offsets_partitions import OffsetsPartitions
+from pkafka.server.groups.routing import GroupRouter, Groups
 from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
-from pkafka.server.ipc import lifeline
+from pkafka.server.ipc import lifeline, words
+from pkafka.server.ipc.child import Birth, ChildMain, Life, main_of
 from pkafka.server.ipc.garbage import spare_what_lasts
 from pkafka.server.ipc.lifeline import ChildExit
-from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone, Reply
+from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone
 from pkafka.server.ipc.tasks import Tasks
+from pkafka.server.ipc.words import Hello, Identity, Settings, TopicSettings
 from pkafka.server.limits.connection_limits import ConnectionLimits, LimitSettings, SharedCounts
 from pkafka.server.limits.rates import SharedRate
 from pkafka.server.limits.replication_quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.metrics.counters import Metrics
-from pkafka.server.processes.supervisor import CLEANER, CONTROL, Birth
+from pkafka.server.processes.figures import figures
 from pkafka.server.replicas.delayed import Timer
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.fetch_sessions import FetchSessionCache
 from pkafka.server.replicas.isr_changes import IsrChanges
-from pkafka.server.replicas.leadership import IsrProposal
 from pkafka.server.replicas.logs import WorkerLogs
 from pkafka.server.replicas.lookup import Lookup
 from pkafka.server.replicas.partition import Partition, PartitionKey
@@ -68,25 +55,17 @@ from pkafka.server.replicas.progress import Progress
 from pkafka.server.replicas.selection import selector_of
 from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
 from pkafka.server.replication.fetcher import ReplicaFetchers
-from pkafka.server.serving import between_workers, by_owner
-from pkafka.server.serving.clients import ADOPT, Clients
+from pkafka.server.serving import between_workers
+from pkafka.server.serving.clients import Clients
 from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.dispatch import Dispatcher
+from pkafka.server.serving.drain import Drain
+from pkafka.server.serving.neighbours import Neighbours
+from pkafka.server.serving.orders import Orders
 from pkafka.server.serving.peers import Peers
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
-
-CONTROL_REQUEST_VERSIONS: Final = {"leader_and_isr": 7, "update_metadata": 8, "stop_replica": 4}
-"""The versions in which control requests travel between the control process and the workers."""
-
-
-_DEPARTURE_MS: Final = 100
-"""By then most clients of a dead broker have asked for the new leaders."""
-DRAIN_MAX_S: Final = 1.0
-"""A stop waits so long for the answers to requests in hand, of clients and of other workers."""
-SUCCESSOR_MAX_S: Final = 5.0
-"""A process that died is replaced at once. Without a successor by then only the channel to the process was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,24 +140,46 @@ class Worker:
         self.isr_changes = IsrChanges(self)
         self.fetchers = ReplicaFetchers(self)
         self.pulses = Pulses(self.metadata, self.partitions.broker_id, lambda: self.config)
-        self._offsets_partitions_seen = 0
+        self._offsets_partitions = OffsetsPartitions(
+            self.metadata, lambda: self.config.offsets_topic_num_partitions
+        )
         self.groups = GroupCoordinator(
             CoordinatorSettings.of(self.config),
             group_log=OffsetsLog(self),
-            partitions=self._offsets_partitions,
+            partitions=self._offsets_partitions.count,
             timer=self.timer,
             clock=self.clock,
             spawn=self.tasks.spawn,
         )
         self.offsets = OffsetKeeper(self.groups)
-        self.dispatcher = Dispatcher(self, handlers.FRAME_APIS, handlers.MESSAGE_APIS, handlers.CONTROL_APIS)
+        self._orders = Orders(
+            metadata=self.metadata,
+            partitions=self.partitions,
+            logs=self.logs,
+            progress=self.progress,
+            isr_changes=self.isr_changes,
+            timer=self.timer,
+            tasks=self.tasks,
+            metadata_changed=self._metadata_changed,
+        )
+        self.control_line = ControlLine()
+        self.dispatcher: Dispatcher[Worker] = Dispatcher(
+            self,
+            handlers.FRAME_APIS,
+            handlers.MESSAGE_APIS,
+            handlers.CONTROL_APIS,
+            tasks=self.tasks,
+            metrics=self.metrics,
+            control_line=self.control_line,
+        )
         self.peers = Peers(setup.index, self.partitions.owner, Arena.create() if setup.workers > 1 else None)
+        self._drain = Drain(self.peers)
         self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
         self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
         """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
         self._first = birth.first
         queued = self.config.queued_max_request_bytes
-        self._together = Together()
+        together = Together()
         self.clients = Clients(
             setup.listeners,
             lambda: self.config,
@@ -189,42 +190,48 @@ class Worker:
                 arena=self.peers.arena,
                 frames_bytes_max=max(queued // setup.workers, 1) if queued > 0 else None,
             ),
-            together=self._together,
+            together=together,
             page_cache=PageCache(self.threads),
-            ended=lambda: self._grew_quiet.set(),
+            ended=self._drain.changed,
         )
-        self.control_line = ControlLine()
+        self.routing = GroupRouter(
+            Groups(self.groups, self.offsets, self.metadata, self.clock),
+            setup.workers,
+            self.partitions,
+            self.peers,
+            self.clients.hand_over,
+        )
         self._configured = asyncio.Event()
         """Set once the topics' settings are known."""
         self._opened = asyncio.Event()
-        self._cleaner: Peer | None = None
-        self._met: Counter[str] = Counter()
-        """How many processes of each name have introduced themselves."""
-        self._ended: asyncio.Future[int] = self.loop.create_future()
         self._stopping = False
-        self._quiet: set[int] = set()
-        """Other workers that have answered their clients, and need nothing of this one any more."""
-        self._grew_quiet = asyncio.Event()
         self._operations = self._table()
-        line_words: dict[str, Handler] = {
-            lifeline.PEER: self._meet,
-            lifeline.LATE: self._other_is_late,
-            lifeline.STOP: self._stop,
-            lifeline.LOG_LEVEL: lambda _peer, change, _blob, _fds: set_log_level(change[0], change[1]),
-        }
-        self._line = Peer("supervisor", birth.line, line_words, on_gone=lifeline.end_orphan, vital=True)
+        self._neighbours = Neighbours(
+            setup.index,
+            self._operations,
+            together=together,
+            control_line=self.control_line,
+            peers=self.peers,
+            clients=self.clients,
+            files=self.files,
+            logs=self.logs,
+            drain=self._drain,
+            tasks=self.tasks,
+            greet=self._greet_control,
+        )
+        self._life = Life(birth, meet=self._neighbours.meet, stop=self._stop, late=self._neighbours.late)
 
     # -- life --
 
     async def run(self) -> int:
         """Open the logs, serve until told to stop. Returns the exit code."""
-        self.tasks.spawn_vital(self._beat())
+        self.tasks.spawn_vital(self._life.beat_for_ever())
         opening = self.loop.create_task(self._open_logs_when_known())
-        either: list[asyncio.Future[Any]] = [opening, self._ended]
+        either: list[asyncio.Future[Any]] = [opening, self._life.ended]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if opening.done():
             opening.result()
-        return await self._ended
+        return await self._life.ended
 
     async def _open_logs_when_known(self) -> None:
         """Open the logs; those to be recovered not before the topics' settings are known: their indexes are written
@@ -246,7 +253,7 @@ class Worker:
             self.give_up(f"Cannot open the logs: {error}")
             return
         # From here on silence means that this process hangs, and the control process may hand out leaders.
-        self._line.note(lifeline.BOOTED)
+        self._life.booted()
         self._opened.set()
         self.logs.start()
         self.moves.start()
@@ -258,154 +265,58 @@ class Worker:
     def give_up(self, reason: str) -> None:
         """Nothing is left that this worker, or one in its place, could do: the broker stops."""
         log.critical("%s", reason)
-        if not self._ended.done():
-            self._ended.set_result(ChildExit.CANNOT_BOOT)
-
-    async def _beat(self) -> None:
-        while True:
-            self.beat()
-            await asyncio.sleep(lifeline.BEAT_INTERVAL_S)
+        self._life.end(ChildExit.CANNOT_BOOT)
 
     def beat(self) -> None:
         """Tell the supervisor that this process makes progress."""
-        self._line.note(lifeline.BEAT)
+        self._life.beat()
 
     def closing(self) -> None:
         """Tell the supervisor that the stop makes progress."""
-        self._line.note(lifeline.CLOSING)
+        self._life.closing()
 
-    def _stop(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _stop(self) -> None:
         if self._stopping:
             return
         self._stopping = True
+        self._neighbours.stop()
         if self._opened.is_set():
             self.tasks.spawn_vital(self._end())
-        elif not self._ended.done():
+        elif not self._life.ended.done():
             # Checkpoints from half of the logs would be worse than none: the next start opens, and recovers, them all.
             log.warning("Stopped before all logs were open; they recover at the next start")
-            self._ended.set_result(ChildExit.CRASHED)
+            self._life.end(ChildExit.CRASHED)
 
     async def _end(self) -> None:
         """Answer the requests in hand, then take no more, neither of clients nor of other workers; close the logs."""
         self.clients.take_no_more()
         # Members that wait for their group find another coordinator, or this one when it is back.
         self.groups.resign()
-        await self._drain()
+        await self._drain.drain(self.clients)
         self.clients.close()
         self.fetchers.close()
         self.pulses.close()
         self.moves.close()
         self.partitions.resign()
         try:
-            await self.logs.close(self._cleaner)
+            await self.logs.close(self._neighbours.cleaner)
         except (PkafkaError, OSError) as error:
             log.error("Closing the logs failed; they recover at the next start: %s", error)
-            self._ended.set_result(ChildExit.CRASHED)
+            self._life.end(ChildExit.CRASHED)
             return
-        self._ended.set_result(ChildExit.CLEAN)
-
-    async def _drain(self) -> None:
-        self.clients.drain()
-        try:
-            async with asyncio.timeout(DRAIN_MAX_S):
-                while self.clients.connections:
-                    await self._next_quiet()
-                for peer in self.peers.others.values():
-                    peer.note("quiet")
-                # The other workers may have requests in hand that need this one.
-                while not self.peers.others.keys() <= self._quiet:
-                    await self._next_quiet()
-        except TimeoutError:
-            log.info("Stopping with requests in hand of %d connections", len(self.clients.connections))
-
-    async def _next_quiet(self) -> None:
-        self._grew_quiet.clear()
-        await self._grew_quiet.wait()
-
-    def _other_is_quiet(self, peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
-        self._quiet.add(peer.index)
-        self._grew_quiet.set()
+        self._life.end(ChildExit.CLEAN)
 
     # -- other processes --
-
-    def _meet(self, _peer: Peer, name: str, _blob: memoryview, fds: list[int]) -> None:
-        sock = socket.socket(fileno=fds[0])
-        peer = Peer(name, sock, self._operations, on_gone=self._lost, together=self._together)
-        if name == CONTROL:
-            self._bury(self.control_line.peer)
-            self.control_line.peer = peer
-            self.tasks.spawn_vital(self._greet_control(peer))
-        elif name == CLEANER:
-            self._bury(self._cleaner)
-            self._cleaner = peer
-            self.logs.cleaner_came(peer)
-        else:
-            peer.index = int(name.rpartition("-")[2])
-            self._bury(self.peers.others.get(peer.index))
-            self.peers.came(peer)
-            self.clients.stop_accepting(peer.index)
-        # Last, so that a predecessor that is buried only now counts as replaced.
-        self._met[name] += 1
-
-    def _bury(self, predecessor: Peer | None) -> None:
-        """Count a process as dead whose successor is here, even when some of its messages are still to be read.
-
-        With two processes of one name, lent files and decisions of the old and the new one would be mixed up.
-        """
-        if predecessor is not None:
-            predecessor.close()
-            self._lost(predecessor)
-
-    def _other_is_late(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
-        """Another process seems to hang, or moves again. While a worker does, others take its new clients."""
-        name, late = payload
-        for index, peer in self.peers.others.items():
-            if peer.name == name:
-                peer.set_late(late)
-                if not late:
-                    # Give back the files that it lent in answers for which no request waited any more.
-                    self.files.return_all(index)
-                    self.clients.stop_accepting(index)
-                elif self.clients.accepts_for(self.index) and not self._stopping:
-                    self.clients.accept_for(index)
-
-    def _lost(self, peer: Peer) -> None:
-        self.loop.call_later(SUCCESSOR_MAX_S, self._miss, peer, self._met[peer.name])
-        if peer is self.control_line.peer:
-            self.control_line.lost()
-        elif peer is self._cleaner:
-            self._cleaner = None
-            self.logs.cleaner_gone()
-        elif self.peers.others.get(peer.index) is peer:
-            self.peers.lost(peer.index)
-            self.files.forget_peer(peer.index)
-            self._grew_quiet.set()
-
-    def _miss(self, lost: Peer, met: int) -> None:
-        """End one of two processes that have lost their channel: the lost process has no successor, so it lives.
-
-        Neither can know what the other has seen of the requests in hand.
-        """
-        if self._met[lost.name] != met:
-            return  # a successor came; if it has died as well, its own successor is waited for
-        if lost.name == CONTROL:
-            is_missing = self.control_line.peer is None
-        elif lost.name == CLEANER:
-            is_missing = self._cleaner is None
-        else:
-            is_missing = lost.index < self.index and lost.index not in self.peers.others
-        if is_missing and not self._stopping:
-            self.tasks.crash(PeerGone(f"{lost.name} is out of reach"))
 
     async def _greet_control(self, peer: Peer) -> None:
         try:
             if not self._opened.is_set():
-                await peer.call("settings")
+                await peer.call(words.SETTINGS)
                 self._configured.set()
             # Leadership of a log that is not open yet would open it a second time, as a new one.
             await self._opened.wait()
             knows = self.metadata.controller_epoch > 0
-            await peer.call("hello", {"producer_id_max": self.logs.producer_id_max(), "knows": knows})
+            await peer.call(words.HELLO, Hello(self.logs.producer_id_max(), knows))
         except PeerGone:
             return
         except ApiError as error:
@@ -415,14 +326,7 @@ class Worker:
 
     def _table(self) -> dict[str, Handler]:
         """What other processes can ask of this one."""
-
-        def rows(local: by_owner.LocalAnswer, *, led_only: bool = True) -> Handler:
-            return lambda _peer, payload, _blob, _fds: by_owner.serve_rows(
-                self, payload, local, led_only=led_only
-            )
-
         return {
-            "arena": self.peers.map_arena,
             "produce_from": lambda peer, payload, _blob, _fds: produce_handler.serve_arena(
                 self, payload, self.peers.arenas[peer.index]
             ),
@@ -433,110 +337,38 @@ class Worker:
             "await_appends": lambda _peer, payload, _blob, _fds: self.appends.here(
                 payload[0], timeout_ms=payload[1]
             ),
-            "list_offsets": rows(list_offsets.local, led_only=False),
-            "offset_for_leader_epoch": rows(offset_for_leader_epoch.local, led_only=False),
-            "delete_records": rows(delete_records.local),
-            "describe_producers": rows(describe_producers.local),
-            "await_low_watermarks": lambda _peer, payload, _blob, _fds: delete_records.await_followers(
-                self, payload[0], payload[1]
-            ),
-            "alter_replica_log_dirs": rows(alter_replica_log_dirs.local, led_only=False),
-            "describe_log_dirs": lambda _peer, _payload, _blob, _fds: describe_log_dirs.local(self),
-            ADOPT: self.clients.adopt,
-            "leaving": lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
-            "quiet": self._other_is_quiet,
-            "known_metadata": self._known_metadata,
-            "known_leaders": self._known_leaders,
-            "leader_and_isr": self._leader_and_isr,
-            "update_metadata": self._update_metadata,
-            "stop_replica": self._stop_replica,
-            "topic_configs": self._topic_configs,
-            "every_topic_config": self._every_topic_config,
-            "broker_config": self._broker_config,
-            "identity": self._identity,
-            "serve": self._serve,
-            "log_dir_failed": lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
-            "group": lambda _peer, payload, blob, _fds: routing.serve_peer(
-                self, handlers.GROUP_APIS, payload, blob
-            ),
-            "metrics": lambda _peer, _payload, _blob, _fds: self.metrics.snapshot(self),
+            words.LEAVING: lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
+            words.TOPIC_CONFIGS: self._topic_configs,
+            words.EVERY_TOPIC_CONFIG: self._every_topic_config,
+            words.BROKER_CONFIG: self._broker_config,
+            words.IDENTITY: self._identity,
+            words.SERVE: self._serve,
+            words.LOG_DIR_FAILED: lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
+            words.METRICS: lambda _peer, _payload, _blob, _fds: figures(self),
+            **self.peers.operations,
+            **self.clients.operations,
+            **self.routing.operations(handlers.GROUP_APIS),
+            **handlers.operations(self),
             **self.logs.compaction.operations,
+            **self._orders.operations,
+            **self._drain.operations,
         }
 
     # -- what the control process says --
 
-    def _known_metadata(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
-        """For a control process that has just come: what its predecessor said."""
-        return None, encode(self.metadata.snapshot(), CONTROL_REQUEST_VERSIONS["update_metadata"]), ()
-
-    def _known_leaders(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
-        """As :meth:`_known_metadata`."""
-        request, proposals = self.partitions.as_decided()
-        return proposals, encode(request, CONTROL_REQUEST_VERSIONS["leader_and_isr"]), ()
-
-    def _leader_and_isr(
-        self, _peer: Peer, proposed: Payload, blob: memoryview, _fds: list[int]
-    ) -> Awaitable[Reply]:
-        version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
-        request = decode(LeaderAndIsrRequest, version, bytes(blob))
-        proposals = {
-            (topic, index): IsrProposal(tuple(isr), leader_epoch, partition_epoch)
-            for topic, index, _, leader_epoch, isr, partition_epoch in proposed or ()
-        }
-        return self._decide(self._lead_and_follow(request, proposals), version)
-
-    async def _lead_and_follow(
-        self, request: LeaderAndIsrRequest, proposals: Mapping[PartitionKey, IsrProposal]
-    ) -> LeaderAndIsrResponse:
-        response = await self.partitions.leader_and_isr(request, proposals)
-        for key, proposal in proposals.items():
-            partition = self.partitions.led.get(key)
-            # One that another leader of this process has made since is on its way.
-            if partition is not None and partition.leadership and partition.leadership.proposed is proposal:
-                self.isr_changes.propose(partition, proposal)
-        return response
-
-    def _update_metadata(self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> None:
-        version = CONTROL_REQUEST_VERSIONS["update_metadata"]
-        request = decode(UpdateMetadataRequest, version, bytes(blob))
-        before = self.metadata.brokers
-        change = self.metadata.apply(request)
-        self.progress.brokers_changed(before.keys() ^ self.metadata.brokers.keys())
-        if departed := self.metadata.departed:
-            self.timer.after(_DEPARTURE_MS, lambda: self.metadata.forget_departures(departed))
-        changed = (self.metadata.topics[name] for name in change.changed if name in self.metadata.topics)
-        if moved := self.partitions.moved_away(changed):
-            self.tasks.spawn(self.partitions.drop_moved(moved, self.logs.delete))
-        if request.type != FULL_UPDATE:
-            # Only what the controller says to be deleted: a control process that has just come may not know all topics
-            # yet, and offsets that are gone do not come back.
-            self.offsets.partitions_deleted(change.deleted)
-            if any(deleted.topic == CONSUMER_OFFSETS_TOPIC for deleted in change.deleted):
-                self._offsets_partitions_seen = 0
-        count = self.metadata.partition_count(CONSUMER_OFFSETS_TOPIC)
-        self._offsets_partitions_seen = max(count, self._offsets_partitions_seen)
-
-    def _stop_replica(
-        self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]
-    ) -> Awaitable[Reply]:
-        version = CONTROL_REQUEST_VERSIONS["stop_replica"]
-        request = decode(StopReplicaRequest, version, bytes(blob))
-        return self._decide(self.partitions.stop_replica(request, self.logs.delete), version)
-
-    async def _decide(self, response: Awaitable[Message], version: int) -> Reply:
-        return None, encode(await response, version), ()
-
-    def _topic_configs(self, _peer: Peer, topics: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _topic_configs(self, _peer: Peer, topics: TopicSettings, _blob: memoryview, _fds: list[int]) -> None:
         """The own settings of these topics are these now."""
         self.logs.set_topic_configs(topics)
         self.quotas.set_topic_configs(topics, self.partitions.broker_id)
 
-    def _every_topic_config(self, _peer: Peer, topics: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _every_topic_config(
+        self, _peer: Peer, topics: TopicSettings, _blob: memoryview, _fds: list[int]
+    ) -> None:
         """These topics have settings of their own, and no other has any."""
         self.logs.set_every_topic_config(topics)
         self.quotas.set_every_topic_config(topics, self.partitions.broker_id)
 
-    def _broker_config(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
+    def _broker_config(self, _peer: Peer, payload: Settings, _blob: memoryview, _fds: list[int]) -> None:
         """Take over dynamic broker settings: all that differ from the file, by key."""
         self.config = self.setup.config.replace(payload)
         self.quotas.set_rates(payload)
@@ -555,8 +387,9 @@ class Worker:
 
     def _identity(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """Take the identity of this broker; before its first start only the store knows a generated id."""
-        self.partitions.broker_id = payload["broker_id"]
-        self.metadata.cluster_id = payload["cluster_id"]
+        said = Identity(*payload)
+        self.partitions.broker_id = said.broker_id
+        self.metadata.cluster_id = said.cluster_id
 
     def _serve(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """The broker is registered and the first metadata are here: let clients in."""
@@ -564,8 +397,13 @@ class Worker:
             self.clients.accept_for(self.index)
 
     def _tell_of_failure(self, directory: Path) -> None:
-        self._line.note(lifeline.DIRECTORY_FAILED, str(directory))
-        self.control_line.tell("log_dir_failed", str(directory))
+        self._life.tell(lifeline.DIRECTORY_FAILED, str(directory))
+        self.control_line.tell(words.LOG_DIR_FAILED, str(directory))
+
+    def _metadata_changed(self, deleted: Sequence[TopicPartition]) -> None:
+        # Offsets that are gone do not come back.
+        self.offsets.partitions_deleted(deleted)
+        self._offsets_partitions.metadata_changed(deleted)
 
     def _partition_changed(self, key: PartitionKey) -> None:
         self.fetchers.update(key)
@@ -577,23 +415,7 @@ class Worker:
             else:
                 self.groups.end(key[1])
 
-    def _offsets_partitions(self) -> int:
-        """How many partitions __consumer_offsets has, or is going to have.
 
-        Never less than was seen, until the topic is deleted: with another number every group would be looked for, and
-        made, in another partition.
-        """
-        return self._offsets_partitions_seen or self.config.offsets_topic_num_partitions
-
-
-def main(setup: WorkerSetup) -> Callable[[Birth], int]:
+def main(setup: WorkerSetup) -> ChildMain:
     """What the supervisor runs in the forked child."""
-
-    def run(birth: Birth) -> int:
-        async def live() -> int:
-            return await Worker(setup, birth).run()
-
-        spare_what_lasts()
-        return asyncio.run(live())
-
-    return run
+    return main_of(lambda birth: Worker(setup, birth), begin=spare_what_lasts)

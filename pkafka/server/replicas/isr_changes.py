@@ -6,9 +6,11 @@ behind leaves a thousand ISRs at once.
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pkafka.errors import ApiError, ErrorCode
+from pkafka.server.ipc import words
+from pkafka.server.ipc.words import IsrAnswer
 from pkafka.server.replicas.leadership import IsrProposal, Verdict
 
 if TYPE_CHECKING:
@@ -85,20 +87,20 @@ class IsrChanges:
             return []
         rows = [partition.as_row(proposal) for partition, proposal in asked]
         try:
-            answers = await self._worker.control_line.ask("alter_partition", rows)
+            answers = await self._worker.control_line.ask(words.ALTER_PARTITION, rows)
         except ApiError as error:
             answers = [[error.code]] * len(rows)
         again = []
         for (partition, proposal), answer in zip(asked, answers, strict=True):
-            if self._took(partition, proposal, answer) is Verdict.AGAIN:
+            if self._took(partition, proposal, IsrAnswer(*answer)) is Verdict.AGAIN:
                 again.append((partition, proposal))
         return again
 
-    def _took(self, partition: "Partition", proposal: IsrProposal, answer: list[Any]) -> Verdict:
+    def _took(self, partition: "Partition", proposal: IsrProposal, answer: IsrAnswer) -> Verdict:
         leadership = partition.leadership
         if leadership is None or not _counts(partition, proposal):
             return Verdict.WAIT  # it must not end one that was made since
-        code = ErrorCode(answer[0])
+        code = ErrorCode(answer.code)
         if code is not ErrorCode.NONE:
             verdict = leadership.answered(proposal, code)
             if verdict is not Verdict.AGAIN:
@@ -110,7 +112,7 @@ class IsrChanges:
             return verdict
         _, leader_epoch, isr, partition_epoch = answer
         before = len(partition.isr)
-        verdict = partition.isr_decided(isr, leader_epoch, partition_epoch)
+        verdict = partition.isr_decided([*isr], leader_epoch, partition_epoch)
         if verdict is Verdict.DONE:
             self.expands += len(isr) > before
             self.shrinks += len(isr) < before

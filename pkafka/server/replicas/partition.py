@@ -4,13 +4,14 @@ import copy
 import errno
 import os
 from collections.abc import Hashable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_EPOCH, NO_LEADER, BrokerId, Millis, Offset
 from pkafka.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from pkafka.records.compression import Codec
 from pkafka.records.validation import ProduceRules
+from pkafka.server.ipc.words import ProposedIsr
 from pkafka.server.replicas.leadership import IsrProposal, Leadership, Verdict
 from pkafka.storage.config import LogConfig
 from pkafka.storage.log import Log
@@ -269,10 +270,10 @@ class Partition:
             return None
         return self.leadership.shrinkage(log_end=self.log.log_end_offset, now_ms=self._home.now_ms())
 
-    def as_row(self, proposal: IsrProposal) -> list[Any]:
-        """A proposal as the control process wants it (:meth:`.to_controller.ToController.alter_partition`)."""
+    def as_row(self, proposal: IsrProposal) -> ProposedIsr:
+        """A proposal as the control process wants it."""
         isr, leader_epoch, partition_epoch = proposal
-        return [*self.key, self.log.topic_id, leader_epoch, list(isr), partition_epoch]
+        return ProposedIsr(*self.key, self.log.topic_id, leader_epoch, isr, partition_epoch)
 
     def isr_decided(self, isr: list[BrokerId], leader_epoch: int, partition_epoch: int) -> Verdict:
         """Take the controller's answer to a proposal: the present state of the partition."""

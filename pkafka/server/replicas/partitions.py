@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.model import (
@@ -37,6 +37,7 @@ from pkafka.protocol.messages.stop_replica import (
 from pkafka.server.cluster.metadata import TopicInfo
 from pkafka.server.cluster.state_change import StateChangeLog, broker_log, partition_state_text
 from pkafka.server.ipc.turns import Turns
+from pkafka.server.ipc.words import ProposedIsr
 from pkafka.server.replicas.leadership import IsrProposal
 from pkafka.server.replicas.partition import Partition, PartitionKey
 from pkafka.storage.config import LogConfig
@@ -363,12 +364,12 @@ class Partitions:
             self._logs.give_topic_id(found, topic_id)
         return found
 
-    def as_decided(self) -> tuple[LeaderAndIsrRequest, list[list[Any]]]:
+    def as_decided(self) -> tuple[LeaderAndIsrRequest, list[ProposedIsr]]:
         """Tell a new control process what its predecessor knew of these replicas.
 
         Returns:
             The controllers' decisions about these replicas, as one request that repeats them; and the proposals of
-            their leaders that have no answer yet, as :meth:`.Partition.as_row` gives them.
+            their leaders that have no answer yet.
         """
         request = LeaderAndIsrRequest(
             controller_id=self._controller_id, controller_epoch=self._controller_epoch

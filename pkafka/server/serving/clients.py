@@ -6,7 +6,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from pkafka.net.buffers import ReadBuffers
 from pkafka.net.connection import Detach, ServerConnection
@@ -14,7 +14,7 @@ from pkafka.net.listener import Acceptor, Admission, open_files_max
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
 from pkafka.server.config.broker_config import BrokerConfig, socket_buffer_bytes
-from pkafka.server.ipc.peer import Payload, Peer
+from pkafka.server.ipc.peer import Handler, Payload, Peer
 from pkafka.server.limits.connection_limits import ConnectionLimits
 from pkafka.server.serving.connection_state import ConnectionState
 from pkafka.server.serving.dispatch import Dispatcher
@@ -22,8 +22,18 @@ from pkafka.server.serving.dispatch import Dispatcher
 log = logging.getLogger(__name__)
 """The name under which operators set the level of what a worker logs."""
 
-ADOPT: Final = "adopt"
-"""The operation by which a worker takes a connection over: see :meth:`Clients.adopt`."""
+_ADOPT: Final = "adopt"
+
+
+class HandedOver(NamedTuple):
+    """Travels with the socket of a connection to the worker that takes it over; the blob is what is unread."""
+
+    listener: str
+    host: str
+    moves: int
+    """How often the connection has moved, this time included."""
+    software: Sequence[str] | None
+    """Name and version that the client gave itself."""
 
 
 class Clients:
@@ -46,7 +56,7 @@ class Clients:
         listeners: Sequence[tuple[str, Sequence[socket.socket]]],
         config: Callable[[], BrokerConfig],
         limits: ConnectionLimits,
-        dispatcher: Dispatcher,
+        dispatcher: Dispatcher[Any],
         peers: Mapping[int, Peer],
         *,
         buffers: ReadBuffers,
@@ -147,22 +157,30 @@ class Clients:
             return None
 
         def take(sock: socket.socket, unread: bytes) -> None:
-            facts = [connection.listener, connection.peer_host, state.moves + 1, state.software]
-            peer.note(ADOPT, facts, unread, [sock.fileno()])
+            facts = HandedOver(connection.listener, connection.peer_host, state.moves + 1, state.software)
+            peer.note(_ADOPT, facts, unread, [sock.fileno()])
             sock.close()
 
         return Detach(take)
 
-    def adopt(self, _peer: Peer, payload: Payload, blob: memoryview, fds: list[int]) -> None:
+    @property
+    def operations(self) -> dict[str, Handler]:
+        """What other workers may ask of this one."""
+        return {_ADOPT: self._adopt}
+
+    def _adopt(self, _peer: Peer, payload: Payload, blob: memoryview, fds: list[int]) -> None:
         """Take a connection over that another worker hands over, and serve the request that came with it."""
-        listener, host, moves, software = payload
+        facts = HandedOver(*payload)
         sock = socket.socket(fileno=fds[0])
         sock.setblocking(False)
         unread = bytearray(blob)
-        self.limits.count(listener, host)
-        connection = self.accept(listener, sock, host)
-        known = tuple(software) if software is not None else None
-        connection.state = ConnectionState(moves, number=self._seen, software=known)
+        self.limits.count(facts.listener, facts.host)
+        connection = self.accept(facts.listener, sock, facts.host)
+        software = None
+        if facts.software is not None:
+            name, version = facts.software
+            software = (name, version)
+        connection.state = ConnectionState(facts.moves, number=self._seen, software=software)
         connection.feed(unread)
         if self._is_draining:
             connection.drain()

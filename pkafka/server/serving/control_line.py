@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from pkafka.errors import ErrorCode
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Payload, Peer, PeerGone
 
 
@@ -50,5 +51,5 @@ class ControlLine:
         Returns:
             What became of each.
         """
-        answer = await self.ask("auto_create", list(names))
+        answer = await self.ask(words.AUTO_CREATE, list(names))
         return {name: ErrorCode(code) for name, code in answer.items()}

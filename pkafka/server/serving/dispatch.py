@@ -6,9 +6,9 @@ bug in one handler is logged and closes the connection of the request. This modu
 
 import logging
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from pkafka.errors import ApiError, ProtocolError
 from pkafka.net.connection import (
@@ -26,14 +26,15 @@ from pkafka.protocol.codec import decode_request, encode
 from pkafka.protocol.headers import RequestHeader, decode_request_header, encode_response
 from pkafka.protocol.registry import request_class, response_header_version, versions
 from pkafka.protocol.schema import Message
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import PeerGone
-from pkafka.server.metrics.counters import FOLLOWERS_FETCH
+from pkafka.server.ipc.tasks import Tasks
+from pkafka.server.metrics.counters import FOLLOWERS_FETCH, Metrics
 from pkafka.server.serving.connection_state import ConnectionState
+from pkafka.server.serving.context import Caller, Forwarded, RequestContext
+from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.request_log import LoggedRequest, is_logged
 from pkafka.server.serving.request_log import logger as request_logger
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -42,28 +43,14 @@ _FLEXIBLE_HEADER = struct.Struct(">iib")
 _START = struct.Struct(">hhi")
 _FETCH: Final = int(ApiKey.FETCH)
 
-FrameApi: TypeAlias = "Callable[[Worker, ServerConnection, RequestHeader, memoryview, int], Outcome]"
+PortT = TypeVar("PortT")
+
+FrameApi: TypeAlias = Callable[[PortT, ServerConnection, RequestHeader, memoryview, int], Outcome]
 """Serves the bytes of a request itself (the hot paths)."""
-MessageApi: TypeAlias = (
-    "Callable[[RequestContext, Any, int], Message | bytes | Detach | Awaitable[Message | bytes]]"
-)
+MessageApi: TypeAlias = Callable[
+    [RequestContext[PortT], Any, int], Message | bytes | Detach | Awaitable[Message | bytes]
+]
 """Serves a decoded request: context, request, version -> response (or its encoded body), or moves its connection."""
-
-
-class RequestContext:
-    """Holds what a handler may know of the request besides its body."""
-
-    __slots__ = ("connection", "header", "worker")
-
-    def __init__(self, worker: "Worker", connection: ServerConnection, header: RequestHeader) -> None:
-        self.worker = worker
-        self.connection = connection
-        self.header = header
-
-    @property
-    def listener_name(self) -> str:
-        """The listener that the client is connected to."""
-        return self.connection.listener
 
 
 def frame(header: RequestHeader, body: bytes | bytearray) -> bytes:
@@ -73,26 +60,37 @@ def frame(header: RequestHeader, body: bytes | bytearray) -> bytes:
     return _PLAIN_HEADER.pack(len(body) + 4, header.correlation_id) + body
 
 
-class Dispatcher:
+class Dispatcher(Generic[PortT]):
     """Serves the frames of one worker's connections.
 
     Args:
+        worker: what handlers may ask, by their ports.
         frame_apis: keys whose handlers take bytes.
         message_apis: keys whose handlers take messages.
         control_apis: keys that the control process serves.
+        tasks: run what answers later.
+        metrics: count requests.
+        control_line: leads to the control process.
     """
 
     def __init__(
         self,
-        worker: "Worker",
-        frame_apis: dict[int, FrameApi],
-        message_apis: dict[int, MessageApi],
+        worker: PortT,
+        frame_apis: Mapping[int, FrameApi[PortT]],
+        message_apis: Mapping[int, MessageApi[PortT]],
         control_apis: frozenset[int],
+        *,
+        tasks: Tasks,
+        metrics: Metrics,
+        control_line: ControlLine,
     ) -> None:
         self._worker = worker
         self._frame_apis = frame_apis
         self._message_apis = message_apis
         self._control_apis = control_apis
+        self._tasks = tasks
+        self._metrics = metrics
+        self._control_line = control_line
         self._versions: Final = {
             key: versions(key) for key in sorted({*frame_apis, *message_apis, *control_apis})
         }
@@ -127,14 +125,14 @@ class Dispatcher:
                 answer.note = (counted_as, header.api_version, began_ns, perf_counter_ns(), logged)
             elif not isinstance(answer, Detach):
                 took_ns = perf_counter_ns() - began_ns
-                self._worker.metrics.request(counted_as, header.api_version, took_ns)
+                self._metrics.request(counted_as, header.api_version, took_ns)
                 if logged is not None and not isinstance(answer, AfterOthers):
                     logged.completed(answer, took_ns, took_ns)
             return answer
         except ProtocolError as error:
             self._refuse(connection, data, error)
         except AssertionError as error:
-            self._worker.tasks.crash(error)
+            self._tasks.crash(error)
         except Exception:
             # A bug in one handler costs the connection that hit it, not the worker.
             log.exception("Closing the connection of %s: %s failed", connection.peer_host, _described(data))
@@ -145,7 +143,7 @@ class Dispatcher:
         """Count and log a request whose later answer leaves now (the connection's callback)."""
         api_key, api_version, began_ns, handled_ns, logged = note
         local_ns, whole_ns = handled_ns - began_ns, perf_counter_ns() - began_ns
-        self._worker.metrics.later_request(api_key, api_version, local_ns, whole_ns)
+        self._metrics.later_request(api_key, api_version, local_ns, whole_ns)
         if isinstance(logged, LoggedRequest):
             logged.completed(answer, local_ns, whole_ns)
 
@@ -164,7 +162,7 @@ class Dispatcher:
             # Decoded by the control process; checked here so that bad bytes close the right connection.
             body = bytes(data[position:])
             decode_request(request_class(header.api_key), header.api_version, body)
-            self._worker.tasks.spawn(self._ask_control(connection, header, body), connection)
+            self._tasks.spawn(self._ask_control(connection, header, body), connection)
             return None
         return self._serve_message(connection, header, bytes(data[position:]))
 
@@ -196,7 +194,7 @@ class Dispatcher:
             return (_encoded(header, outcome),)
         if isinstance(outcome, Detach):
             return outcome
-        self._worker.tasks.spawn(self._finish_later(connection, header, outcome), connection)
+        self._tasks.spawn(self._finish_later(connection, header, outcome), connection)
         return None
 
     async def _finish_later(
@@ -212,17 +210,11 @@ class Dispatcher:
             connection.finish((answer,))
 
     async def _ask_control(self, connection: ServerConnection, header: RequestHeader, body: bytes) -> None:
-        facts = [
-            header.api_key,
-            header.api_version,
-            header.client_id,
-            connection.listener,
-            connection.peer_host,
-        ]
+        facts = Forwarded(header.api_key, header.api_version, Caller.of(connection, header))
         while not connection.closed:
-            control = await self._worker.control_line.ready()
+            control = await self._control_line.ready()
             try:
-                _payload, answer, _fds = await control.call("api", facts, body)
+                _payload, answer, _fds = await control.call(words.API, facts, body)
             except PeerGone:
                 # The control process died with the request in hand; its successor answers. All these requests may be
                 # repeated, as a client would do after a time-out.
@@ -236,7 +228,7 @@ class Dispatcher:
 
     def _refuse(self, connection: ServerConnection, data: memoryview, error: ProtocolError) -> None:
         log.warning("Closing the connection of %s: %s: %s", connection.peer_host, _described(data), error)
-        self._worker.metrics.refused()
+        self._metrics.refused()
         connection.close()
 
 

@@ -3,9 +3,12 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from pkafka.net.buffers import Arena, map_arena
-from pkafka.server.ipc.peer import Blob, Payload, Peer, PeerGone, Reply
+from pkafka.server.ipc.peer import Blob, Handler, Payload, Peer, PeerGone, Reply
+
+_ARENA: Final = "arena"
 
 
 class Peers:
@@ -30,15 +33,20 @@ class Peers:
         """Note that another worker is there, and lend it this worker's memory."""
         self.others[peer.index] = peer
         if self.arena is not None:
-            peer.note("arena", fds=[self.arena.descriptor])
+            peer.note(_ARENA, fds=[self.arena.descriptor])
 
     def lost(self, index: int) -> None:
         """Forget a worker that is gone, and its memory."""
         del self.others[index]
         self.arenas.pop(index, None)
 
-    def map_arena(self, peer: Peer, _payload: Payload, _blob: memoryview, fds: list[int]) -> None:
-        """Map the memory that another worker lends (the operation ``arena``)."""
+    @property
+    def operations(self) -> dict[str, Handler]:
+        """What other workers may ask of this one."""
+        return {_ARENA: self._map_arena}
+
+    def _map_arena(self, peer: Peer, _payload: Payload, _blob: memoryview, fds: list[int]) -> None:
+        """Map the memory that another worker lends."""
         self.arenas[peer.index] = map_arena(fds[0])
         os.close(fds[0])
 

@@ -25,6 +25,7 @@ from pkafka.protocol.schema import Message
 from pkafka.server.config.dynamic import broker_key
 from pkafka.server.config.keys import topic_keys
 from pkafka.server.serving.connection_state import ConnectionState
+from pkafka.server.serving.context import Caller
 
 REQUEST_LOGGER: Final = "kafka.request.logger"
 logger: Final = logging.getLogger(REQUEST_LOGGER)
@@ -97,7 +98,7 @@ class LoggedRequest:
             whole_ns: how long it took from the whole frame to now.
         """
         response = _response_form(self._header, answer)
-        state = self._connection.state
+        caller, state = Caller.of(self._connection, self._header), self._connection.state
         software = state.software if isinstance(state, ConnectionState) else None
         number = state.number if isinstance(state, ConnectionState) else 0
         name, version = software or ("unknown", "unknown")
@@ -115,8 +116,8 @@ class LoggedRequest:
             "responseQueueTimeMs": 0.0,
             "sendTimeMs": 0.0,
             "securityProtocol": "PLAINTEXT",
-            "principal": "User:ANONYMOUS",
-            "listener": self._connection.listener,
+            "principal": str(caller.principal),
+            "listener": caller.listener,
             "clientInformation": {"softwareName": name, "softwareVersion": version},
         }
         text = json.dumps(line, separators=(",", ":"), ensure_ascii=False)

@@ -20,10 +20,10 @@ from pkafka.protocol.messages.update_metadata import (
 )
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.child import Birth, worker_name
 from pkafka.server.ipc.lifeline import Lifeline
 from pkafka.server.limits.connection_limits import LimitSettings, SharedCounts
 from pkafka.server.limits.replication_quota import SharedReplicationRates
-from pkafka.server.processes.supervisor import Birth, worker_name
 from pkafka.server.processes.worker import Worker, WorkerSetup
 from pkafka.server.replicas.partition import Partition
 from pkafka.storage.files import OsFiles
@@ -107,7 +107,7 @@ class Family:
             worker.moves.close()
             for peer in worker.peers.others.values():
                 peer.close()
-            worker._line.close()
+            worker._life.line.close()
             for index in range(self.size):
                 worker.files.forget_peer(index)
             worker.threads.shutdown()

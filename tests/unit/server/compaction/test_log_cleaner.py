@@ -76,7 +76,7 @@ class Stage:
         worker._operations["cleanable"] = count
         other = Peer("cleaner", theirs, worker._operations)
         self._others.append(other)
-        worker._cleaner = other
+        worker._neighbours.cleaner = other
         worker.logs.cleaner_came(other)
         worker.logs._is_open = True
 

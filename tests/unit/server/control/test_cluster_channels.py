@@ -9,10 +9,10 @@ import pytest
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from pkafka.protocol.schema import Message
+from pkafka.server.cluster.control_requests import ControlResponse
 from pkafka.server.cluster.metadata import BrokerInfo, Endpoint
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.control.cluster_channels import ClusterChannels
-from pkafka.server.controller.channels import ControlResponse
 from tests.fakes.broker import NO_ANSWER, FakeBroker
 from tests.sockets import full_port
 from tests.unit.server.control.test_to_controller import PLANES

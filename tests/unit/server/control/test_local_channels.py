@@ -37,16 +37,16 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from pkafka.server.cluster.control_requests import VERSIONS, ControlResponse
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.control.to_controller import ToController
 from pkafka.server.controller import nodes
-from pkafka.server.controller.channels import ControlResponse
 from pkafka.server.controller.context import Leadership
+from pkafka.server.ipc.child import Birth
 from pkafka.server.ipc.peer import Payload, Peer
+from pkafka.server.ipc.words import Hello, IsrAnswer, ProposedIsr
 from pkafka.server.processes.control import Control, ControlSetup
-from pkafka.server.processes.supervisor import Birth
-from pkafka.server.processes.worker import CONTROL_REQUEST_VERSIONS
 from tests.unit.server.workers import until
 
 
@@ -77,7 +77,7 @@ class FakeWorker:
             "serve",
         )
         self.peer = Peer("control", theirs, {name: self._serving(name) for name in names})
-        self.seen_by_control = Peer(f"worker-{index}", ours, {}, on_gone=world.control._lost)
+        self.seen_by_control = Peer(f"worker-{index}", ours, {}, on_gone=world.control.siblings.lost)
         self.seen_by_control.index = index
         world.lines += [self.peer, self.seen_by_control]
 
@@ -89,17 +89,17 @@ class FakeWorker:
             if name in self.fails:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             if name == "update_metadata":
-                version = CONTROL_REQUEST_VERSIONS[name]
+                version = VERSIONS[UpdateMetadataRequest]
                 self.metadata.apply(decode(UpdateMetadataRequest, version, bytes(blob)))
             if name == "known_metadata":
-                return None, encode(self.metadata.snapshot(), CONTROL_REQUEST_VERSIONS["update_metadata"]), ()
+                return None, encode(self.metadata.snapshot(), VERSIONS[UpdateMetadataRequest]), ()
             if name == "known_leaders":
                 request = leads_with([0], partition_epoch=7)
-                return self.proposals, encode(request, CONTROL_REQUEST_VERSIONS["leader_and_isr"]), ()
+                return self.proposals, encode(request, VERSIONS[LeaderAndIsrRequest]), ()
             if name == "stop_replica":
-                return None, encode(StopReplicaResponse(), CONTROL_REQUEST_VERSIONS[name]), ()
+                return None, encode(StopReplicaResponse(), VERSIONS[StopReplicaRequest]), ()
             if name == "leader_and_isr":
-                version = CONTROL_REQUEST_VERSIONS[name]
+                version = VERSIONS[LeaderAndIsrRequest]
                 request = decode(LeaderAndIsrRequest, version, bytes(blob))
                 self.told += [state for topic in request.topic_states for state in topic.partition_states]
                 self.told_proposals += payload or []
@@ -147,7 +147,7 @@ class World:
         )
         self.supervisor, line = socket.socketpair()
         self.control = Control(setup, Birth(line, "control", first=True, session=None))
-        self.control.configs = cast(
+        self.control.broker.configs = cast(
             "Any",
             SimpleNamespace(
                 topics=dict,
@@ -155,20 +155,20 @@ class World:
                 load_topics=self.load,
             ),
         )
-        self.control.controller = cast("Any", SimpleNamespace(submit=submitted))
+        self.control.broker.controller = cast("Any", SimpleNamespace(submit=submitted))
         self.loaded: list[str] = []
-        self.control._identified.set()
+        self.control.broker.identified.set()
         self.channels = self.control.local_channels
         self.answers: list[ControlResponse] = []
-        self.lines: list[Peer] = [self.control._line]
+        self.lines: list[Peer] = [self.control._life.line]
 
     def load(self, names: list[str]) -> None:
         self.loaded += names
 
     def hello(self, worker: FakeWorker) -> "asyncio.Task[Any]":
-        said = self.control._hello(
+        said = self.control.greeting.hello(
             worker.seen_by_control,
-            {"producer_id_max": -1, "knows": worker.metadata.controller_epoch > 0},
+            Hello(producer_id_max=-1, knows=worker.metadata.controller_epoch > 0),
             memoryview(b""),
             [],
         )
@@ -214,7 +214,7 @@ def test_a_worker_that_comes_while_metadata_are_on_their_way_gets_them() -> None
         world.send(topic_named("t"))
         await until(lambda: "t" in dying.metadata.topics and slow.asked[-1] == "update_metadata")
         dying.peer.close()
-        await until(lambda: 1 not in world.control._workers)
+        await until(lambda: 1 not in world.control.siblings._workers)
         successor = FakeWorker(world, 1)
         await world.hello(successor)
         # The worker that was slow is replaced too; then everybody knows the topic.
@@ -230,19 +230,21 @@ def test_a_worker_that_comes_while_metadata_are_on_their_way_gets_them() -> None
 
 def test_an_isr_that_is_proposed_to_a_process_that_has_just_come_waits_until_it_knows_its_broker() -> None:
     async def scene(world: World) -> None:
-        async def answer(rows: list[list[Any]]) -> list[list[Any]]:
-            return [[0, *row] for row in rows]
+        async def answer(proposals: list[ProposedIsr]) -> list[IsrAnswer]:
+            return [IsrAnswer(0, one.leader_epoch, one.isr, one.partition_epoch) for one in proposals]
 
-        world.control._identified.clear()
+        world.control.broker.identified.clear()
         worker = FakeWorker(world, 0)
         asked = asyncio.ensure_future(
-            world.control._alter_partition(worker.seen_by_control, [["t"]], memoryview(b""), [])
+            world.control.requests._alter_partition(
+                worker.seen_by_control, [["t", 0, TOPIC_ID, 3, [0, 1], 7]], memoryview(b""), []
+            )
         )
         await asyncio.sleep(0)
         assert not asked.done()
         world.control.to_controller = cast("Any", SimpleNamespace(alter_partition=answer))
-        world.control._identified.set()
-        assert await asked == [[0, "t"]]
+        world.control.broker.identified.set()
+        assert await asked == [IsrAnswer(0, 3, [0, 1], 7)]
 
     in_world(scene)
 
@@ -267,7 +269,7 @@ def test_a_worker_that_cannot_do_as_told_stops_nothing() -> None:
 def test_a_worker_that_died_during_its_greeting_is_not_counted_on() -> None:
     async def scene(world: World) -> None:
         worker = FakeWorker(world, 0)
-        async with world.control._worker_came:
+        async with world.control.siblings._worker_came:
             greeting = world.hello(worker)
             await until(lambda: "every_topic_config" in worker.asked)
             for _ in range(10):
@@ -275,8 +277,8 @@ def test_a_worker_that_died_during_its_greeting_is_not_counted_on() -> None:
             worker.peer.close()
             await until(lambda: worker.seen_by_control.gone)
         await asyncio.wait([greeting])
-        assert not world.control._workers
-        assert not world.control._following
+        assert not world.control.siblings._workers
+        assert not world.control.siblings._following
 
     in_world(scene, workers=1)
 
@@ -326,7 +328,7 @@ class Asked:
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answer: asyncio.Future[AlterPartitionResponse] = asyncio.get_running_loop().create_future()
-        self._to_controller = ToController(world.control)
+        self._to_controller = ToController(world.control.broker, world.control.local_channels)
         monkeypatch.setattr(self._to_controller, "_ask", self._ask)
 
     async def _ask(
@@ -334,8 +336,9 @@ class Asked:
     ) -> AlterPartitionResponse:
         return await self.answer
 
-    async def propose(self, isr: list[int], *, partition_epoch: int) -> list[Any]:
-        [answer] = await self._to_controller.alter_partition([["t", 0, TOPIC_ID, 3, isr, partition_epoch]])
+    async def propose(self, isr: list[int], *, partition_epoch: int) -> IsrAnswer:
+        proposal = ProposedIsr("t", 0, TOPIC_ID, 3, isr, partition_epoch)
+        [answer] = await self._to_controller.alter_partition([proposal])
         return answer
 
     def answers(self, isr: list[int], partition_epoch: int, code: ErrorCode = ErrorCode.NONE) -> None:
@@ -356,7 +359,7 @@ def leads_with(isr: list[int], *, partition_epoch: int, epoch: int = 3) -> Leade
 async def successor(world: World, worker: FakeWorker) -> FakeWorker:
     """Another takes the place of this worker, and has been told all that it missed."""
     worker.peer.close()
-    await until(lambda: not world.control._workers)
+    await until(lambda: not world.control.siblings._workers)
     another = FakeWorker(world, 0)
     await world.hello(another)
     return another
@@ -379,7 +382,7 @@ def test_the_successor_of_a_leader_knows_the_isr_that_was_agreed_since_its_elect
         await world.channels.carry_out(leads_with([0], partition_epoch=7))
         asked = Asked(world, monkeypatch)
         asked.answers([0, 1], 8)
-        assert await asked.propose([0, 1], partition_epoch=7) == [0, 3, [0, 1], 8]
+        assert await asked.propose([0, 1], partition_epoch=7) == IsrAnswer(0, 3, [0, 1], 8)
         # What was sent before and comes again says nothing new.
         await world.channels.carry_out(leads_with([0], partition_epoch=7))
         another = await successor(world, worker)
@@ -410,7 +413,7 @@ def test_the_successor_of_a_leader_hears_what_was_proposed_and_not_answered(
         assert told(third) == ([0], 8)
         assert third.told_proposals == []
         asked.answers([], 7, ErrorCode.INELIGIBLE_REPLICA)
-        assert await proposing == [ErrorCode.INELIGIBLE_REPLICA]
+        assert await proposing == IsrAnswer(ErrorCode.INELIGIBLE_REPLICA)
         assert not world.channels._proposals
 
     in_world(scene, workers=1)
@@ -424,10 +427,10 @@ def test_who_comes_after_a_control_process_learns_from_workers_what_it_said() ->
         worker.metadata.apply(topic_named("t"))
         worker.proposals = [["t", 0, TOPIC_ID, 3, [0, 1], 7]]
         await world.hello(worker)
-        assert "t" in world.control.metadata.topics
+        assert "t" in world.control.broker.metadata.topics
         # It is asked last, and told nothing that is older than what it knows.
         assert worker.asked[-2:] == ["known_metadata", "known_leaders"]
-        assert world.control._informed == {0}
+        assert world.control.greeting.informed == {0}
         after = await successor(world, worker)
         assert told(after) == ([0], 7)
         assert after.told_proposals == [["t", 0, TOPIC_ID, 3, [0, 1], 7]]
@@ -446,14 +449,14 @@ def test_who_comes_after_a_control_process_learns_from_workers_what_it_said() ->
 @pytest.mark.parametrize(
     ("now", "answer"),
     [
-        (Leadership(0, 3, (0, 1), 1, 8), [0, 3, [0, 1], 8]),
-        (Leadership(1, 4, (1,), 1, 9), [ErrorCode.INVALID_UPDATE_VERSION]),
-        (Leadership(0, 3, (0,), 1, 7), [ErrorCode.NOT_CONTROLLER]),
-        (None, [ErrorCode.INVALID_UPDATE_VERSION]),
+        (Leadership(0, 3, (0, 1), 1, 8), IsrAnswer(0, 3, (0, 1), 8)),
+        (Leadership(1, 4, (1,), 1, 9), IsrAnswer(ErrorCode.INVALID_UPDATE_VERSION)),
+        (Leadership(0, 3, (0,), 1, 7), IsrAnswer(ErrorCode.NOT_CONTROLLER)),
+        (None, IsrAnswer(ErrorCode.INVALID_UPDATE_VERSION)),
     ],
 )
 def test_a_leader_that_is_behind_is_told_how_its_partition_is(
-    monkeypatch: pytest.MonkeyPatch, now: Leadership | None, answer: list[Any]
+    monkeypatch: pytest.MonkeyPatch, now: Leadership | None, answer: IsrAnswer
 ) -> None:
     """Without it, its ISR would stay as it is until the next election."""
 
@@ -461,7 +464,9 @@ def test_a_leader_that_is_behind_is_told_how_its_partition_is(
         node = None
         if now is not None:
             node = (nodes.encode_leadership(now), SimpleNamespace(version=now.partition_epoch))
-        world.control.store = cast("Any", SimpleNamespace(get_many=lambda paths: [node for _ in paths]))
+        world.control.broker.store = cast(
+            "Any", SimpleNamespace(get_many=lambda paths: [node for _ in paths])
+        )
         asked = Asked(world, monkeypatch)
         asked.answers([], 7, ErrorCode.INVALID_UPDATE_VERSION)
         assert await asked.propose([0, 2], partition_epoch=7) == answer

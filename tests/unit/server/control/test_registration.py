@@ -1,32 +1,22 @@
-"""Registration of a broker, and producer ids."""
+"""Registration of a broker."""
 
-import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pkafka.clock import ManualClock
 from pkafka.coordination.cluster import create_persistent_paths
 from pkafka.coordination.embedded import EmbeddedStore
-from pkafka.coordination.znodes import BrokerRegistration, Endpoint, ProducerIdBlock
-from pkafka.errors import ErrorCode
-from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from pkafka.coordination.znodes import BrokerRegistration, Endpoint
 from pkafka.server.config.broker_config import BrokerConfig
-from pkafka.server.control import session_file
-from pkafka.server.control.producer_ids import BLOCK_SIZE, ProducerIds, ProducerIdsExhaustedError, claim_block
 from pkafka.server.control.registration import (
     DuplicateBrokerIdError,
     EndpointTakenError,
     Registration,
     canonical_host_name,
 )
-from pkafka.server.handlers import init_producer_id
-from pkafka.server.processes import control as control_module
-from pkafka.server.processes.control import Control, ControlSetup
-from pkafka.server.processes.supervisor import Birth
 
 
 @pytest.fixture
@@ -54,44 +44,6 @@ def test_the_node_names_where_the_broker_can_be_reached(store: EmbeddedStore) ->
 def test_the_node_says_where_metrics_are(store: EmbeddedStore) -> None:
     _registration(**{"pkafka.metrics.port": "9308"}).register(store)
     assert BrokerRegistration.decode(store.get("/brokers/ids/3")[0]).jmx_port == 9308
-
-
-@pytest.mark.parametrize("is_over", [False, True])
-def test_a_broker_whose_machine_was_started_anew_stays_away_for_a_while(
-    store: EmbeddedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_over: bool
-) -> None:
-    """Also when its session is over already, perhaps just now: a controller that was elected because of that has to
-    read that it is gone, since it may have lost records."""
-    boot, path = tmp_path / "boot_id", tmp_path / "pkafka-session"
-    monkeypatch.setattr(session_file, "BOOT_ID_FILE", boot)
-    monkeypatch.setattr(control_module, "_ABSENCE_S", 0.5)
-    boot.write_text("first\n")
-    session_file.write_session(path, 7)
-    boot.write_text("second\n")
-    config = BrokerConfig({"log.dirs": str(tmp_path), "broker.id": "3", "zookeeper.connect": "nowhere:1"})
-    setup = ControlSetup(
-        config=config, directories=(), ports={}, store_file=path, session_file=path, adopt=False
-    )
-    if not is_over:
-        store.create("/brokers/ids/3", b"{}")
-
-    async def run() -> float:
-        ours, theirs = socket.socketpair()
-        with ours:
-            control = Control(setup, Birth(theirs, "control", first=True, session=None))
-            control.store = store
-            assert control._take_session_file() is None
-            registering = asyncio.create_task(control._register(_registration()))
-            await asyncio.sleep(0)
-            if not is_over:
-                store.delete("/brokers/ids/3")
-            gone_s = asyncio.get_running_loop().time()
-            await registering
-            control._line.close()
-            return asyncio.get_running_loop().time() - gone_s
-
-    assert asyncio.run(run()) >= 0.5
-    assert store.exists("/brokers/ids/3") is not None
 
 
 def test_the_name_of_a_machine_is_that_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,88 +121,6 @@ def test_the_node_of_our_own_earlier_session_is_replaced(tmp_path: Path) -> None
     before.close(keep_session=True)
     with EmbeddedStore(file, resume=session) as after:
         assert _registration().register(after, session[0]) == first
-
-
-class _Control:
-    def __init__(self, store: EmbeddedStore) -> None:
-        self.store = store
-        self.producer_ids = ProducerIds(1)
-        self.claims = 0
-
-    async def run(self, function: Callable[..., Any], *args: object) -> Any:
-        self.claims += 1
-        await asyncio.sleep(0)
-        return function(*args)
-
-
-def test_blocks_are_claimed_once(store: EmbeddedStore) -> None:
-    blocks = [claim_block(store, broker) for broker in (1, 2, 1)]
-    assert [(one.broker_id, one.first, one.last) for one in blocks] == [
-        (1, 0, 999),
-        (2, 1000, 1999),
-        (1, 2000, 2999),
-    ]
-    assert ProducerIdBlock.decode(store.get("/latest_producer_id_block")[0]) == blocks[-1]
-
-
-def test_no_id_is_given_twice_and_a_block_lasts(store: EmbeddedStore) -> None:
-    control: Any = _Control(store)
-
-    async def many() -> list[int]:
-        wanted = (control.producer_ids.next(control) for _ in range(BLOCK_SIZE + 5))
-        return list(await asyncio.gather(*wanted))
-
-    given = asyncio.run(many())
-    assert len(set(given)) == BLOCK_SIZE + 5
-    assert control.claims == 2
-
-
-def test_the_last_ids_end_with_an_error(store: EmbeddedStore) -> None:
-    store.set("/latest_producer_id_block", ProducerIdBlock(1, 2**63 - 2000, 2**63 - 900).encode())
-    with pytest.raises(ProducerIdsExhaustedError):
-        claim_block(store, 1)
-
-
-def test_a_claim_survives_another_broker_that_is_faster(
-    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real_set = EmbeddedStore.set
-    rivals = [ProducerIdBlock(9, 0, 999)]
-
-    def slow_set(self: EmbeddedStore, path: str, data: bytes, *, version: int = -1) -> Any:
-        if rivals:
-            real_set(self, path, rivals.pop().encode())
-        return real_set(self, path, data, version=version)
-
-    monkeypatch.setattr(EmbeddedStore, "set", slow_set)
-    assert claim_block(store, 1).first == 1000
-
-
-@pytest.mark.parametrize(
-    ("transactional_id", "producer_id", "epoch", "expected"),
-    [
-        (None, -1, -1, ErrorCode.NONE),
-        (None, 7, 3, ErrorCode.NONE),
-        (None, 7, -1, ErrorCode.INVALID_REQUEST),
-        (None, -1, 3, ErrorCode.INVALID_REQUEST),
-        ("", -1, -1, ErrorCode.INVALID_REQUEST),
-        ("t", -1, -1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-    ],
-)
-def test_init_producer_id(
-    store: EmbeddedStore, transactional_id: str | None, producer_id: int, epoch: int, expected: ErrorCode
-) -> None:
-    control: Any = _Control(store)
-    request = InitProducerIdRequest(
-        transactional_id=transactional_id,
-        transaction_timeout_ms=1000,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-    )
-    response = asyncio.run(init_producer_id.handle(control, request, 4))
-    assert response.error_code == expected
-    good = expected is ErrorCode.NONE
-    assert (response.producer_id, response.producer_epoch) == ((0, 0) if good else (-1, -1))
 
 
 def _other(store: EmbeddedStore, broker: int, *endpoints: str) -> None:

@@ -22,6 +22,7 @@ from pkafka.protocol.schema import Message
 from pkafka.server.control.to_controller import ToController
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.lifeline import Lifeline
+from pkafka.server.ipc.words import IsrAnswer, ProposedIsr
 from tests.fakes.broker import NO_ANSWER, FakeBroker
 from tests.sockets import full_port
 from tests.unit.server.control.test_local_channels import World
@@ -32,8 +33,7 @@ PLANES = {
     "listeners": "PLAINTEXT://localhost:0,CONTROL://localhost:0",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROL:PLAINTEXT",
 }
-ROW = ["t", 0, b"t" * 16, 3, [0], 7]
-"""Of a proposal: topic, partition, topic id, leader epoch, ISR, partition epoch."""
+PROPOSED = ProposedIsr("t", 0, b"t" * 16, 3, [0], 7)
 STUCK = ControlledShutdownResponse(
     remaining_partitions=[RemainingPartition(topic_name="t", partition_index=0)]
 )
@@ -56,14 +56,16 @@ def with_control(
     async def run() -> None:
         world = World(1, settings)
         control = world.control
-        control.controller = cast("Any", SimpleNamespace(is_active=False, active_controller_id=CONTROLLER))
+        control.broker.controller = cast(
+            "Any", SimpleNamespace(is_active=False, active_controller_id=CONTROLLER)
+        )
         endpoints = [
             UpdateMetadataEndpoint(host="127.0.0.1", port=port, listener=listener)
             for listener, port in ports.items()
         ]
         brokers = [UpdateMetadataBroker(id=CONTROLLER, endpoints=endpoints)]
-        control.metadata.apply(UpdateMetadataRequest(controller_epoch=1, live_brokers=brokers))
-        control.to_controller = ToController(control)
+        control.broker.metadata.apply(UpdateMetadataRequest(controller_epoch=1, live_brokers=brokers))
+        control.to_controller = ToController(control.broker, control.local_channels)
         try:
             await asyncio.wait_for(body(world, control.to_controller), 10)
         finally:
@@ -117,7 +119,7 @@ def test_the_supervisor_hears_that_a_long_release_goes_on(controller: FakeBroker
     controller.handlers[ApiKey.CONTROLLED_SHUTDOWN] = lambda _request, _version: STUCK
 
     async def body(world: World, _to_controller: ToController) -> None:
-        world.control._booted.set()
+        world.control.broker.booted.set()
         await world.control._release()
         await asyncio.sleep(0)
         said = [operation for operation, _ in Lifeline(world.supervisor).read()]
@@ -135,7 +137,7 @@ def test_how_long_a_controller_may_take(controller: FakeBroker, caplog: pytest.L
 
     async def body(_world: World, to_controller: ToController) -> None:
         await to_controller.shut_down()
-        assert await to_controller._propose([ROW]) == [[ErrorCode.NOT_CONTROLLER]]
+        assert await to_controller._propose([PROPOSED]) == [IsrAnswer(ErrorCode.NOT_CONTROLLER)]
 
     settings = {
         "controlled.shutdown.max.retries": "1",
@@ -162,7 +164,7 @@ def test_the_listener_at_which_the_controller_is_asked(controller: FakeBroker, p
     controller.handlers[ApiKey.ALTER_PARTITION] = lambda _request, _version: AlterPartitionResponse()
 
     async def body(_world: World, to_controller: ToController) -> None:
-        await to_controller._propose([ROW])
+        await to_controller._propose([PROPOSED])
 
     settings = {"control.plane.listener.name": "CONTROL"} if plane == "CONTROL" else {}
     with FakeBroker() as other:

@@ -15,11 +15,12 @@ def in_control(world: World, scene: Callable[[Control], Coroutine[Any, Any, None
     async def run() -> None:
         around = ControlWorld(1, {"broker.id": "1", **settings})
         control = around.control
-        control.controller = controller = world.controllers.pop(1)
-        control.broker_id, control.store = 1, world.store
+        broker = around.control.broker
+        broker.controller = controller = world.controllers.pop(1)
+        broker.broker_id, broker.store = 1, world.store
         controller.start(world.store)
         try:
-            await control.run_on_store(int)
+            await broker.run_on_store(int)
             await asyncio.wait_for(scene(control), 10)
         finally:
             controller.stop()

@@ -31,7 +31,7 @@ async def everything_told(control: Control) -> None:
 
 def test_a_dead_broker_is_buried(world: World) -> None:
     async def scene(control: Control) -> None:
-        control._broker_died(2)
+        control.deaths.broker_died(2)
         await everything_told(control)
         assert world.store.exists(nodes.broker(2)) is None
 
@@ -40,7 +40,7 @@ def test_a_dead_broker_is_buried(world: World) -> None:
 
 def test_a_broker_that_came_back_while_the_controller_was_busy_is_left_alone(world: World) -> None:
     async def scene(control: Control) -> None:
-        controller = control.controller
+        controller = control.broker.controller
         is_free = threading.Event()
         controller.submit(is_free.wait, 10)
         await until(lambda: not controller.has_work)
@@ -48,7 +48,7 @@ def test_a_broker_that_came_back_while_the_controller_was_busy_is_left_alone(wor
         world.store.delete(nodes.broker(2))
         world.store.create(nodes.broker(2), data)
         await until(lambda: controller.has_work)
-        control._broker_died(2)  # of which the controller hears after it has seen the broker again
+        control.deaths.broker_died(2)  # of which the controller hears after it has seen the broker again
         is_free.set()
         await everything_told(control)
         assert world.store.exists(nodes.broker(2)) is not None
@@ -58,7 +58,7 @@ def test_a_broker_that_came_back_while_the_controller_was_busy_is_left_alone(wor
 
 def test_a_broker_that_nobody_knows_is_not_buried(world: World) -> None:
     async def scene(control: Control) -> None:
-        control._broker_died(9)
+        control.deaths.broker_died(9)
         assert not control._tasks
 
     in_control(world, scene)

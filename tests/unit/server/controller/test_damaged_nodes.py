@@ -13,6 +13,7 @@ from pkafka.server.control.to_controller import ToController
 from pkafka.server.controller import nodes
 from pkafka.server.controller.controller import Controller
 from pkafka.server.controller.state_store import remove_dead_controller
+from pkafka.server.ipc.words import IsrAnswer, ProposedIsr
 from pkafka.server.processes.control import Control
 from tests.unit.server.controller.in_control import in_control
 from tests.unit.server.controller.world import World
@@ -117,30 +118,32 @@ def test_a_notification_is_removed(world: World, parent: str, data: bytes) -> No
 def test_the_leader_of_a_partition_whose_state_cannot_be_read_asks_again(world: World) -> None:
     async def scene(control: Control) -> None:
         world.store.set(nodes.partition_state(T0), b"{no json")
-        context = control.controller.context
-        control.broker_id, control.broker_epoch = 2, context.broker_epochs[2]
-        to_controller = ToController(control)
-        row = ["t", 0, context.topic_ids["t"], 0, [2], 0]
-        assert await to_controller.alter_partition([row]) == [[ErrorCode.INVALID_UPDATE_VERSION]]
+        context = control.broker.controller.context
+        control.broker.broker_id, control.broker.broker_epoch = 2, context.broker_epochs[2]
+        to_controller = ToController(control.broker, control.local_channels)
+        proposal = ProposedIsr("t", 0, context.topic_ids["t"], 0, [2], 0)
+        assert await to_controller.alter_partition([proposal]) == [
+            IsrAnswer(ErrorCode.INVALID_UPDATE_VERSION)
+        ]
         to_controller._link.close()
 
     in_control(world, scene)
 
 
 def _look_for_it(control: Control) -> None:
-    control.store.set(nodes.broker(2), b"{no json")
-    control.store.set(nodes.CONTROLLER, nodes.encode_controller(2, 0))
-    control._watch_controller(2)
+    control.broker.store.set(nodes.broker(2), b"{no json")
+    control.broker.store.set(nodes.CONTROLLER, nodes.encode_controller(2, 0))
+    control.deaths.watch_controller(2)
 
 
 def _look_for_none(control: Control) -> None:
-    control.store.set(nodes.CONTROLLER, b"{no json")
-    control._watch_controller(2)
+    control.broker.store.set(nodes.CONTROLLER, b"{no json")
+    control.deaths.watch_controller(2)
 
 
 def _replace_it(control: Control) -> None:
-    control.store.set(nodes.CONTROLLER, b"{no json")
-    control._spawn(control._tell_store(lambda: remove_dead_controller(control.store, 2, 7)))
+    control.broker.store.set(nodes.CONTROLLER, b"{no json")
+    control._spawn(control.deaths.tell_store(lambda: remove_dead_controller(control.broker.store, 2, 7)))
 
 
 @pytest.mark.parametrize("look", [_look_for_it, _look_for_none, _replace_it])

@@ -32,6 +32,7 @@ from pkafka.server.handlers import (
     controlled_shutdown,
     elect_leaders,
 )
+from pkafka.server.ipc.words import IsrAnswer, ProposedIsr
 from pkafka.server.processes.control import Control
 from tests.unit.server.controller.in_control import in_control
 from tests.unit.server.controller.world import InlineControl, World
@@ -61,7 +62,7 @@ def _alter_partition(world: World) -> Coroutine[Any, Any, Any]:
     partition = AlterPartitionRequestPartitionData(partition_index=0, new_isr_with_epochs=isr)
     topic = AlterPartitionRequestTopicData(topic_id=context.topic_ids["t"], partitions=[partition])
     request = AlterPartitionRequest(broker_id=2, broker_epoch=context.broker_epochs[2], topics=[topic])
-    return alter_partition.handle(InlineControl(world, 1), request, 3)  # type: ignore[arg-type]
+    return alter_partition.handle(InlineControl(world, 1), request, 3)
 
 
 def _alter_reassignments(world: World) -> Coroutine[Any, Any, Any]:
@@ -69,21 +70,21 @@ def _alter_reassignments(world: World) -> Coroutine[Any, Any, Any]:
         name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[1, 2])]
     )
     request = AlterPartitionReassignmentsRequest(topics=[topic])
-    return alter_partition_reassignments.handle(InlineControl(world, 1), request, 0)  # type: ignore[arg-type]
+    return alter_partition_reassignments.handle(InlineControl(world, 1), request, 0)
 
 
 def _shut_down(world: World) -> Coroutine[Any, Any, Any]:
     request = ControlledShutdownRequest(broker_id=2, broker_epoch=-1)
-    return controlled_shutdown.handle(InlineControl(world, 1), request, 3)  # type: ignore[arg-type]
+    return controlled_shutdown.handle(InlineControl(world, 1), request, 3)
 
 
 def _elect_one(world: World) -> Coroutine[Any, Any, Any]:
     named = [TopicPartitions(topic="t", partitions=[0])]
-    return elect_leaders.handle(InlineControl(world, 1), ElectLeadersRequest(topic_partitions=named), 2)  # type: ignore[arg-type]
+    return elect_leaders.handle(InlineControl(world, 1), ElectLeadersRequest(topic_partitions=named), 2)
 
 
 def _elect_all(world: World) -> Coroutine[Any, Any, Any]:
-    return elect_leaders.handle(InlineControl(world, 1), ElectLeadersRequest(topic_partitions=None), 2)  # type: ignore[arg-type]
+    return elect_leaders.handle(InlineControl(world, 1), ElectLeadersRequest(topic_partitions=None), 2)
 
 
 @pytest.mark.parametrize("ask", [_alter_partition, _alter_reassignments, _shut_down, _elect_all])
@@ -105,9 +106,9 @@ def test_who_asks_for_one_leader_is_told_for_that_partition(world: World) -> Non
 
 async def usurp(control: Control) -> None:
     """As the world's, for a controller that works on its own thread."""
-    assert control.controller.is_active
-    data, _ = control.store.get(nodes.CONTROLLER_EPOCH)
-    control.store.set(nodes.CONTROLLER_EPOCH, str(int(data) + 1).encode())
+    assert control.broker.controller.is_active
+    data, _ = control.broker.store.get(nodes.CONTROLLER_EPOCH)
+    control.broker.store.set(nodes.CONTROLLER_EPOCH, str(int(data) + 1).encode())
 
 
 def test_a_dead_broker_that_it_cannot_bury_does_not_end_its_process(
@@ -118,7 +119,7 @@ def test_a_dead_broker_that_it_cannot_bury_does_not_end_its_process(
 
     async def scene(control: Control) -> None:
         await usurp(control)
-        control._broker_died(3)
+        control.deaths.broker_died(3)
         [telling] = control._tasks
         await asyncio.wait([telling])
         await asyncio.sleep(0)
@@ -134,8 +135,11 @@ def test_a_broker_that_is_its_own_former_controller_stops_all_the_same(
     async def scene(control: Control) -> None:
         await usurp(control)
         # The one that leads something.
-        control.broker_id, control.broker_epoch = 2, control.controller.context.broker_epochs[2]
-        to_controller = ToController(control)
+        control.broker.broker_id, control.broker.broker_epoch = (
+            2,
+            control.broker.controller.context.broker_epochs[2],
+        )
+        to_controller = ToController(control.broker, control.local_channels)
         await to_controller.shut_down()
         to_controller._link.close()
 
@@ -146,11 +150,11 @@ def test_a_broker_that_is_its_own_former_controller_stops_all_the_same(
 def test_a_leader_beside_it_asks_again(world: World) -> None:
     async def scene(control: Control) -> None:
         await usurp(control)
-        context = control.controller.context
-        to_controller = ToController(control)
-        control.broker_id, control.broker_epoch = 2, context.broker_epochs[2]
-        row = ["t", 0, context.topic_ids["t"], 0, [2, 1], 0]
-        assert await to_controller.alter_partition([row]) == [[ErrorCode.NOT_CONTROLLER]]
+        context = control.broker.controller.context
+        to_controller = ToController(control.broker, control.local_channels)
+        control.broker.broker_id, control.broker.broker_epoch = 2, context.broker_epochs[2]
+        proposal = ProposedIsr("t", 0, context.topic_ids["t"], 0, [2, 1], 0)
+        assert await to_controller.alter_partition([proposal]) == [IsrAnswer(ErrorCode.NOT_CONTROLLER)]
         to_controller._link.close()
 
     in_control(world, scene)

@@ -37,7 +37,7 @@ def elect(control: InlineControl, timeout_ms: int, *topics: str) -> dict[str, Er
     """What each topic's partition is answered."""
     named = [TopicPartitions(topic=name, partitions=[0]) for name in topics] or None
     request = ElectLeadersRequest(topic_partitions=named, timeout_ms=timeout_ms)
-    answer = asyncio.run(elect_leaders.handle(control, request, 2))  # type: ignore[arg-type]
+    answer = asyncio.run(elect_leaders.handle(control, request, 2))
     assert answer.error_code == ErrorCode.NONE
     return {
         topic.topic: ErrorCode(partition.error_code)

@@ -71,7 +71,7 @@ def alter(world: World, broker: int, wanted: WantedIsr, *, broker_epoch: int | N
             )
         ],
     )
-    response = asyncio.run(alter_partition.handle(InlineControl(world, 1), request, 3))  # type: ignore[arg-type]
+    response = asyncio.run(alter_partition.handle(InlineControl(world, 1), request, 3))
     if response.error_code:
         return ErrorCode(response.error_code)
     [topic] = response.topics
@@ -108,7 +108,7 @@ def test_leaders_that_are_behind_are_told(world: World) -> None:
 
 def alter_without_office(world: World) -> ErrorCode:
     request = AlterPartitionRequest(broker_id=1, broker_epoch=1)
-    response = asyncio.run(alter_partition.handle(InlineControl(world, 1), request, 3))  # type: ignore[arg-type]
+    response = asyncio.run(alter_partition.handle(InlineControl(world, 1), request, 3))
     return ErrorCode(response.error_code)
 
 
@@ -129,7 +129,7 @@ def test_rules_of_recovery() -> None:
 
 def shut_down(world: World, broker: int) -> object:
     request = ControlledShutdownRequest(broker_id=broker, broker_epoch=epoch_of(world, broker))
-    response = asyncio.run(controlled_shutdown.handle(InlineControl(world, 1), request, 3))  # type: ignore[arg-type]
+    response = asyncio.run(controlled_shutdown.handle(InlineControl(world, 1), request, 3))
     assert response.error_code == 0
     return [(one.topic_name, one.partition_index) for one in response.remaining_partitions]
 
@@ -159,7 +159,7 @@ def elect(
         else [TopicPartitions(topic=one.topic, partitions=[one.partition]) for one in partitions]
     )
     request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=named, timeout_ms=5_000)
-    response = asyncio.run(elect_leaders.handle(InlineControl(world, 1), request, 2))  # type: ignore[arg-type]
+    response = asyncio.run(elect_leaders.handle(InlineControl(world, 1), request, 2))
     return {
         (topic.topic, one.partition_id): (ErrorCode(one.error_code), one.error_message)
         for topic in response.replica_election_results

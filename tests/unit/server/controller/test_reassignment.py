@@ -370,7 +370,7 @@ def ask_for(
         for name, partitions in moves.items()
     ]
     request = AlterPartitionReassignmentsRequest(topics=topics)
-    return asyncio.run(alter_partition_reassignments.handle(InlineControl(world, 1), request, 0))  # type: ignore[arg-type]
+    return asyncio.run(alter_partition_reassignments.handle(InlineControl(world, 1), request, 0))
 
 
 @pytest.mark.parametrize("lost", [ConnectionLossError, NoNodeError])

@@ -69,7 +69,7 @@ def test_what_others_ask_for_counts_as_what_it_is(world: World) -> None:
     assert grown(world, lambda: moves.begin(TopicPartition("t", 1), [3, 1])) == {"PartitionReassignment": 1}
     world.settle()  # what is written there and answered makes events of its own
     request = ListPartitionReassignmentsRequest(topics=None)
-    listing = list_partition_reassignments.handle(InlineControl(world, 1), request, 0)  # type: ignore[arg-type]
+    listing = list_partition_reassignments.handle(InlineControl(world, 1), request, 0)
     assert grown(world, lambda: asyncio.run(listing)) == {"ListPartitionReassignment": 1}
     # What has no name at Kafka's controller is not timed.
     assert grown(world, lambda: asyncio.run(InlineControl(world, 1).run(int))) == {}

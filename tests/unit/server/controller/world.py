@@ -30,16 +30,15 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaResponse,
 )
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from pkafka.server.cluster.control_requests import VERSIONS, ControlRequest, ControlResponse
 from pkafka.server.cluster.metadata import BrokerInfo, Endpoint, MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.controller import nodes
-from pkafka.server.controller.channels import ControlRequest, ControlResponse
 from pkafka.server.controller.controller import Controller
 from pkafka.server.policies import Policies
 
 OnResponse = Callable[[ControlResponse], None] | None
 _MARK = "/settled"
-_VERSIONS = {LeaderAndIsrRequest: 7, UpdateMetadataRequest: 8, StopReplicaRequest: 4}
 
 
 class NoteTakingBrokers:
@@ -54,7 +53,7 @@ class NoteTakingBrokers:
         """Replicas whose log directory is broken."""
 
     def send(self, broker_id: int, request: ControlRequest, on_response: OnResponse = None) -> None:
-        version = _VERSIONS[type(request)]
+        version = VERSIONS[type(request)]
         request = decode(type(request), version, encode(request, version))
         response: ControlResponse
         if isinstance(request, LeaderAndIsrRequest):

@@ -25,8 +25,10 @@ from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest, Upda
 from pkafka.protocol.schema import Message
 from pkafka.server.control.apis import ControlRequestContext
 from pkafka.server.handlers import allocate_producer_ids, leader_and_isr, stop_replica, update_metadata
+from pkafka.server.serving.context import Caller
 from tests.unit.server.controller.world import InlineControl, World
 
+CALLER = Caller("me", "10.0.0.1", "PLAINTEXT")
 EPOCH = 40
 """Of the broker that is told."""
 
@@ -66,8 +68,8 @@ def test_what_was_meant_for_a_former_life_is_refused(
     handler: Any, kind: Any, answer: type[Message], version: int, epoch: int, code: ErrorCode
 ) -> None:
     workers = _Workers(answer())
-    control = SimpleNamespace(broker_epoch=EPOCH, local_channels=workers)
-    context = ControlRequestContext(cast("Any", control), None, "PLAINTEXT")
+    broker = SimpleNamespace(broker_epoch=EPOCH)
+    context = ControlRequestContext(cast("Any", broker), cast("Any", workers), CALLER)
     request = kind(controller_id=1, controller_epoch=3, broker_epoch=epoch)
     response = asyncio.run(handler.handle(context, request, version))
     assert response.error_code == code
@@ -76,8 +78,8 @@ def test_what_was_meant_for_a_former_life_is_refused(
 
 @pytest.mark.parametrize("version", [4, 7])
 def test_a_refusal_names_every_partition(version: int) -> None:
-    control = SimpleNamespace(broker_epoch=EPOCH)
-    context = ControlRequestContext(cast("Any", control), None, "PLAINTEXT")
+    broker = SimpleNamespace(broker_epoch=EPOCH)
+    context = ControlRequestContext(cast("Any", broker), cast("Any", None), CALLER)
     states = [LeaderAndIsrPartitionState(partition_index=number) for number in (0, 1)]
     topic = LeaderAndIsrTopicState(topic_name="t", topic_id=b"t" * 16, partition_states=states)
     request = LeaderAndIsrRequest(broker_epoch=EPOCH - 1, topic_states=[topic])

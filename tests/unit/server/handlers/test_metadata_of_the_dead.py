@@ -24,7 +24,7 @@ from pkafka.server.cluster import pulses
 from pkafka.server.handlers import metadata
 from pkafka.server.processes.worker import Worker
 from pkafka.server.serving.connection_state import ConnectionState
-from pkafka.server.serving.dispatch import RequestContext
+from pkafka.server.serving.context import RequestContext
 from tests.unit.server.workers import Family, with_family
 
 VERSION = 9

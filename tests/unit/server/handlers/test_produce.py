@@ -22,7 +22,7 @@ from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_records
 from pkafka.server.handlers import produce
 from pkafka.server.ipc import lifeline
-from pkafka.server.processes.supervisor import worker_name
+from pkafka.server.ipc.child import worker_name
 from pkafka.server.processes.worker import Worker
 from pkafka.server.serving.connection_state import ConnectionState
 from pkafka.storage.config import LogConfig

@@ -18,10 +18,10 @@ from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.control.cluster_channels import ClusterChannels
 from pkafka.server.controller.controller import Controller
 from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.child import Birth
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.processes.control import Control, ControlSetup
-from pkafka.server.processes.supervisor import Birth
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas.partition import Partition
 from tests.fakes.broker import FakeBroker
@@ -190,7 +190,7 @@ def test_a_bug_while_the_control_process_boots(exits: list[int], tmp_path: Path)
             control = Control(setup, Birth(theirs, "control", first=True, session=None))
             control._spawn(fails())
             await until(lambda: bool(exits))
-            control._line.close()
+            control._life.line.close()
 
     asyncio.run(run())
     assert exits == [ChildExit.CRASHED]

@@ -12,10 +12,10 @@ import pytest
 from pkafka.model import TopicPartition
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.child import Birth
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.processes.cleaner import Cleaner, CleanerSetup
-from pkafka.server.processes.supervisor import Birth
 from pkafka.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE
 from pkafka.storage.log_directory import LogDirectory
 
@@ -56,7 +56,7 @@ class Stage:
     async def end(self) -> int:
         self._line.note(lifeline.STOP)
         code = await self._life
-        self.cleaner._line.close()  # else it would take the end of this stage for the supervisor's, and end pytest
+        self.cleaner._life.line.close()  # else it would take the end of this stage for the supervisor's, and end pytest
         for peer in (self._line, *self.workers):
             peer.close()
         return code

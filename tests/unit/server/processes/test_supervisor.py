@@ -12,16 +12,14 @@ import msgpack
 import pytest
 
 from pkafka.server.ipc import lifeline
+from pkafka.server.ipc.child import CLEANER, CONTROL, worker_name
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.processes import supervisor
 from pkafka.server.processes.supervisor import (
-    CLEANER,
-    CONTROL,
     RESTARTS_MAX,
     RESTARTS_WINDOW_S,
     STOP_MAX_S,
     Supervisor,
-    worker_name,
 )
 
 WORKERS = [worker_name(0), worker_name(1)]

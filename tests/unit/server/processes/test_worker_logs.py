@@ -92,9 +92,9 @@ def test_what_comes_after_the_logs_are_closed_is_refused_and_no_failure(tmp_path
     async def body(family: Family) -> None:
         worker, _log = await led(family)
         worker._opened.set()
-        worker._stop(worker._line, None, memoryview(b""), [])
-        await until(worker._ended.done)
-        assert worker._ended.result() == 0
+        worker._stop()
+        await until(worker._life.ended.done)
+        assert worker._life.ended.result() == 0
         assert append(worker)[2] in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         await family.lead("t", [0, 1])
         assert not worker.partitions.led
@@ -155,7 +155,7 @@ def test_settings_that_a_new_control_process_does_not_know_are_gone(tmp_path: Pa
         await family.lead("u", [0])
         other = worker.partitions.led["u", 0].log
         serve = worker._table()
-        peer, blob = worker._line, memoryview(b"")
+        peer, blob = worker._life.line, memoryview(b"")
         serve["every_topic_config"](peer, {"t": {"retention.ms": "1"}, "u": {"retention.ms": "2"}}, blob, [])
         assert (log.config.retention_ms, other.config.retention_ms) == (1, 2)
         serve["topic_configs"](peer, {"t": {"retention.ms": "3"}}, blob, [])

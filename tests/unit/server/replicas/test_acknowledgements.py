@@ -18,6 +18,7 @@ from pkafka.records.builder import build_batch
 from pkafka.server.handlers import produce
 from pkafka.server.handlers.produce import _NO_ROW, Row, _when_safe
 from pkafka.server.ipc.peer import Peer
+from pkafka.server.ipc.words import IsrAnswer
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas.isr_changes import _counts
 from pkafka.server.replicas.partitions import by_topic
@@ -144,7 +145,7 @@ def test_nobody_waits_for_a_follower_that_will_not_be_in_sync(tmp_path: Path, ne
             partition.leadership.answered(proposal, ErrorCode.OPERATION_NOT_ATTEMPTED)
             _metadata(worker, [0, 1])
         else:
-            assert worker.isr_changes._took(partition, proposal, [int(ErrorCode.INELIGIBLE_REPLICA)])
+            assert worker.isr_changes._took(partition, proposal, IsrAnswer(ErrorCode.INELIGIBLE_REPLICA))
         assert answered.is_set()
         assert rows[0][2] == ErrorCode.NONE
 

@@ -15,9 +15,11 @@ from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicState,
 )
 from pkafka.records.builder import build_batch
+from pkafka.server.cluster.control_requests import VERSIONS
 from pkafka.server.handlers import produce
 from pkafka.server.ipc.peer import Peer
-from pkafka.server.processes.worker import CONTROL_REQUEST_VERSIONS, Worker
+from pkafka.server.ipc.words import ProposedIsr
+from pkafka.server.processes.worker import Worker
 from pkafka.server.replicas.partition import Partition
 from tests.unit.server.workers import Family, lead_replicas, until, with_family
 
@@ -27,9 +29,9 @@ class Proposals:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self.asked: list[tuple[list[Any], asyncio.Future[list[Any]]]] = []
+        self.asked: list[tuple[ProposedIsr, asyncio.Future[list[Any]]]] = []
 
-    async def ask(self, operation: str, rows: list[list[Any]]) -> list[list[Any]]:
+    async def ask(self, operation: str, rows: list[ProposedIsr]) -> list[list[Any]]:
         assert operation == "alter_partition"
         [row] = rows
         answer: asyncio.Future[list[Any]] = self._worker.loop.create_future()
@@ -38,8 +40,7 @@ class Proposals:
 
     def isr(self, place: int) -> list[int]:
         """What was proposed."""
-        isr: list[int] = self.asked[place][0][4]
-        return isr
+        return [*self.asked[place][0].isr]
 
 
 def with_leader(
@@ -117,13 +118,15 @@ def test_what_the_worker_before_proposed_is_proposed_again(
         )
         topic = LeaderAndIsrTopicState(topic_name="t", topic_id=b"i" * 16, partition_states=[state])
         request = LeaderAndIsrRequest(controller_id=0, controller_epoch=1, topic_states=[topic])
-        version = CONTROL_REQUEST_VERSIONS["leader_and_isr"]
+        version = VERSIONS[LeaderAndIsrRequest]
         rows = [["t", 0, b"i" * 16, 3, [0, 1], 7], ["t", 5, b"i" * 16, 3, [0, 1], 7]]
         peer = cast("Peer", None)
-        await cast("Any", worker._leader_and_isr(peer, rows, memoryview(encode(request, version)), []))
+        await cast(
+            "Any", worker._orders._leader_and_isr(peer, rows, memoryview(encode(request, version)), [])
+        )
         await until(lambda: len(proposals.asked) == 1)
         row, answered = proposals.asked[0]
-        assert row == rows[0]
+        assert row == ProposedIsr("t", 0, b"i" * 16, 3, (0, 1), 7)
         produce.append(worker, "t", 0, build_batch([(1, None, b"x", [])]), 9, 1, None, None)
         worker.progress.appended(partition)
         assert (partition.isr, partition.log.high_watermark) == ([0], 0)

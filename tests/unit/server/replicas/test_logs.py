@@ -125,10 +125,10 @@ def test_the_last_directory_takes_the_broker_with_it(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         (worker,) = family.workers
         worker.logs.directory_failed(tmp_path / "home-0")
-        assert not worker._ended.done()
+        assert not worker._life.ended.done()
         worker.logs.directory_failed(tmp_path / "home-1")
-        await until(worker._ended.done)
-        assert worker._ended.result() == ChildExit.CANNOT_BOOT
+        await until(worker._life.ended.done)
+        assert worker._life.ended.result() == ChildExit.CANNOT_BOOT
 
     with_directories(tmp_path, body)
 

@@ -20,6 +20,7 @@ from pkafka.protocol.messages.stop_replica import (
 from pkafka.server.cluster.metadata import PartitionInfo, TopicInfo
 from pkafka.server.cluster.state_change import STATE_CHANGE_LOGGER
 from pkafka.server.ipc import turns
+from pkafka.server.ipc.words import ProposedIsr
 from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.config import LogConfig
@@ -228,7 +229,7 @@ def test_what_was_decided_and_what_is_proposed_can_be_said_again(tmp_path: Path)
         [state] = topic.partition_states
         assert (request.controller_epoch, topic.topic_name, topic.topic_id) == (1, "t", TOPIC_ID)
         assert (state.leader, state.leader_epoch, state.isr, state.partition_epoch) == (0, 3, [0, 2], 8)
-        assert proposals == [["t", 0, TOPIC_ID, 3, [0, 2, 1], 8]]
+        assert proposals == [ProposedIsr("t", 0, TOPIC_ID, 3, (0, 2, 1), 8)]
         stop = delete(1)
         stop.topic_states[0].partition_states[0].delete_partition = False
         await partitions.stop_replica(stop, lambda _log: None)

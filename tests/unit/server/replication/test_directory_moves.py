@@ -19,6 +19,8 @@ from pkafka.protocol.messages.stop_replica import (
 )
 from pkafka.records.builder import build_batch
 from pkafka.server.handlers import alter_replica_log_dirs, describe_log_dirs, produce
+from pkafka.server.handlers.alter_replica_log_dirs import Move
+from pkafka.server.handlers.describe_log_dirs import Described
 from pkafka.server.processes.worker import Worker
 from pkafka.server.replication.directory_moves import RATE_KEY
 from pkafka.storage.files import OsFiles
@@ -71,7 +73,7 @@ def throttle(worker: Worker, rate: str | None) -> None:
 
 
 def move(worker: Worker, home: str, key: tuple[str, int] = KEY) -> ErrorCode:
-    (code,) = alter_replica_log_dirs.local(worker, [*key, str(worker.disks.log_dirs[0].parent / home)])
+    (code,) = alter_replica_log_dirs.local(worker, Move(*key, str(worker.disks.log_dirs[0].parent / home)))
     return ErrorCode(code)
 
 
@@ -185,13 +187,13 @@ def test_how_far_a_move_is(tmp_path: Path) -> None:
         future = await held(worker)
         rows = describe_log_dirs.local(worker)
         assert rows == [
-            [str(tmp_path / "home-0"), "t", 0, False, replica(worker).size_bytes, 0],
-            [str(tmp_path / "home-1"), "t", 0, True, future.size_bytes, 4],
+            Described(str(tmp_path / "home-0"), "t", 0, False, replica(worker).size_bytes, 0),
+            Described(str(tmp_path / "home-1"), "t", 0, True, future.size_bytes, 4),
         ]
         throttle(worker, None)
         await moved(worker)
         assert describe_log_dirs.local(worker) == [
-            [str(tmp_path / "home-1"), "t", 0, False, future.size_bytes, 0]
+            Described(str(tmp_path / "home-1"), "t", 0, False, future.size_bytes, 0)
         ]
 
     moving(tmp_path, body)
@@ -393,7 +395,7 @@ def test_the_source_fails(tmp_path: Path) -> None:
         worker.logs.directory_failed(tmp_path / "home-0")
         throttle(worker, None)
         assert describe_log_dirs.local(worker) == [
-            [str(tmp_path / "home-1"), "t", 0, True, future.size_bytes, -1]
+            Described(str(tmp_path / "home-1"), "t", 0, True, future.size_bytes, -1)
         ]
         await asyncio.sleep(0)
         assert not future.is_closed

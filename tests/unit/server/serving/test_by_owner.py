@@ -1,7 +1,7 @@
 """Rows for partitions of several workers: each answered by its owner, in order, whoever dies; ListOffsets on top."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,35 +17,49 @@ from tests.unit.server.workers import Family, follow, lead_replicas, with_family
 UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def index_of(worker: Worker, row: by_owner.Row) -> by_owner.Row:
-    if row[2] == "refuse":
+class Row(NamedTuple):
+    topic: str
+    partition: int
+    words: str = "x"
+
+
+class Answer(NamedTuple):
+    error_code: int
+    worker: int = -1
+    partition: int = -1
+    words: str = ""
+
+
+def index_of(worker: Worker, row: Row) -> Answer:
+    if row.words == "refuse":
         raise ApiError(ErrorCode.POLICY_VIOLATION)
-    return [0, worker.index, row[1], row[2]]
+    return Answer(0, worker.index, row.partition, row.words)
 
 
-def serve(family: Family, local: by_owner.LocalAnswer) -> None:
-    """Every worker answers ``ask`` with ``local``."""
+WHERE = by_owner.Question("ask", Row, Answer, index_of)
+
+
+def serve(family: Family) -> None:
+    """Every worker answers that question."""
     for worker in family.workers:
-        worker._operations["ask"] = lambda _peer, payload, _blob, _fds, worker=worker: by_owner.serve_rows(  # type: ignore[misc]
-            worker, payload, local
-        )
+        worker._operations.update(WHERE.operations(worker))
 
 
 def test_every_row_is_answered_by_the_owner_of_its_partition_in_order(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         await family.lead("t", range(6))
-        serve(family, index_of)
+        serve(family)
         worker = family.workers[1]
-        rows: list[by_owner.Row] = [["t", index, "x"] for index in (5, 0, 3, 1)]
-        rows += [["t", 6, "x"], ["u", 0, "x"], ["t", 2, "refuse"], ["t", 4, "x"]]
-        answers = await by_owner.ask_owners(worker, "ask", rows, index_of)
+        rows = [Row("t", index) for index in (5, 0, 3, 1)]
+        rows += [Row("t", 6), Row("u", 0), Row("t", 2, "refuse"), Row("t", 4)]
+        answers = await WHERE.ask(worker, rows)
         owner = worker.partitions.owner
-        assert [tuple(answer) for answer in answers] == [
-            *((0, owner("t", index), index, "x") for index in (5, 0, 3, 1)),
-            (UNKNOWN,),
-            (UNKNOWN,),
-            (ErrorCode.POLICY_VIOLATION,),
-            (0, owner("t", 4), 4, "x"),
+        assert answers == [
+            *(Answer(0, owner("t", index), index, "x") for index in (5, 0, 3, 1)),
+            Answer(UNKNOWN),
+            Answer(UNKNOWN),
+            Answer(ErrorCode.POLICY_VIOLATION),
+            Answer(0, owner("t", 4), 4, "x"),
         ]
 
     with_family(tmp_path, body, workers=3)
@@ -54,25 +68,25 @@ def test_every_row_is_answered_by_the_owner_of_its_partition_in_order(tmp_path: 
 def test_rows_of_a_dead_owner_are_to_be_tried_again(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         await family.lead("t", range(2))
-        serve(family, index_of)
+        serve(family)
         worker = family.workers[0]
         worker.peers.others[1].close()
-        answers = await by_owner.ask_owners(worker, "ask", [["t", 0, "x"], ["t", 1, "x"]], index_of)
+        answers = await WHERE.ask(worker, [Row("t", 0), Row("t", 1)])
         for index, answer in enumerate(answers):
             mine = worker.partitions.owner("t", index) == 0
-            assert answer[0] == (0 if mine else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            assert answer.error_code == (0 if mine else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     with_family(tmp_path, body)
 
 
 def test_a_disk_that_refuses_takes_its_directory_offline(tmp_path: Path) -> None:
-    def refuse(_worker: Worker, _row: by_owner.Row) -> by_owner.Row:
+    def refuse(_worker: Worker, _row: Row) -> Answer:
         raise StorageError("the disk says no")
 
     async def body(family: Family) -> None:
         await family.lead("t", [0])
-        [answer] = by_owner.serve_rows(family.workers[0], [["t", 0]], refuse)
-        assert answer == [ErrorCode.KAFKA_STORAGE_ERROR]
+        question = by_owner.Question("ask", Row, Answer, refuse)
+        assert question.answer_here(family.workers[0], Row("t", 0)) == Answer(ErrorCode.KAFKA_STORAGE_ERROR)
 
     with_family(tmp_path, body, workers=1)
 
@@ -94,16 +108,16 @@ def test_epochs_are_compared_before_it_counts_who_leads(tmp_path: Path, epoch: i
         await family.lead("t", [0])
         await follow(family, "t", [0], leader=1, epoch=4)
         [worker] = family.workers
-        offsets = ["t", 0, epoch, -1, 1, 0, -1, 9]
-        for row, local in (
-            (offsets, list_offsets.local),
-            (["t", 0, epoch, 0], offset_for_leader_epoch.local),
-        ):
-            assert by_owner.serve_rows(worker, [row], local, led_only=False) == [[code]]
+        offsets = list_offsets.Wanted("t", 0, epoch, -1, 1, 0, -1, 9)
+        found = list_offsets.QUESTION.answer_here(worker, offsets)
+        assert found == list_offsets.Found(code)
+        row = offset_for_leader_epoch.Wanted("t", 0, epoch, 0)
+        assert offset_for_leader_epoch.QUESTION.answer_here(worker, row) == offset_for_leader_epoch.Found(
+            code
+        )
         # A tool that looks at replicas is answered where they are.
-        debugging = [*offsets[:6], -2, 9]
-        [answer] = by_owner.serve_rows(worker, [debugging], list_offsets.local, led_only=False)
-        assert answer[0] == (0 if code is ErrorCode.NOT_LEADER_OR_FOLLOWER else code)
+        found = list_offsets.QUESTION.answer_here(worker, offsets._replace(replica_id=-2))
+        assert found.error_code == (0 if code is ErrorCode.NOT_LEADER_OR_FOLLOWER else code)
 
     with_family(tmp_path, body, workers=1)
 
@@ -122,9 +136,11 @@ def ask(
     replica: int = -1,
 ) -> Any:
     """The owner's answer: an error code, or what was found."""
-    row: by_owner.Row = ["t", 0, epoch, timestamp, count, int(committed), replica, version]
-    answer = by_owner.answer_here(worker, row, list_offsets.local)
-    return ErrorCode(answer[0]) if answer[0] else answer[1]
+    row = list_offsets.Wanted("t", 0, epoch, timestamp, count, int(committed), replica, version)
+    found = list_offsets.QUESTION.answer_here(worker, row)
+    if found.error_code:
+        return ErrorCode(found.error_code)
+    return found.starts if version == 0 else (found.timestamp, found.offset, found.leader_epoch)
 
 
 def test_list_offsets_by_end_and_by_time(tmp_path: Path) -> None:
@@ -254,9 +270,9 @@ def test_an_empty_log_has_one_start(tmp_path: Path) -> None:
 
 
 def test_a_partition_that_is_named_twice_is_refused() -> None:
-    rows: list[by_owner.Row] = [["t", 0], ["t", 1], ["t", 0]]
-    list_offsets._refuse_duplicates(rows)
-    assert rows == [["t", 0, "twice"], ["t", 1], ["t", 0, "twice"]]
+    rows = [list_offsets.Wanted("t", index, -1, LATEST, 1, 0, -1, 9) for index in (0, 1, 0)]
+    marked = list_offsets._with_duplicates_marked(rows)
+    assert [row.is_named_twice for row in marked] == [True, False, True]
 
 
 def test_leader_epochs_are_compared(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import struct
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -28,31 +28,27 @@ from pkafka.protocol.messages import incremental_alter_configs as alter
 from pkafka.protocol.schema import Message
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
 from pkafka.server.handlers import api_versions as api_versions_handler
+from pkafka.server.ipc import tasks
 from pkafka.server.ipc.peer import PeerGone
+from pkafka.server.metrics import counters
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.serving.connection_state import ConnectionState
-from pkafka.server.serving.dispatch import Dispatcher, RequestContext, frame
+from pkafka.server.serving.context import Caller, Forwarded, RequestContext
+from pkafka.server.serving.control_line import ControlLine
+from pkafka.server.serving.dispatch import Dispatcher, frame
 from pkafka.server.serving.request_log import logger as request_logger
 
 
-class Metrics:
-    def __init__(self) -> None:
-        self.refusals = 0
-        self.requests: list[tuple[int, int]] = []
-
-    def refused(self) -> None:
-        self.refusals += 1
-
-    def request(self, key: int, version: int, _took_ns: int) -> None:
-        self.requests.append((key, version))
-
-    def later_request(self, key: int, version: int, local_ns: int, whole_ns: int) -> None:
+class Metrics(counters.Metrics):
+    def later_request(self, api_key: int, api_version: int, local_ns: int, whole_ns: int) -> None:
         assert 0 < local_ns < whole_ns
-        self.requests.append((key, version))
+        super().later_request(api_key, api_version, local_ns, whole_ns)
 
 
 class Control:
     """The control process: what it will answer, call by call."""
+
+    gone = False
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -66,17 +62,15 @@ class Control:
         return None, answer, ()
 
 
-class Tasks:
+class Tasks(tasks.Tasks):
     """Keeps coroutines until the test runs them."""
 
     def __init__(self) -> None:
         self.crashes: list[BaseException] = []
+        self.crash = self.crashes.append
         self.spawned: list[Coroutine[Any, Any, None]] = []
 
-    def crash(self, error: BaseException) -> None:
-        self.crashes.append(error)
-
-    def spawn(self, work: Coroutine[Any, Any, None], _connection: object = None) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], connection: object = None) -> None:
         self.spawned.append(work)
 
     def run(self) -> None:
@@ -85,25 +79,10 @@ class Tasks:
         self.spawned.clear()
 
 
-class ControlLine:
-    """The way to a control process that is there, if it is."""
-
-    def __init__(self, control: Control | None) -> None:
-        self._control = control
-
-    async def ready(self) -> Control:
-        assert self._control is not None
-        return self._control
-
-
 class Worker:
-    """As much of a worker as the dispatcher sees."""
+    """As much of a worker as handlers see here."""
 
-    def __init__(self, control: Control | None = None) -> None:
-        self.metrics = Metrics()
-        self.tasks = Tasks()
-        self.control_line = ControlLine(control)
-        self.dispatcher: Any = None
+    dispatcher: "Dispatcher[Any]"
 
 
 class Ends:
@@ -141,15 +120,22 @@ class Bench:
     """A dispatcher between a worker and a connection."""
 
     def __init__(self, *, control: Control | None = None, **apis: Any) -> None:
-        self.worker = Worker(control)
+        self.metrics = Metrics()
+        self.tasks = Tasks()
+        control_line = ControlLine()
+        control_line.peer = cast("Any", control)
+        worker = Worker()
         self.connection = Connection()
         self.dispatcher = Dispatcher(
-            self.worker,  # type: ignore[arg-type]
+            worker,
             apis.get("frame_apis", {}),
             apis.get("message_apis", {ApiKey.API_VERSIONS: api_versions_handler.handle}),
             apis.get("control_apis", frozenset()),
+            tasks=self.tasks,
+            metrics=self.metrics,
+            control_line=control_line,
         )
-        self.worker.dispatcher = self.dispatcher
+        worker.dispatcher = self.dispatcher
 
     def serve(self, body: bytes) -> Outcome:
         return self.dispatcher.handle(self.connection, memoryview(body))  # type: ignore[arg-type]
@@ -220,7 +206,7 @@ def test_what_is_no_request_closes_the_connection(body: bytes, quiet: pytest.Log
     bench = Bench()
     assert bench.serve(body) == ()
     assert bench.connection.closed
-    assert bench.worker.metrics.refusals == 1
+    assert bench.metrics.refused_requests == 1
     assert not [record for record in quiet.records if record.levelno > logging.WARNING]
 
 
@@ -231,7 +217,7 @@ def test_another_unsupported_version_closes_the_connection() -> None:
 
 
 def serve_metadata(outcome: Any) -> tuple[Bench, Outcome]:
-    def handle(context: RequestContext, request: Message, version: int) -> Any:
+    def handle(context: RequestContext[object], request: Message, version: int) -> Any:
         assert isinstance(request, metadata.MetadataRequest)
         assert (context.listener_name, context.header.client_id, version) == ("PLAINTEXT", "me", 9)
         if isinstance(outcome, BaseException):
@@ -247,8 +233,8 @@ def test_an_answer_at_once_is_framed_counted_and_needs_no_task() -> None:
     correlation_id, response = decode_response(ApiKey.METADATA, 9, whole(answer))
     assert isinstance(response, metadata.MetadataResponse)
     assert (correlation_id, response.cluster_id) == (9, "c")
-    assert bench.worker.metrics.requests == [(ApiKey.METADATA, 9)]
-    assert bench.worker.tasks.spawned == []
+    assert bench.metrics.requests == {(ApiKey.METADATA, 9): 1}
+    assert bench.tasks.spawned == []
 
 
 @pytest.mark.parametrize(("follows", "counted_as"), [(False, ApiKey.FETCH), (True, FOLLOWERS_FETCH)])
@@ -262,7 +248,7 @@ def test_fetches_of_followers_are_counted_apart(follows: bool, counted_as: int, 
     bench.ask(fetch.FetchRequest(topics=[]), 12)
     if not at_once:
         bench.dispatcher.finished(bench.connection.pending, ())
-    assert bench.worker.metrics.requests == [(counted_as, 12)]
+    assert bench.metrics.requests == {(counted_as, 12): 1}
 
 
 def test_an_encoded_body_goes_out_as_it_is() -> None:
@@ -276,10 +262,10 @@ def test_an_answer_later_is_finished_and_counted_then() -> None:
 
     bench, answer = serve_metadata(later())
     assert answer is None
-    assert bench.worker.metrics.requests == []
+    assert bench.metrics.requests == {}
     bench.dispatcher.finished(bench.connection.pending, ())
-    assert bench.worker.metrics.requests == [(ApiKey.METADATA, 9)]
-    bench.worker.tasks.run()
+    assert bench.metrics.requests == {(ApiKey.METADATA, 9): 1}
+    bench.tasks.run()
     [data] = bench.connection.answers
     assert b"later" in data
 
@@ -299,10 +285,10 @@ def test_an_answer_behind_which_others_are_served_is_counted_when_it_is_there() 
     assert (
         bench.serve(encode_request(ApiKey.PRODUCE, 9, 1, "me", produce.ProduceRequest(acks=1))[4:]) is later
     )
-    assert bench.worker.metrics.requests == []
+    assert bench.metrics.requests == {}
     assert later.note is not None
     bench.dispatcher.finished(later.note, ())
-    assert bench.worker.metrics.requests == [(ApiKey.PRODUCE, 9)]
+    assert bench.metrics.requests == {(ApiKey.PRODUCE, 9): 1}
 
 
 def test_an_api_error_without_a_place_in_the_answer_closes_the_connection() -> None:
@@ -314,7 +300,7 @@ def test_an_api_error_without_a_place_in_the_answer_closes_the_connection() -> N
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     bench, answer = serve_metadata(later())
-    bench.worker.tasks.run()
+    bench.tasks.run()
     assert bench.connection.closed
     assert bench.connection.answers == []
 
@@ -323,7 +309,7 @@ def test_a_bug_costs_the_connection_and_leaves_a_traceback(quiet: pytest.LogCapt
     bench, answer = serve_metadata(ZeroDivisionError("bug"))
     assert answer == ()
     assert bench.connection.closed
-    assert bench.worker.tasks.crashes == []
+    assert bench.tasks.crashes == []
     [told] = [record for record in quiet.records if record.exc_info]
     assert "10.0.0.1: METADATA v9, request 9 of 'me', " in told.getMessage()
 
@@ -492,7 +478,7 @@ def test_the_request_log_is_off_and_silent_about_what_it_cannot_read(
 def test_a_broken_invariant_ends_the_worker() -> None:
     error = AssertionError("the log is wrong")
     bench, _answer = serve_metadata(error)
-    assert bench.worker.tasks.crashes == [error]
+    assert bench.tasks.crashes == [error]
 
 
 def test_frame_apis_get_the_bytes_and_decide_all_themselves() -> None:
@@ -510,7 +496,7 @@ def test_frame_apis_get_the_bytes_and_decide_all_themselves() -> None:
     assert bench.ask(request, 3) is None
     assert bench.connection.pending[:2] == (ApiKey.PRODUCE, 3)
     assert bench.ask(request, 3) is detach
-    assert bench.worker.metrics.requests == [(ApiKey.PRODUCE, 3)]
+    assert bench.metrics.requests == {(ApiKey.PRODUCE, 3): 1}
     assert seen == [(3, struct.pack(">hhii", -1, 1, 7, 0))] * 3
 
 
@@ -521,9 +507,9 @@ def test_what_control_serves_is_asked_there_until_somebody_answers() -> None:
     control = Control(PeerGone("control"), b"answer")
     bench = Bench(control=control, control_apis=frozenset({ApiKey.CREATE_TOPICS}))
     assert bench.ask(CREATE, 5) is None
-    bench.worker.tasks.run()
+    bench.tasks.run()
     assert [operation for operation, _facts, _body in control.asked] == ["api", "api"]
-    assert control.asked[0][1] == [ApiKey.CREATE_TOPICS, 5, "me", "PLAINTEXT", "10.0.0.1"]
+    assert control.asked[0][1] == Forwarded(ApiKey.CREATE_TOPICS, 5, Caller("me", "10.0.0.1", "PLAINTEXT"))
     assert bench.connection.answers == [struct.pack(">iib", 11, 9, 0) + b"answer"]
 
 
@@ -532,9 +518,9 @@ def test_control_is_not_asked_for_a_client_that_left_or_with_bytes_that_are_no_r
     bench = Bench(control=control, control_apis=frozenset({ApiKey.CREATE_TOPICS}))
     assert bench.serve(encode_request(ApiKey.CREATE_TOPICS, 5, 9, "me", CREATE)[4:-1]) == ()
     assert bench.connection.closed
-    assert bench.worker.tasks.spawned == []
+    assert bench.tasks.spawned == []
     assert bench.ask(CREATE, 5) is None
-    bench.worker.tasks.run()
+    bench.tasks.run()
     assert control.asked == []
 
 
@@ -542,7 +528,7 @@ def test_a_refusal_of_control_closes_the_connection() -> None:
     control = Control(ApiError(ErrorCode.INVALID_REQUEST))
     bench = Bench(control=control, control_apis=frozenset({ApiKey.CREATE_TOPICS}))
     bench.ask(CREATE, 5)
-    bench.worker.tasks.run()
+    bench.tasks.run()
     assert bench.connection.closed
 
 
@@ -550,7 +536,7 @@ def test_frames_have_the_header_of_their_version() -> None:
     def header(message: Message, version: int) -> Any:
         seen: list[Any] = []
 
-        def handle(context: RequestContext, _request: Message, _version: int) -> bytes:
+        def handle(context: RequestContext[object], _request: Message, _version: int) -> bytes:
             seen.append(context.header)
             return b""
 

@@ -7,13 +7,15 @@ needs an active controller that knows the request. Blocks are unique without it:
 
 import asyncio
 import contextlib
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
 
 from pkafka.coordination.store import BadVersionError, NodeExistsError, NoNodeError, Store
 from pkafka.coordination.znodes import ProducerIdBlock
 from pkafka.errors import PkafkaError
 from pkafka.model import BrokerId, ProducerId
-from pkafka.server.ports.control_context import ControlContext
+
+T = TypeVar("T")
 
 BLOCK_SIZE: Final = 1000
 _PRODUCER_ID_MAX: Final = 2**63 - 1
@@ -69,6 +71,19 @@ def skip_used_ids(store: Store, broker_id: BrokerId, used_max: ProducerId) -> No
             store.set(ProducerIdBlock.path(), block.encode(), version=stat.version)
 
 
+class StoreAccess(Protocol):
+    """The way to the coordination store."""
+
+    @property
+    def store(self) -> Store:
+        """The store of the present session."""
+        ...
+
+    async def run(self, function: Callable[..., T], *args: object) -> T:
+        """Call ``function`` on the thread that may use the store, and give back what it returns or raises."""
+        ...
+
+
 class ProducerIds:
     """Gives producer ids, for this broker. Belongs to one event loop.
 
@@ -82,7 +97,7 @@ class ProducerIds:
         self._next: ProducerId = 0
         self._claiming = asyncio.Lock()
 
-    async def next(self, ctx: ControlContext) -> ProducerId:
+    async def next(self, at: StoreAccess) -> ProducerId:
         """Return an unused id.
 
         Raises:
@@ -92,7 +107,7 @@ class ProducerIds:
         if self._next > self._block.last:
             async with self._claiming:
                 if self._next > self._block.last:
-                    self._block = await ctx.run(claim_block, ctx.store, self._broker_id)
+                    self._block = await at.run(claim_block, at.store, self._broker_id)
                     self._next = self._block.first
         producer_id = self._next
         self._next += 1

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pkafka.server.ipc import lifeline
-from pkafka.server.processes import worker
-from pkafka.server.processes.supervisor import CLEANER
+from pkafka.server.ipc.child import CLEANER
 from pkafka.server.processes.worker import Worker
+from pkafka.server.serving import neighbours
 from tests.unit.server.workers import Family, until, with_family
 
 PATIENCE_S = 0.4
@@ -23,29 +23,29 @@ class Stage:
         self.worker: Worker = family.workers[0]
         self.crashes: list[BaseException] = []
         self._line = family.lines[self.worker]
-        monkeypatch.setattr(worker, "SUCCESSOR_MAX_S", PATIENCE_S)
+        monkeypatch.setattr(neighbours, "SUCCESSOR_MAX_S", PATIENCE_S)
         self.worker.tasks.crash = self.crashes.append
 
     async def cleaner(self) -> socket.socket:
         """The channel of a new cleaner, which the worker has met."""
         ours, theirs = socket.socketpair()
-        before = self.worker._cleaner
+        before = self.worker._neighbours.cleaner
         self._line.note(lifeline.PEER, CLEANER, [theirs.fileno()])
         theirs.close()
-        await until(lambda: self.worker._cleaner not in (None, before))
+        await until(lambda: self.worker._neighbours.cleaner not in (None, before))
         return ours
 
     async def dies(self, cleaner: socket.socket) -> None:
         cleaner.close()
-        await until(lambda: self.worker._cleaner is None)
+        await until(lambda: self.worker._neighbours.cleaner is None)
 
 
 def with_stage(root: Path, monkeypatch: pytest.MonkeyPatch, body: Callable[[Stage], Awaitable[None]]) -> None:
     async def run(family: Family) -> None:
         stage = Stage(family, monkeypatch)
         await body(stage)
-        if stage.worker._cleaner is not None:
-            stage.worker._cleaner.close()
+        if stage.worker._neighbours.cleaner is not None:
+            stage.worker._neighbours.cleaner.close()
 
     with_family(root, run, workers=1)
 

@@ -1,0 +1,40 @@
+"""What a worker tells the metrics: the counters and gauges of all its rooms, as plain values."""
+
+import os
+import resource
+from typing import TYPE_CHECKING, Any
+
+from pkafka.server.replicas import figures as replica_figures
+
+if TYPE_CHECKING:
+    from pkafka.server.processes.worker import Worker
+
+
+def figures(worker: "Worker") -> dict[str, Any]:
+    """All counters and gauges of a worker."""
+    progress, disks, groups = worker.progress, worker.disks, worker.groups
+    return {
+        **worker.metrics.figures(worker.lookup.topic_name),
+        **replica_figures.figures(worker.partitions, worker.moves.logs()),
+        "connections": worker.clients.count_by_listener(),
+        "fetch_sessions": len(worker.fetch_sessions),
+        "purgatory": {
+            one.name: one.size for one in (progress.fetches, progress.produces, progress.deletions)
+        },
+        "isr_events": worker.isr_changes.counters(),
+        "replication_rates": worker.quotas.byte_rates(),
+        "lags": [list(row) for row in worker.fetchers.lags()],
+        "fetchers": worker.fetchers.gauges(),
+        "moves": worker.moves.gauges(),
+        "open_files": [
+            worker.index,
+            len(os.listdir("/dev/fd")),
+            resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        ],
+        "uncleanable": worker.logs.compaction.uncleanable(),
+        "directories": [str(path) for path in disks.log_dirs],
+        "offline_directories": [str(path) for path in disks.log_dirs if disks.is_offline(str(path))],
+        "groups": groups.gauges(),
+        "group_events": groups.counters.by_name(),
+        "group_loads": groups.load_times.figures(groups.timer.now_ms()),
+    }
