@@ -1,20 +1,8 @@
 """What the controller does about brokers: their log directories."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from pkafka.model import TopicPartition
 from pkafka.server.controller import nodes
 from tests.unit.server.controller.world import World
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def test_replicas_of_a_failed_disk_count_again_when_it_is_mended(world: World) -> None:

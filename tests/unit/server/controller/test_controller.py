@@ -1,7 +1,7 @@
 """The controller's role: won and lost, fenced, resigned, read anew after a failure; and its thread."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,13 +19,6 @@ from pkafka.server.controller.state_store import (
     stand_for_election,
 )
 from tests.unit.server.controller.world import World
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def test_one_wins_and_the_epoch_grows(world: World) -> None:

@@ -1,20 +1,8 @@
 """What a term of office begins with, and notifications of ISRs."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from pkafka.model import TopicPartition
 from pkafka.server.controller import nodes
 from tests.unit.server.controller.world import World
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def write_isr(world: World, isr: tuple[int, ...]) -> None:

@@ -1,22 +1,12 @@
 """What the controller does about topics: damaged ones, old ones, such as are deleted or grow."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from pkafka.model import TopicPartition
 from pkafka.protocol.messages.stop_replica import StopReplicaResponse
 from pkafka.server.controller import nodes
 from pkafka.server.controller.events import StopReplicaAnswered
 from tests.unit.server.controller.world import World
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path)
-    yield world
-    world.close()
 
 
 def test_one_damaged_topic_does_not_take_the_others_down(world: World) -> None:
