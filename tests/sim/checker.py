@@ -17,8 +17,8 @@ from pkafka.model import TopicPartition
 from pkafka.records.batch import iter_headers
 from pkafka.records.reading import read_records
 from pkafka.server.processes.worker import Worker
+from pkafka.server.replicas.decisions import Decisions
 from pkafka.server.replicas.partition import Partition
-from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.log import Log
 from tests.sim.broker import IN_SYNC_MIN, Broker
 from tests.sim.store import Coordination
@@ -94,7 +94,7 @@ class Checker:
         self._leaders: dict[tuple[Key, bytes, int], int] = {}
         self._states: dict[str, tuple[int, znodes.PartitionState]] = {}
         self._controller_epoch = 0
-        self._obeyed: dict[Partitions, int] = {}
+        self._obeyed: dict[Decisions, int] = {}
         """The controller epoch that each worker heard last."""
         self.tainted: set[tuple[int, Key]] = set()
         """Replicas that lost what they had on the disk, and are still in the ISR of before."""
@@ -148,7 +148,7 @@ class Checker:
             after(Log, "truncate_to", self._truncated)
             after(Partition, "lead", self._leads)
             after(Partition, "acknowledges", self._acknowledges)
-            after(Partitions, "_become", self._obeys)
+            after(Decisions, "_become", self._obeys)
             after(Coordination, "write", lambda *_: self._store_written())
             yield
 
@@ -255,15 +255,15 @@ class Checker:
                 f" which only {holders} have"
             )
 
-    def _obeys(self, _result: object, partitions: Partitions, *_: object) -> None:
+    def _obeys(self, _result: object, decisions: Decisions, *_: object) -> None:
         """A worker did what a controller asks for."""
-        epoch = partitions._controller_epoch
-        if epoch < self._obeyed.get(partitions, epoch):
+        epoch = decisions._controller_epoch
+        if epoch < self._obeyed.get(decisions, epoch):
             self.world.violated(
-                f"broker {partitions.broker_id} obeys the controller of epoch {epoch}, after that of epoch"
-                f" {self._obeyed[partitions]}"
+                f"broker {decisions.partitions.broker_id} obeys the controller of epoch {epoch}, after that of epoch"
+                f" {self._obeyed[decisions]}"
             )
-        self._obeyed[partitions] = epoch
+        self._obeyed[decisions] = epoch
 
     def _store_written(self) -> None:
         found = self._server.peek(znodes.CONTROLLER_EPOCH)

@@ -22,10 +22,10 @@ from pkafka.server.controller.office import Office
 from pkafka.server.controller.state_store import StateStore
 from pkafka.server.groups.group import Group
 from pkafka.server.groups.offsets_log import OffsetsLog
-from pkafka.server.handlers import fetch as fetch_handler
+from pkafka.server.replicas import reading
+from pkafka.server.replicas.decisions import Decisions
 from pkafka.server.replicas.leadership import IsrProposal, Leadership
 from pkafka.server.replicas.partition import Partition
-from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replication import fetcher
 from pkafka.storage import producer_history, recovery
 from pkafka.storage.log import Log
@@ -80,19 +80,19 @@ _follow = Partition.follow
 
 
 def _obey_old_epochs(
-    self: Partitions,
+    self: Decisions,
     topic: str,
     topic_id: bytes,
     state: LeaderAndIsrPartitionState,
     proposed: IsrProposal | None,
 ) -> ErrorCode:
-    partition = self.hosted.get((topic, state.partition_index))
+    partition = self.partitions.hosted.get((topic, state.partition_index))
     if partition is not None:
         partition.leader_epoch = min(partition.leader_epoch, state.leader_epoch)
     return _become(self, topic, topic_id, state, proposed)
 
 
-_become = Partitions._become
+_become = Decisions._become
 
 
 def _unfenced(self: StateStore, transactions: Any) -> Any:
@@ -115,12 +115,12 @@ def _write_down_nobody(self: ProducerSnapshots, producers: Producers, offset: in
 _take = ProducerSnapshots.take
 
 
-async def _obey_any_controller(self: Partitions, request: Any, proposed: Any) -> Any:
+async def _obey_any_controller(self: Decisions, request: Any, proposed: Any) -> Any:
     self._controller_epoch = min(self._controller_epoch, request.controller_epoch)
     return await _leader_and_isr(self, request, proposed)
 
 
-_leader_and_isr = Partitions._leader_and_isr
+_leader_and_isr = Decisions._leader_and_isr
 
 
 def _hear_former_lives(self: Office, broker: int, _broker_epoch: int, wanted: Any, *, version: int) -> Any:
@@ -161,9 +161,9 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
     ),
     "the high watermark is the leader's end": (Leadership, "high_watermark", _commit_all),
     "followers join the ISR before they have caught up": (Leadership, "expansion", _let_anybody_join),
-    "leaders do not say where logs part": (fetch_handler, "divergence", lambda *_: None),
+    "leaders do not say where logs part": (reading, "divergence", lambda *_: None),
     "followers cut at their high watermark": (Partition, "follow", _cut_at_high_watermark),
-    "who was away when a replica moved keeps it": (Partitions, "moved_away", lambda *_: []),
+    "who was away when a replica moved keeps it": (Decisions, "moved_away", lambda *_: []),
     "a truncated log forgets what producers wrote": (ProducerHistory, "rebuild", _forget_producers),
     "a log that was not closed forgets what producers wrote": (recovery, "rebuild", _begin_without_producers),
     "a log that was opened or cut knows the last batch of a producer alone": (
@@ -176,7 +176,7 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
     "nobody looks at sequences but at those of resends": (ProducerEntry, "check", lambda *_: None),
     "nobody asks for min.insync.replicas": (Leadership, "in_sync_min", lambda *_: 1),
     "brokers obey controllers of older epochs": [
-        (Partitions, "_leader_and_isr", _obey_any_controller),
+        (Decisions, "_leader_and_isr", _obey_any_controller),
         (LocalChannels, "_check_epoch", lambda *_: None),
     ],
     "a machine that was started anew takes its place back at once": [
@@ -216,7 +216,7 @@ FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 UNSEEN: Final[Mapping[str, Change | list[Change]]] = {
     "fetches of any leader epoch are served": (Partition, "check_epoch", lambda *_: None),
-    "LeaderAndIsr of older epochs are obeyed": (Partitions, "_become", _obey_old_epochs),
+    "LeaderAndIsr of older epochs are obeyed": (Decisions, "_become", _obey_old_epochs),
     "the controller takes proposals of brokers' former lives": (Office, "alter_isrs", _hear_former_lives),
     "brokers obey what was meant for their former lives": (
         ControlRequestContext,

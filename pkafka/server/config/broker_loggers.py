@@ -30,7 +30,7 @@ _IN_ROOMS: Final = {
     "control": ("adoption", "registration", "session_file", "to_controller"),
     "ipc": ("lifeline",),
     "processes": ("cleaner", "supervisor"),
-    "replicas": ("delayed", "isr_changes", "logs", "partitions"),
+    "replicas": ("delayed", "isr_changes"),
     "serving": ("dispatch",),
 }
 
@@ -44,7 +44,14 @@ FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "pkafka.server.compaction": ("pkafka.server.replicas.compaction_rounds",),
     "pkafka.server.config_repository": ("pkafka.server.config.repository",),
     "pkafka.server.control": ("pkafka.server.control", "pkafka.server.processes.control"),
+    "pkafka.server.logs": (
+        "pkafka.server.replicas.disks",
+        "pkafka.server.replicas.flushing",
+        "pkafka.server.replicas.opening",
+        "pkafka.server.replicas.logs",
+    ),
     "pkafka.server.metrics_server": ("pkafka.server.metrics.server",),
+    "pkafka.server.partitions": ("pkafka.server.replicas.decisions",),
     "pkafka.server.replication.quota": ("pkafka.server.limits.replication_quota",),
     "pkafka.server.worker": (
         "pkafka.server.processes.worker",

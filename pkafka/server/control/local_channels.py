@@ -36,9 +36,10 @@ from pkafka.server.control.this_broker import ThisBroker
 from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Peer, PeerGone
 from pkafka.server.ipc.words import IsrAnswer, ProposedIsr
+from pkafka.server.replicas.decisions import by_topic
 from pkafka.server.replicas.leadership import IsrProposal, is_final
 from pkafka.server.replicas.partition import PartitionKey
-from pkafka.server.replicas.partitions import by_topic, owner_of
+from pkafka.server.replicas.partitions import owner_of
 
 log = logging.getLogger(__name__)
 

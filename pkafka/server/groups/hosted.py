@@ -12,7 +12,7 @@ from pkafka.records.reading import Record
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.groups.group import Group, GroupSettings
 from pkafka.server.groups.offsets import GroupOffsets
-from pkafka.server.replicas.delayed import TimerTask
+from pkafka.server.replicas.timing_wheel import TimerTask
 
 
 class GroupLog(Protocol):

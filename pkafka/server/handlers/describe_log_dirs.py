@@ -17,8 +17,8 @@ from pkafka.protocol.messages.describe_log_dirs import (
 )
 from pkafka.server.ipc.peer import Handler, PeerGone
 from pkafka.server.replicas.disks import Disks
+from pkafka.server.replicas.moving import Moving
 from pkafka.server.replicas.partitions import Partitions
-from pkafka.server.replication.directory_moves import DirectoryMoves
 from pkafka.server.serving.context import RequestContext
 from pkafka.server.serving.peers import Peers
 from pkafka.storage.log import Log
@@ -34,7 +34,7 @@ class Port(Protocol):
     def partitions(self) -> Partitions: ...
 
     @property
-    def moves(self) -> DirectoryMoves: ...
+    def moving(self) -> Moving: ...
 
     @property
     def disks(self) -> Disks: ...
@@ -118,7 +118,7 @@ def local(worker: Port) -> list[Described]:
             log.size_bytes,
             _lag(partitions, log),
         )
-        for log in (*partitions.logs(), *worker.moves.logs())
+        for log in (*partitions.logs(), *worker.moving.logs())
     ]
 
 

@@ -13,16 +13,15 @@ then their size in the log counts.
 import asyncio
 import errno
 import os
-import struct
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Final, Protocol
 
-from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import NO_LEADER, BrokerId
+from pkafka.clock import Clock
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import BrokerId
 from pkafka.net.connection import Answer, Detach, FileRange, Part, ServerConnection
 from pkafka.protocol.headers import RequestHeader
 from pkafka.protocol.hot import (
-    CurrentLeader,
     FetchHeader,
     NodeEndpoint,
     decode_fetch,
@@ -30,105 +29,91 @@ from pkafka.protocol.hot import (
 )
 from pkafka.records.conversion import for_old_consumer
 from pkafka.records.errors import RecordError
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.ipc.peer import PeerGone
+from pkafka.server.ipc.tasks import Tasks
+from pkafka.server.metrics.counters import Metrics
+from pkafka.server.replicas import reading
 from pkafka.server.replicas.delayed import DelayedOperation
 from pkafka.server.replicas.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSession,
+    FetchSessionCache,
     FetchTarget,
 )
-from pkafka.server.replicas.partition import Partition, end_key
-from pkafka.server.replicas.truncation import divergence
+from pkafka.server.replicas.partition import end_key
+from pkafka.server.replicas.reading import (
+    FIRST_VERSION_WITH_IDS,
+    FIRST_VERSION_WITH_MAGIC_2,
+    FIRST_VERSION_WITH_MAX_BYTES,
+    NO_RECORDS,
+    Aborted,
+    Found,
+    Limits,
+    Wanted,
+    read,
+    within,
+)
+from pkafka.server.serving.appends import Appends
+from pkafka.server.serving.clients import Clients
 from pkafka.server.serving.connection_state import ConnectionState
-from pkafka.storage.config import LogConfig
+from pkafka.server.serving.lent_files import LentFiles
+from pkafka.server.serving.peers import Peers
 
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
-
-READ_COMMITTED: Final = 1
-_FIRST_VERSION_WITH_MAX_BYTES: Final = 3
-_FIRST_VERSION_WITH_IDS: Final = 13
-_FIRST_VERSION_WITH_ZSTD: Final = 10
-_FIRST_VERSION_WITH_RACK: Final = 11
 _FIRST_VERSION_WITH_MAGIC_1: Final = 2
-_FIRST_VERSION_WITH_MAGIC_2: Final = 4
 _FIRST_VERSION_WITH_STORAGE_ERRORS: Final = 6
-_FIRST_VERSION_WITH_LEADERS: Final = 16
-_ABOUT_LEADERS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-_EMPTY: Final = FileRange(-1, 0, 0)
-_BATCH_START: Final = struct.Struct(">qi")
-"""Bytes of a batch's base offset and length; the length counts what follows them."""
 _NOT_KNOWN_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """Errors that Kafka answers before it asks the log: the list of aborted transactions is then empty, not null."""
 _TOO_OLD: Final = (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.UNSUPPORTED_VERSION)
 """Errors that Kafka answers after it has asked the log: records are then null, and aborted transactions empty."""
 _NULL: Final = -1
-RANGES_MAX: Final = 256
-"""At most so many partitions of one worker have records in one answer; the others come first in the next answer. With
-more, OpenFiles would close some files before the answer is sent, and a worker would borrow more than it may."""
 _REMOTE_WAIT_MAX_MS: Final = 1_000
 """A fetch looks again after so long at the latest. When one worker has records, the waits at the other workers go on,
 and end by this limit, however long the client is ready to wait."""
 
-Aborted: TypeAlias = list[tuple[int, int]] | None
 
-
-class Found(NamedTuple):
-    """Holds what one partition has for a fetch."""
-
-    error: int
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    aborted: Aborted = None
-    records: Part = _EMPTY
-    diverging: "tuple[int, int] | None" = None
-    readable_end: int = -1
-    """The offset whose growth brings more records: for a follower the end of the log, else the high watermark."""
-    preferred: int = -1
-    """The broker from which the client should read instead (KIP-392)."""
-    generation: int = 0
-    """Names the open file of the range, for other workers, which keep its descriptor."""
-    leader: CurrentLeader | None = None
-    """The leader, when the error is that this broker does not lead."""
-    is_adding: bool = False
-    """Whether a reassignment is still adding the replica that fetches."""
+class Port(reading.Port, Protocol):
+    """What Fetch asks of its worker."""
 
     @property
-    def length(self) -> int:
-        """Bytes of records."""
-        records = self.records
-        return records.length if type(records) is FileRange else len(records)
-
-
-class Limits(NamedTuple):
-    """Holds what bounds one read over several partitions."""
-
-    bytes_max: int
-    at_least_one_batch: bool
-    isolation_level: int
-    replica_id: int
-    version: int
-    rack: str = ""
-    listener: str = ""
-    is_first_look: bool = True
-    """Whether this is a request's first look at the logs: only that one tells the leader the follower's position."""
+    def index(self) -> int: ...
 
     @property
-    def follows(self) -> bool:
-        """Whether the request comes from a follower."""
-        return self.replica_id >= 0
+    def config(self) -> BrokerConfig: ...
 
+    @property
+    def clock(self) -> Clock: ...
 
-Wanted: TypeAlias = tuple[str, int, int, int, int, int, bytes | None, int]
-"""Topic, partition, current leader epoch, fetch offset, last fetched epoch, most bytes, topic id when the request names
-the topic by id, log start offset of a follower."""
+    @property
+    def metadata(self) -> MetadataCache: ...
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+    @property
+    def tasks(self) -> Tasks: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessionCache: ...
+
+    @property
+    def clients(self) -> Clients: ...
+
+    @property
+    def peers(self) -> Peers: ...
+
+    @property
+    def files(self) -> LentFiles: ...
+
+    @property
+    def appends(self) -> Appends: ...
 
 
 def handle(
-    worker: "Worker", connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
+    worker: Port, connection: ServerConnection, header: RequestHeader, frame: memoryview, position: int
 ) -> Answer | Detach | None:
     """Serve one frame; None when the answer comes later."""
     request = decode_fetch(frame, position, header.api_version)
@@ -156,9 +141,7 @@ def handle(
     return fetch.begin()
 
 
-def fetch_error(
-    worker: "Worker", header: RequestHeader, code: ErrorCode, session_id: int = NO_SESSION
-) -> Answer:
+def fetch_error(worker: Port, header: RequestHeader, code: ErrorCode, session_id: int = NO_SESSION) -> Answer:
     """Make an answer that carries only an error of the whole request."""
     parts = encode_fetch_response(header.api_version, header.correlation_id, 0, code, session_id, [])
     return [part for part in parts if not isinstance(part, int)]
@@ -184,7 +167,7 @@ class _Fetch(DelayedOperation):
 
     def __init__(
         self,
-        worker: "Worker",
+        worker: Port,
         connection: ServerConnection,
         header: RequestHeader,
         request: FetchHeader,
@@ -202,7 +185,7 @@ class _Fetch(DelayedOperation):
         bytes_max = min(request.max_bytes, worker.config.fetch_max_bytes)
         self._limits = Limits(
             max(bytes_max, 0),
-            self._version >= _FIRST_VERSION_WITH_MAX_BYTES,
+            self._version >= FIRST_VERSION_WITH_MAX_BYTES,
             request.isolation_level,
             request.replica_id,
             self._version,
@@ -227,7 +210,7 @@ class _Fetch(DelayedOperation):
             ApiError: the session is not known or its epoch or kind is wrong.
         """
         sessions = self._worker.fetch_sessions
-        uses_ids = self._version >= _FIRST_VERSION_WITH_IDS
+        uses_ids = self._version >= FIRST_VERSION_WITH_IDS
         now_ms = self._worker.clock.monotonic_ms()
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
@@ -391,7 +374,7 @@ class _Fetch(DelayedOperation):
         incremental = session is not None and session.epoch > 1
         if self._limits.follows and self._worker.quotas.leader.throttles_any:
             self._record_throttled()
-        if self._version < _FIRST_VERSION_WITH_MAGIC_2:
+        if self._version < FIRST_VERSION_WITH_MAGIC_2:
             self._found = [
                 _for_old_client(found, target.fetch_offset, self._version)
                 for target, found in zip(self._targets, self._found, strict=True)
@@ -477,7 +460,7 @@ def _beside_error(found: Found, version: int) -> tuple[int, Aborted, int]:
     return code, [] if code in _NOT_KNOWN_HERE else found.aborted, found.length
 
 
-def _wanted(worker: "Worker", targets: Iterable[FetchTarget]) -> list[Wanted]:
+def _wanted(worker: Port, targets: Iterable[FetchTarget]) -> list[Wanted]:
     """Name the targets. A topic id that is not known now stays unknown to this fetch."""
     name = worker.lookup.topic_name
     return [
@@ -495,34 +478,6 @@ def _wanted(worker: "Worker", targets: Iterable[FetchTarget]) -> list[Wanted]:
     ]
 
 
-def within(found: Sequence[Found], partition_limits: Sequence[int], limits: Limits) -> list[Found]:
-    """Cut what several workers found to the limits of the request, in its order.
-
-    Each worker kept to the limits, but all together may exceed them. The first partition with records keeps at least
-    one batch; others lose what does not fit.
-    """
-    kept: list[Found] = []
-    bytes_left, at_least_one = limits.bytes_max, limits.at_least_one_batch
-    for one, partition_limit in zip(found, partition_limits, strict=True):
-        limit = min(partition_limit, bytes_left)
-        if one.length > limit and not at_least_one:
-            one = one._replace(records=_cut(one.records, limit))
-        if one.length:
-            at_least_one = False
-            bytes_left = max(bytes_left - one.length, 0)
-        kept.append(one)
-    return kept
-
-
-def _cut(records: Part, length: int) -> Part:
-    if type(records) is not FileRange or length < _BATCH_START.size:
-        return _EMPTY
-    start = os.pread(records.fd, _BATCH_START.size, records.position)
-    if len(start) < _BATCH_START.size or length < _BATCH_START.size + _BATCH_START.unpack(start)[1]:
-        return _EMPTY  # a client cannot use part of a batch
-    return FileRange(records.fd, records.position, length)
-
-
 def _hold(found: Found, held: list[int]) -> Found:
     records = found.records
     if type(records) is not FileRange or not records.length:
@@ -532,161 +487,9 @@ def _hold(found: Found, held: list[int]) -> Found:
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
-        return found._replace(records=_EMPTY)  # the shortage passes, and the client asks again
+        return found._replace(records=NO_RECORDS)  # the shortage passes, and the client asks again
     held.append(fd)
     return found._replace(records=FileRange(fd, records.position, records.length))
-
-
-def read(worker: "Worker", wanted: Sequence[Wanted], limits: Limits) -> list[Found]:
-    """Read partitions of this worker, in order, until the bytes that the request allows are used up."""
-    found: list[Found] = []
-    bytes_left = limits.bytes_max
-    at_least_one = limits.at_least_one_batch
-    places_left = RANGES_MAX
-    throttles = limits.follows and worker.quotas.leader.is_exceeded()
-    for row in wanted:
-        waits = throttles and _has_to_wait(worker, row, limits.replica_id)
-        try:
-            one = _read_partition(worker, row, limits, 0 if waits else bytes_left, at_least_one and not waits)
-        except ApiError as error:
-            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                worker.disks.log_failed(row[0], row[1])
-            leader = None
-            if error.code in _ABOUT_LEADERS and limits.version >= _FIRST_VERSION_WITH_LEADERS:
-                leader = worker.lookup.current_leader(row[0], row[1])
-            one = Found(error.code, leader=leader)
-        except (StorageError, OSError) as error:
-            one = Found(worker.disks.refused(row[0], row[1], error))
-        found.append(one)
-        length = one.length
-        if length:
-            at_least_one = False
-            bytes_left = max(bytes_left - length, 0)
-        if one.readable_end > row[3] and not waits:
-            places_left -= 1
-            if not places_left:
-                bytes_left = 0
-    return found
-
-
-def _has_to_wait(worker: "Worker", row: Wanted, replica_id: int) -> bool:
-    """Whether a follower gets no records because the replication quota is used up.
-
-    A follower in sync always gets its records, or it would fall out of the ISR (ReplicaManager.shouldLeaderThrottle).
-    """
-    partition = worker.partitions.led.get((row[0], row[1]))
-    return (
-        partition is not None
-        and replica_id not in partition.isr
-        and worker.quotas.leader.throttles(row[0], row[1])
-    )
-
-
-def _read_partition(
-    worker: "Worker", row: Wanted, limits: Limits, bytes_left: int, at_least_one: bool
-) -> Found:
-    topic, index, current_leader_epoch, offset, last_fetched_epoch, partition_bytes_max, topic_id, start = row
-    led = worker.partitions.led.get((topic, index))
-    partition = led or _hosted(worker, topic, index, limits)
-    log = partition.log
-    if limits.version < _FIRST_VERSION_WITH_ZSTD:
-        _check_client_reads(log.config, limits)
-    if topic_id is not None and topic_id != log.topic_id:
-        # The topic was deleted and created again: this broker leads the new log and still knows the old id.
-        raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
-    if current_leader_epoch >= 0:
-        partition.check_epoch(current_leader_epoch)
-    if led is None and not _may_follow(partition, limits):
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if limits.follows and limits.replica_id not in partition.replicas:
-        # A follower that knows this leader epoch comes from an assignment of which this leader will hear, says Kafka.
-        knows_more = current_leader_epoch >= 0
-        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_more else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    diverging = divergence(log, offset, last_fetched_epoch)
-    if diverging is not None:
-        return Found(
-            0, log.high_watermark, log.last_stable_offset, log.log_start_offset, None, b"", diverging
-        )
-    preferred = worker.lookup.preferred_replica(partition, offset, limits.rack, limits.listener)
-    if preferred >= 0:
-        return Found(
-            0,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start_offset,
-            preferred=preferred,
-            readable_end=log.high_watermark,
-        )
-    committed = limits.isolation_level == READ_COMMITTED and not limits.follows
-    waits_for = log.log_end_offset if limits.follows else log.high_watermark
-    upper_bound = log.last_stable_offset if committed else waits_for
-    slice_ = log.read(
-        offset,
-        bytes_max=min(partition_bytes_max, bytes_left),
-        min_one_batch=at_least_one,
-        upper_bound=upper_bound,
-    )
-    if limits.follows and limits.is_first_look:
-        worker.progress.follower_fetched(partition, limits.replica_id, offset, start)
-    records: Part = _EMPTY
-    aborted: Aborted = [] if committed else None
-    # Only the oldest clients use part of a batch: it tells them to ask for more bytes.
-    if slice_.length and not (
-        slice_.first_batch_incomplete and limits.version >= _FIRST_VERSION_WITH_MAX_BYTES
-    ):
-        fd = slice_.segment.fileno()
-        records = FileRange(fd, slice_.position, slice_.length)
-        if committed:
-            aborted = [
-                (one.producer_id, one.first_offset) for one in log.aborted_transactions(offset, upper_bound)
-            ]
-    return Found(
-        0,
-        log.high_watermark,
-        log.last_stable_offset,
-        log.log_start_offset,
-        aborted,
-        records,
-        None,
-        waits_for,
-        generation=slice_.segment.generation,
-        is_adding=limits.follows and partition.is_adding(limits.replica_id),
-    )
-
-
-def _hosted(worker: "Worker", topic: str, index: int, limits: Limits) -> Partition:
-    """Find a partition that this broker only follows.
-
-    Raises:
-        ApiError: there is no such partition here.
-    """
-    found = worker.partitions.hosted.get((topic, index))
-    if found is not None:
-        return found
-    if not topic and limits.version >= _FIRST_VERSION_WITH_IDS:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-    raise worker.lookup.missing_partition(topic, index)
-
-
-def _may_follow(partition: Partition, limits: Limits) -> bool:
-    """Whether a follower serves this reader: since KIP-392 consumers may read committed records from it."""
-    return not limits.follows and limits.version >= _FIRST_VERSION_WITH_RACK and partition.leader != NO_LEADER
-
-
-def _check_client_reads(config: LogConfig, limits: Limits) -> None:
-    """Refuse clients that are too old for the topic. Kafka checks this first, without a look at the records.
-
-    Raises:
-        ApiError: UNSUPPORTED_COMPRESSION_TYPE, or UNSUPPORTED_VERSION where records are not converted for old clients.
-    """
-    if config.compression_type == "zstd":
-        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if (
-        limits.version < _FIRST_VERSION_WITH_MAGIC_2
-        and not limits.follows
-        and not config.message_downconversion_enable
-    ):
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _for_old_client(found: Found, offset: int, version: int) -> Found:
@@ -700,19 +503,3 @@ def _for_old_client(found: Found, offset: int, version: int) -> Found:
         return found._replace(records=for_old_consumer(data, magic, offset))
     except RecordError as error:
         return Found(error.code)
-
-
-# -- between workers --
-
-
-def serve_peer(
-    worker: "Worker", peer_index: int, payload: Sequence[Any]
-) -> "tuple[list[Any], bytes, list[int]]":
-    """Read for another worker.
-
-    Returns:
-        File ranges as (generation, position, length), with the descriptors that the other worker does not have yet.
-    """
-    rows, *limits_of_all = payload
-    limits = Limits(*limits_of_all)
-    return worker.files.describe(peer_index, read(worker, rows, limits))

@@ -15,7 +15,7 @@ def figures(worker: "Worker") -> dict[str, Any]:
     progress, disks, groups = worker.progress, worker.disks, worker.groups
     return {
         **worker.metrics.figures(worker.lookup.topic_name),
-        **replica_figures.figures(worker.partitions, worker.moves.logs()),
+        **replica_figures.figures(worker.partitions, worker.moving.logs()),
         "connections": worker.clients.count_by_listener(),
         "fetch_sessions": len(worker.fetch_sessions),
         "purgatory": {

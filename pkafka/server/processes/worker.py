@@ -29,7 +29,6 @@ from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.offsets_log import OffsetsLog
 from pkafka.server.groups.offsets_partitions import OffsetsPartitions
 from pkafka.server.groups.routing import GroupRouter, Groups
-from pkafka.server.handlers import fetch as fetch_handler
 from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import lifeline, words
 from pkafka.server.ipc.child import Birth, ChildMain, Life, main_of
@@ -43,23 +42,26 @@ from pkafka.server.limits.rates import SharedRate
 from pkafka.server.limits.replication_quota import ReplicationQuotas, SharedReplicationRates
 from pkafka.server.metrics.counters import Metrics
 from pkafka.server.processes.figures import figures
+from pkafka.server.replicas.decisions import Decisions
 from pkafka.server.replicas.delayed import Timer
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.fetch_sessions import FetchSessionCache
 from pkafka.server.replicas.isr_changes import IsrChanges
 from pkafka.server.replicas.logs import WorkerLogs
 from pkafka.server.replicas.lookup import Lookup
+from pkafka.server.replicas.moving import Moving
 from pkafka.server.replicas.partition import Partition, PartitionKey
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.progress import Progress
 from pkafka.server.replicas.selection import selector_of
 from pkafka.server.replication.directory_moves import DirectoryMoves, move_rate
-from pkafka.server.replication.fetcher import ReplicaFetchers
-from pkafka.server.serving import between_workers
+from pkafka.server.replication.fetcher import Home, ReplicaFetchers
+from pkafka.server.serving.appends import Appends
 from pkafka.server.serving.clients import Clients
 from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.dispatch import Dispatcher
 from pkafka.server.serving.drain import Drain
+from pkafka.server.serving.lent_files import LentFiles
 from pkafka.server.serving.neighbours import Neighbours
 from pkafka.server.serving.orders import Orders
 from pkafka.server.serving.peers import Peers
@@ -103,19 +105,18 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.tasks = Tasks()
         self.timer = Timer(self.loop)
+        self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
+        self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
+        """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
         self.acks_due: list[tuple[Partition, int]] = []
         """Records appended with acks=all that may have to wait for followers; the code that appended them empties
         it."""
         slots = max(self.config.max_incremental_fetch_session_cache_slots // setup.workers, 1)
         self.fetch_sessions = FetchSessionCache(slots)
-        self.files = between_workers.LentFiles(self)
-        self.appends = between_workers.Appends(self)
-        self.logs = WorkerLogs(self, setup.directories, setup.unusable)
         self.partitions = Partitions(
             broker_id=self.config.broker_id,
             index=setup.index,
             workers=setup.workers,
-            logs=self.logs,
             changed=self._partition_changed,
             now_ms=self.clock.monotonic_ms,
             lag_max_ms=lambda: self.config.replica_lag_time_max_ms,
@@ -128,17 +129,63 @@ class Worker:
             self.partitions,
             lambda partition, proposal: self.isr_changes.propose(partition, proposal),
         )
+        self.moving = Moving()
         self.disks = Disks(
-            [*(directory.path for directory in setup.directories), *setup.unusable],
+            setup.directories,
+            setup.unusable,
             self.partitions,
-            self.logs,
+            self.moving,
             tell=self._tell_of_failure,
             give_up=self.give_up,
         )
+        self.peers = Peers(setup.index, self.partitions.owner, Arena.create() if setup.workers > 1 else None)
+        self.files = LentFiles(self.peers)
+        self.appends = Appends(self.partitions, self.progress.fetches, self.peers)
         self.quotas = ReplicationQuotas(setup.replication_rates, self.clock)
-        self.moves = DirectoryMoves(self, setup.move_rate)
+        self.logs = WorkerLogs(
+            config=lambda: self.config,
+            clock=self.clock,
+            tasks=self.tasks,
+            timer=self.timer,
+            flushers=self.flushers,
+            partitions=self.partitions,
+            moving=self.moving,
+            disks=self.disks,
+            progress=self.progress,
+            take_back=self.files.take_back,
+            beat=self.beat,
+            closing=self.closing,
+        )
+        self.decisions = Decisions(self.partitions, self.logs, self.disks)
+        self.moves = DirectoryMoves(
+            index=setup.index,
+            config=lambda: self.config,
+            clock=self.clock,
+            tasks=self.tasks,
+            threads=self.threads,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            moving=self.moving,
+            logs=self.logs,
+            disks=self.disks,
+            rate=setup.move_rate,
+        )
         self.isr_changes = IsrChanges(self)
-        self.fetchers = ReplicaFetchers(self)
+        self.fetchers = ReplicaFetchers(
+            Home(
+                index=setup.index,
+                workers=setup.workers,
+                config=lambda: self.config,
+                clock=self.clock,
+                tasks=self.tasks,
+                metadata=self.metadata,
+                metrics=self.metrics,
+                partitions=self.partitions,
+                fetches=self.progress.fetches,
+                disks=self.disks,
+                quota=self.quotas.follower,
+            )
+        )
         self.pulses = Pulses(self.metadata, self.partitions.broker_id, lambda: self.config)
         self._offsets_partitions = OffsetsPartitions(
             self.metadata, lambda: self.config.offsets_topic_num_partitions
@@ -154,8 +201,7 @@ class Worker:
         self.offsets = OffsetKeeper(self.groups)
         self._orders = Orders(
             metadata=self.metadata,
-            partitions=self.partitions,
-            logs=self.logs,
+            decisions=self.decisions,
             progress=self.progress,
             isr_changes=self.isr_changes,
             timer=self.timer,
@@ -174,9 +220,6 @@ class Worker:
         )
         self.peers = Peers(setup.index, self.partitions.owner, Arena.create() if setup.workers > 1 else None)
         self._drain = Drain(self.peers)
-        self.threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="disk")
-        self.flushers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="flush")
-        """Flushes have threads of their own, so that a client that waits for a read does not wait for flushes."""
         self._first = birth.first
         queued = self.config.queued_max_request_bytes
         together = Together()
@@ -248,7 +291,7 @@ class Worker:
         try:
             found = await self.logs.open_all(self._closed_cleanly)
             self.partitions.found_on_disk(found.current)
-            self.moves.found_on_disk(found.future)
+            self.moving.found_on_disk(found.future)
         except (StorageError, OSError) as error:
             self.give_up(f"Cannot open the logs: {error}")
             return
@@ -331,24 +374,20 @@ class Worker:
                 self, payload, self.peers.arenas[peer.index]
             ),
             "produce": lambda _peer, payload, blob, _fds: produce_handler.serve_peer(self, payload, blob),
-            "fetch": lambda peer, payload, _blob, _fds: fetch_handler.serve_peer(self, peer.index, payload),
-            "lent_returned": lambda peer, _payload, _blob, _fds: self.files.returned(peer.index),
-            "give_back": lambda peer, generations, _blob, _fds: self.files.give_back(peer.index, generations),
-            "await_appends": lambda _peer, payload, _blob, _fds: self.appends.here(
-                payload[0], timeout_ms=payload[1]
-            ),
             words.LEAVING: lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
             words.TOPIC_CONFIGS: self._topic_configs,
             words.EVERY_TOPIC_CONFIG: self._every_topic_config,
             words.BROKER_CONFIG: self._broker_config,
             words.IDENTITY: self._identity,
             words.SERVE: self._serve,
-            words.LOG_DIR_FAILED: lambda _peer, path, _blob, _fds: self.logs.directory_failed(Path(path)),
+            words.LOG_DIR_FAILED: lambda _peer, path, _blob, _fds: self.disks.directory_failed(Path(path)),
             words.METRICS: lambda _peer, _payload, _blob, _fds: figures(self),
             **self.peers.operations,
             **self.clients.operations,
             **self.routing.operations(handlers.GROUP_APIS),
             **handlers.operations(self),
+            **self.files.operations(self),
+            **self.appends.operations,
             **self.logs.compaction.operations,
             **self._orders.operations,
             **self._drain.operations,

@@ -7,19 +7,21 @@ logs. In Kafka that is the cleaner's work, too, so without the cleaner they stay
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from pkafka.clock import Clock
 from pkafka.errors import ApiError, StorageError
 from pkafka.model import Millis
 from pkafka.server.ipc.peer import Handler
 from pkafka.server.ipc.turns import Turns
+from pkafka.server.replicas.cleaner_line import CleanerLine
+from pkafka.server.replicas.disks import Disks
+from pkafka.server.replicas.moving import Moving
 from pkafka.server.replicas.partition import Partition, PartitionKey
+from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.compaction import CleanablePart
 from pkafka.storage.log import Log
 from pkafka.storage.log_cleaning import LogCleaning, cleanable_part_of
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +37,33 @@ class Compaction:
     """Answers the cleaner's questions about this worker's logs, and swaps what the cleaner has written.
 
     Args:
-        worker: the owner of the logs.
+        partitions: the replicas of this worker.
+        moving: those that move to another log directory.
+        disks: takes directories offline.
+        clock: tells the age of records.
+        cleaner: the cleaner process.
         cleaned: called when the cleaner's checkpoint of some log moved.
+        sync: has the names in a log's directory written to the disk.
     """
 
-    def __init__(self, worker: "Worker", cleaned: Callable[[], None]) -> None:
-        self._worker = worker
+    def __init__(
+        self,
+        partitions: Partitions,
+        moving: Moving,
+        disks: Disks,
+        clock: Clock,
+        cleaner: CleanerLine,
+        *,
+        cleaned: Callable[[], None],
+        sync: Callable[[Log], None],
+    ) -> None:
+        self._partitions = partitions
+        self._moving = moving
+        self._disks = disks
+        self._clock = clock
+        self._cleaner = cleaner
         self._cleaned = cleaned
+        self._sync = sync
         self._rounds: dict[PartitionKey, _Round] = {}
         self._uncleanable: set[Log] = set()
         """Logs that could not be cleaned for another reason than the disk; the cleaner does not try them again."""
@@ -73,7 +95,7 @@ class Compaction:
         return self._dirtiest()
 
     async def _dirtiest(self) -> list[Any]:
-        now_ms = self._worker.clock.now_ms()
+        now_ms = self._clock.now_ms()
         best: list[Any] | None = None
         dirtiest, due, late, delay_ms = 0.0, 0, 0, 0
         async for key, part, min_ratio in self._parts(now_ms):
@@ -100,7 +122,7 @@ class Compaction:
 
     def _idle(self) -> Iterator[tuple[PartitionKey, Log]]:
         """The logs to compact that the cleaner does not work on."""
-        for partition in list(self._worker.partitions):
+        for partition in list(self._partitions):
             if self._is_idle(partition):
                 yield partition.key, partition.log
 
@@ -110,7 +132,7 @@ class Compaction:
             not self._is_closing
             and one.config.compacts
             and partition.key not in self._rounds
-            and partition.key not in self._worker.moves
+            and partition.key not in self._moving
             and one not in self._uncleanable
             and not one.is_closed
             and one.failure is None
@@ -125,7 +147,7 @@ class Compaction:
             self._give_up(one, str(error))
             return None
         except (StorageError, OSError) as error:
-            self._worker.disks.refused(*key, error)
+            self._disks.refused(*key, error)
             return None
         if part.has_lost_checkpoint:
             if not one.config.deletes:
@@ -141,8 +163,8 @@ class Compaction:
 
     def _begin(self, key: PartitionKey) -> list[Any] | None:
         """The number of a round over a partition, and what the cleaner must know of it; None when it is not due."""
-        partition = self._worker.partitions.hosted.get(key)
-        now_ms = self._worker.clock.now_ms()
+        partition = self._partitions.hosted.get(key)
+        now_ms = self._clock.now_ms()
         if partition is None or not self._is_idle(partition):
             return None
         part = self._part(key, partition.log, now_ms)
@@ -155,7 +177,7 @@ class Compaction:
     def _replace(self, topic: str, index: int, number: int, old: list[int], new: list[int]) -> bool:
         """Swap segments; False when the round is not wanted any more, and nothing was changed."""
         begun = self._rounds.get((topic, index))
-        partition = self._worker.partitions.hosted.get((topic, index))
+        partition = self._partitions.hosted.get((topic, index))
         if begun is None or begun.number != number or partition is None:
             return False
         one = begun.cleaning.log
@@ -165,7 +187,7 @@ class Compaction:
             return begun.cleaning.take(old, new)
         except StorageError as error:
             log.error("%s", error)
-            self._worker.logs.directory_failed(one.directory.parent)
+            self._disks.directory_failed(one.directory.parent)
             return False
 
     def _end(
@@ -193,12 +215,12 @@ class Compaction:
         del self._rounds[topic, index]
         one = begun.cleaning.log
         # Once for all swaps: until the names are on the disk, a start after a power cut finds the old ones.
-        self._worker.tasks.spawn(self._worker.logs.sync_directory(one))
+        self._sync(one)
         if not begun.cleaning.is_wanted:
             return  # whatever went wrong: files that the cleaner was reading have been cut or renamed
         if disk_refused:
             log.error("Failed to clean up log for %s: %s", one.topic_partition, problem)
-            self._worker.logs.directory_failed(one.directory.parent)
+            self._disks.directory_failed(one.directory.parent)
         elif problem is not None:
             self._give_up(one, problem)
         elif end_offset is not None:
@@ -222,7 +244,7 @@ class Compaction:
         for key, begun in list(self._rounds.items()):
             if begun.cleaning.log is one:
                 del self._rounds[key]
-                self._worker.logs.tell_cleaner("abort_cleaning", [*key, begun.number])
+                self._cleaner.tell("abort_cleaning", [*key, begun.number])
 
     def close(self) -> None:
         """All logs are about to be closed."""
@@ -237,7 +259,7 @@ class Compaction:
     def uncleanable(self) -> list[list[Any]]:
         """[log directory, partitions that cannot be cleaned, their dirty bytes], for the metrics."""
         rows: dict[str, list[int]] = {}
-        now_ms = self._worker.clock.now_ms()
+        now_ms = self._clock.now_ms()
         for one in self._uncleanable:
             row = rows.setdefault(str(one.directory.parent), [0, 0])
             row[0] += 1

@@ -6,42 +6,53 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pkafka.errors import ErrorCode
-from pkafka.server.replicas.logs import WorkerLogs
+from pkafka.server.replicas.moving import Moving
 from pkafka.server.replicas.partitions import Partitions
+from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
 """The name under which operators set the level of what a worker logs."""
 
 
 class Disks:
-    """Takes log directories offline when their disks refuse to read or write.
+    """Knows the log directories, and takes them offline when their disks refuse to read or write.
 
     Args:
-        log_dirs: the log directories of this broker, those included that could not be opened.
+        directories: the log directories of this broker, which all its workers share.
+        unusable: those that could not be taken at start.
         partitions: the replicas of this worker.
-        logs: their logs.
+        moving: those that move to another directory.
         tell: tells the other processes of this broker that a directory failed.
         give_up: ends this worker, for a reason; called when every directory has failed.
     """
 
     def __init__(
         self,
-        log_dirs: Sequence[Path],
+        directories: Sequence[LogDirectory],
+        unusable: Sequence[Path],
         partitions: Partitions,
-        logs: WorkerLogs,
+        moving: Moving,
         *,
         tell: Callable[[Path], None],
         give_up: Callable[[str], None],
     ) -> None:
-        self.log_dirs = log_dirs
+        self.directories = {directory.path: directory for directory in directories}
+        """Those that could be taken, by path; some may have failed since."""
+        self.log_dirs = [*self.directories, *unusable]
+        self.offline = set(unusable)
+        """Those that are out of reach until the broker is started again."""
         self._partitions = partitions
-        self._logs = logs
+        self._moving = moving
         self._tell = tell
         self._give_up = give_up
 
     def is_offline(self, path: str) -> bool:
         """Whether a log directory failed."""
-        return self._logs.is_offline(path)
+        return Path(path) in self.offline
+
+    def online(self) -> list[LogDirectory]:
+        """The directories that can be used."""
+        return [directory for path, directory in self.directories.items() if path not in self.offline]
 
     def refused(self, topic: str, partition: int, error: Exception) -> ErrorCode:
         """Take the directory of a log offline that could not be read or written.
@@ -59,10 +70,21 @@ class Disks:
         """Take the directory of a partition's log offline."""
         found = self._partitions.hosted.get((topic, partition))
         if found is not None:
-            self._logs.directory_failed(found.log.directory.parent)
+            self.directory_failed(found.log.directory.parent)
 
     def directory_failed(self, path: Path) -> None:
-        """Tell the other processes that a log directory failed; with the last one the broker ends."""
+        """Take the replicas of a failed directory offline and tell the others; the other directories go on serving.
+
+        With the last directory the broker ends.
+        """
+        if path in self.offline:
+            return
+        self.offline.add(path)
+        log.critical(
+            "Log directory %s failed; its replicas are offline until the broker is started again", path
+        )
+        self._partitions.set_aside(path)
+        self._moving.directory_failed(path)
         self._tell(path)
-        if all(self.is_offline(str(one)) for one in self.log_dirs):
+        if self.offline.issuperset(self.log_dirs):
             self._give_up("Every log directory has failed; the broker stops")

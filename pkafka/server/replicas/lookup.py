@@ -51,11 +51,11 @@ class Lookup:
         leadership = partition.leadership
         if self._selector is None or not rack or leadership is None or not leadership.has_followers:
             return _LEADER
-        brokers = {
-            broker: info for broker, info in self._metadata.brokers.items() if listener in info.endpoints
+        racks = {
+            broker: info.rack for broker, info in self._metadata.brokers.items() if listener in info.endpoints
         }
         now_ms = self._clock.monotonic_ms()
-        views = replica_views(leadership, partition.log.log_end_offset, brokers, offset, now_ms)
+        views = replica_views(leadership, partition.log.log_end_offset, racks, offset, now_ms)
         best = self._selector(rack, views[0], views)
         return _LEADER if best == leadership.broker_id else best
 

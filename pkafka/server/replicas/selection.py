@@ -1,14 +1,11 @@
 """The replica from which a consumer should read (KIP-392): ``replica.selector.class`` under Kafka's own names."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.model import BrokerId, Millis, Offset
 from pkafka.server.config.rules import LEADER_SELECTOR, RACK_AWARE_SELECTOR
-
-if TYPE_CHECKING:
-    from pkafka.server.cluster.metadata import BrokerInfo
-    from pkafka.server.replicas.leadership import Leadership
+from pkafka.server.replicas.leadership import Leadership
 
 
 class ReplicaView(NamedTuple):
@@ -22,9 +19,9 @@ class ReplicaView(NamedTuple):
 
 
 def replica_views(
-    leadership: "Leadership",
+    leadership: Leadership,
     log_end_offset: Offset,
-    brokers: Mapping[BrokerId, "BrokerInfo"],
+    racks: Mapping[BrokerId, str | None],
     offset: Offset,
     now_ms: Millis,
 ) -> list[ReplicaView]:
@@ -33,20 +30,17 @@ def replica_views(
     Args:
         leadership: of the partition.
         log_end_offset: of the leader.
-        brokers: those that the consumer can reach.
+        racks: of the brokers that the consumer can reach.
         offset: the first one that it wants.
         now_ms: of the monotonic clock.
     """
-    own = brokers.get(leadership.broker_id)
-    leader = ReplicaView(leadership.broker_id, None if own is None else own.rack, log_end_offset, 0)
+    leader = ReplicaView(leadership.broker_id, racks.get(leadership.broker_id), log_end_offset, 0)
     return [
         leader,
         *(
-            ReplicaView(
-                one.broker_id, brokers[one.broker_id].rack, one.log_end_offset, now_ms - one.caught_up_ms
-            )
+            ReplicaView(one.broker_id, racks[one.broker_id], one.log_end_offset, now_ms - one.caught_up_ms)
             for one in leadership.followers.values()
-            if one.broker_id in brokers and one.log_start_offset <= offset <= one.log_end_offset
+            if one.broker_id in racks and one.log_start_offset <= offset <= one.log_end_offset
         ),
     ]
 

@@ -9,15 +9,20 @@ leave time for other work. It copies the last piece and swaps the replicas in on
 import asyncio
 import errno
 import logging
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, StorageError
-from pkafka.model import Millis, Offset, TopicPartition
+from pkafka.model import Offset
 from pkafka.net.page_cache import PageCache
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.ipc.tasks import Tasks
 from pkafka.server.limits.rates import SharedRate
+from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.future_replica import (
     BeginAnew,
     Copy,
@@ -27,11 +32,11 @@ from pkafka.server.replicas.future_replica import (
     has_name_for_move,
     next_step,
 )
+from pkafka.server.replicas.logs import WorkerLogs
+from pkafka.server.replicas.moving import Move, Moving
 from pkafka.server.replicas.partition import Partition, PartitionKey
+from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.log import Log
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -53,68 +58,53 @@ def move_rate(*, samples: int = 11, window_ms: int = 1000) -> SharedRate:
     return SharedRate("pkafka-directory-moves", samples=samples, window_ms=window_ms)
 
 
-class _Move:
-    """Holds the state of one move.
-
-    Attributes:
-        future: the copy.
-        truncations_seen: of the current replica, see :func:`next_step`.
-        is_flushed: see :func:`next_step`.
-        rests_until_ms: the end of its pause after a failure that may pass.
-        is_failing: whether the last step failed.
-        told: the last failure that was logged.
-        read_ahead: the offset up to which the source was read into memory, or found there.
-    """
-
-    __slots__ = (
-        "future",
-        "is_failing",
-        "is_flushed",
-        "read_ahead",
-        "rests_until_ms",
-        "told",
-        "truncations_seen",
-    )
-
-    def __init__(self, future: Log) -> None:
-        self.future = future
-        self.truncations_seen: int | None = None
-        self.is_flushed = False
-        self.rests_until_ms: Millis = 0
-        self.is_failing = False
-        self.told = ""
-        self.read_ahead: Offset = -1
-
-
 class DirectoryMoves:
     """Moves replicas of one worker to other log directories.
 
     Args:
-        worker: the owner of the replicas.
+        index: of this worker.
+        config: gives the broker's configuration of the moment.
+        clock: tells when pauses are over.
+        tasks: runs the copying.
+        threads: read old records from the disk.
+        metadata: tells which partitions exist.
+        partitions: the replicas of this worker.
+        moving: those that move.
+        logs: creates, flushes and deletes logs.
+        disks: the log directories of this broker.
         rate: the bytes that all workers of this broker copy in a second.
     """
 
-    def __init__(self, worker: "Worker", rate: SharedRate) -> None:
-        self._worker = worker
+    def __init__(
+        self,
+        *,
+        index: int,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+        tasks: Tasks,
+        threads: Executor,
+        metadata: MetadataCache,
+        partitions: Partitions,
+        moving: Moving,
+        logs: WorkerLogs,
+        disks: Disks,
+        rate: SharedRate,
+    ) -> None:
+        self._index = index
+        self._config = config
+        self._clock = clock
+        self._tasks = tasks
+        self._metadata = metadata
+        self._partitions = partitions
+        self._moving = moving
+        self._logs = logs
+        self._disks = disks
         self._rate = rate
-        self._moves: dict[PartitionKey, _Move] = {}
+        self._page_cache = PageCache(threads)
         self._some = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._wishes: dict[PartitionKey, Path] = {}
         self._reads = 0
         """How many pieces were read of replicas that move."""
-
-    def __contains__(self, key: PartitionKey) -> bool:
-        return key in self._moves
-
-    def logs(self) -> Iterator[Log]:
-        """The future replicas."""
-        yield from (move.future for move in self._moves.values())
-
-    def future_of(self, key: PartitionKey) -> Log | None:
-        """The future replica of a partition, when it moves."""
-        move = self._moves.get(key)
-        return None if move is None else move.future
 
     def gauges(self) -> dict[str, Any]:
         """The gauges of Kafka's ReplicaAlterLogDirsManager. The worker counts as one fetcher while a replica moves.
@@ -123,16 +113,16 @@ class DirectoryMoves:
             ``lags``: topic, partition and the committed records that the copy lacks. ``failed``: moves that failed and
             are tried again. ``dead``: dead fetchers. ``requests``: reads of each fetcher, by its number.
         """
-        partitions = self._worker.partitions.hosted
+        partitions = self._partitions.hosted
         return {
             "lags": [
                 [*key, max(partitions[key].log.high_watermark - move.future.log_end_offset, 0)]
-                for key, move in self._moves.items()
+                for key, move in self._moving.moves.items()
                 if key in partitions
             ],
-            "failed": sum(move.is_failing for move in self._moves.values()),
+            "failed": sum(move.is_failing for move in self._moving.moves.values()),
             "dead": int(self._task is not None and self._task.done()),
-            "requests": {str(self._worker.index): self._reads} if self._moves else {},
+            "requests": {str(self._index): self._reads} if self._moving.moves else {},
         }
 
     # -- what administrators ask --
@@ -151,91 +141,70 @@ class DirectoryMoves:
                 KAFKA_STORAGE_ERROR (some directory is offline), UNKNOWN_TOPIC_OR_PARTITION, or REPLICA_NOT_AVAILABLE
                 (it is not here yet).
         """
-        worker, key, target = self._worker, (topic, index), Path(path)
+        key, target = (topic, index), Path(path)
         if not has_name_for_move(topic, index):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if path not in map(str, worker.disks.log_dirs):
+        if path not in map(str, self._disks.log_dirs):
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
-        if worker.disks.is_offline(path) or key in worker.partitions.offline:
+        if self._disks.is_offline(path) or key in self._partitions.offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        partition = worker.partitions.hosted.get(key)
-        move = self._moves.get(key)
+        partition = self._partitions.hosted.get(key)
+        move = self._moving.moves.get(key)
         if partition is not None and move is not None and move.future.directory.parent != target:
             self._give_up(key, "it is wanted elsewhere")
             move = None
         if partition is None:
-            self._wishes[key] = target
-            if worker.metadata.partition(topic, index) is None:
+            self._moving.wishes[key] = target
+            if self._metadata.partition(topic, index) is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE)
         if move is None and partition.log.directory.parent != target:
             self._begin(partition, target)
 
-    def wish(self, key: PartitionKey) -> Path | None:
-        """The directory that was asked for a replica that does not exist yet."""
-        return self._wishes.get(key)
-
-    def fulfilled(self, key: PartitionKey) -> None:
-        """The replica has been made there."""
-        self._wishes.pop(key, None)
-
     def _begin(self, partition: Partition, target: Path) -> None:
         current = partition.log
-        future = self._worker.logs.create_future(current, target)
+        future = self._logs.create_future(current, target)
         log.info(
             "Moving the replica of %s-%d from %s to %s", *partition.key, current.directory.parent, target
         )
-        self._moves[partition.key] = _Move(future)
+        self._moving.moves[partition.key] = Move(future)
         # Cleaning a log while it is copied would make work twice; Kafka's cleaner leaves it alone as well.
-        self._worker.logs.compaction.leave(current)
+        self._logs.compaction.leave(current)
         self._some.set()
 
     def _give_up(self, key: PartitionKey, reason: str) -> None:
-        future = self._moves.pop(key).future
+        future = self._moving.moves.pop(key).future
         log.info("Giving up the move of %s-%d to %s: %s", *key, future.directory.parent, reason)
         self._delete(future)
 
     def _delete(self, one: Log) -> None:
         try:
-            self._worker.logs.delete(one)
+            self._logs.delete(one)
         except (StorageError, OSError) as error:
             log.error("%s", error)
-            self._worker.logs.directory_failed(one.directory.parent)
+            self._disks.directory_failed(one.directory.parent)
 
     # -- what happens to partitions --
 
-    def found_on_disk(self, futures: Mapping[TopicPartition, Log]) -> None:
-        """Go on with the moves that the last run of the broker, or this worker's predecessor, left."""
-        self._moves.update({(key.topic, key.partition): _Move(future) for key, future in futures.items()})
-
     def update(self, key: PartitionKey) -> None:
         """Check a move after a request of the controller about its partition: it goes on, or ends."""
-        move = self._moves.get(key)
+        move = self._moving.moves.get(key)
         if move is None:
             return
-        partition = self._worker.partitions.hosted.get(key)
+        partition = self._partitions.hosted.get(key)
         if partition is None:
-            if key not in self._worker.partitions.offline:
+            if key not in self._partitions.offline:
                 self._give_up(key, "the replica was deleted")
         elif move.future.topic_id not in (partition.log.topic_id, None):
             self._give_up(key, "it is of another topic of that name")
         else:
             self._some.set()
 
-    def directory_failed(self, path: Path) -> None:
-        """Forget the copies in a log directory that is offline; a start that finds them goes on with them."""
-        for key, move in list(self._moves.items()):
-            if move.future.directory.parent == path:
-                del self._moves[key]
-                move.future.fence(OSError(errno.EIO, os.strerror(errno.EIO)), "use")
-                move.future.close()
-
     # -- copying --
 
     def start(self) -> None:
         """Begin to copy."""
-        self._page_cache = PageCache(self._worker.threads)
-        self._task = self._worker.tasks.spawn_vital(self._run())
+        self._task = self._tasks.spawn_vital(self._run())
 
     def close(self) -> None:
         """Stop copying, as the logs are about to be closed."""
@@ -252,12 +221,12 @@ class DirectoryMoves:
                 await self._advance(*found)
                 await asyncio.sleep(0)  # after every step, as copying may go on for hours
 
-    def _next(self) -> tuple[Partition, _Move] | None:
+    def _next(self) -> tuple[Partition, Move] | None:
         """The first move that can go on; so one move ends before the next one begins."""
-        now_ms = self._worker.clock.monotonic_ms()
-        for key in sorted(self._moves):
-            move = self._moves[key]
-            partition = self._worker.partitions.hosted.get(key)
+        now_ms = self._clock.monotonic_ms()
+        for key in sorted(self._moving.moves):
+            move = self._moving.moves[key]
+            partition = self._partitions.hosted.get(key)
             if partition is None or move.rests_until_ms > now_ms or partition.log.failure is not None:
                 continue
             if move.future.topic_id in (partition.log.topic_id, None):
@@ -266,9 +235,11 @@ class DirectoryMoves:
 
     async def _wait(self) -> None:
         """Wait until a moving partition has news, or a move's pause is over."""
-        now_ms = self._worker.clock.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
         rests_ms = [
-            move.rests_until_ms - now_ms for move in self._moves.values() if move.rests_until_ms > now_ms
+            move.rests_until_ms - now_ms
+            for move in self._moving.moves.values()
+            if move.rests_until_ms > now_ms
         ]
         try:
             async with asyncio.timeout(max(min(rests_ms), 1) / 1000 if rests_ms else None):
@@ -276,7 +247,7 @@ class DirectoryMoves:
         except TimeoutError:
             pass
 
-    async def _advance(self, partition: Partition, move: _Move) -> None:
+    async def _advance(self, partition: Partition, move: Move) -> None:
         """Take one step of a move, and log its failure."""
         current, future = partition.log, move.future
         try:
@@ -290,11 +261,11 @@ class DirectoryMoves:
             elif not (future.is_closed or current.is_closed):
                 log.error("%s", error)
                 failed = current if future.failure is None else future
-                self._worker.logs.directory_failed(failed.directory.parent)
+                self._disks.directory_failed(failed.directory.parent)
         except PkafkaError as error:
             self._rest(partition, move, str(error))
 
-    async def _step(self, partition: Partition, move: _Move) -> None:
+    async def _step(self, partition: Partition, move: Move) -> None:
         current, future = partition.log, move.future
         truncations, seen = current.truncations, move.truncations_seen
         match next_step(current, future, truncations_seen=seen, is_flushed=move.is_flushed):
@@ -311,21 +282,21 @@ class DirectoryMoves:
                     await self._step(partition, move)
                     return
             case Flush():
-                await self._worker.logs.flush(future)
+                await self._logs.flushing.flush(future)
                 move.is_flushed = True
             case Replace():
                 self._replace(partition, move)
         move.truncations_seen = truncations
 
-    def _rest(self, partition: Partition, move: _Move, problem: str) -> None:
+    def _rest(self, partition: Partition, move: Move, problem: str) -> None:
         move.is_failing = True
         if problem != move.told:
             move.told = problem
             log.warning("Cannot copy %s-%d: %s; trying again", *partition.key, problem)
-        rest_ms = self._worker.config.replica_fetch_backoff_ms
-        move.rests_until_ms = self._worker.clock.monotonic_ms() + rest_ms
+        rest_ms = self._config().replica_fetch_backoff_ms
+        move.rests_until_ms = self._clock.monotonic_ms() + rest_ms
 
-    async def _copy(self, partition: Partition, move: _Move, offset: Offset) -> bool:
+    async def _copy(self, partition: Partition, move: Move, offset: Offset) -> bool:
         """Copy one piece, or wait for the quota or the disk.
 
         Returns:
@@ -352,12 +323,12 @@ class DirectoryMoves:
         if future.log_end_offset == offset:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"there is no whole batch at offset {offset}")
         self._follow(current, future)
-        self._rate.record(self._worker.clock.monotonic_ms(), length)
+        self._rate.record(self._clock.monotonic_ms(), length)
         return future.log_end_offset == end
 
     async def _read_ahead(self, descriptor: int, position: int, length: int) -> None:
         """Have a thread read old records from the disk, so that the next step does not wait for the disk."""
-        ready: asyncio.Future[None] = self._worker.loop.create_future()
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._page_cache.read_ahead(
             descriptor, position, length, lambda _length: None if ready.done() else ready.set_result(None)
         )
@@ -365,10 +336,10 @@ class DirectoryMoves:
 
     def _allowance(self) -> int:
         """How many bytes may be copied now."""
-        limit = self._worker.config.originals.get(RATE_KEY)
+        limit = self._config().originals.get(RATE_KEY)
         if limit is None:
             return COPY_BYTES
-        measured = self._rate.per_second(self._worker.clock.monotonic_ms())
+        measured = self._rate.per_second(self._clock.monotonic_ms())
         return max(min(COPY_BYTES, int(limit)), 1) if measured <= int(limit) else 0
 
     @staticmethod
@@ -378,24 +349,24 @@ class DirectoryMoves:
         if future.log_start_offset < current.log_start_offset <= future.high_watermark:
             future.raise_log_start_offset(current.log_start_offset)
 
-    def _replace(self, partition: Partition, move: _Move) -> None:
+    def _replace(self, partition: Partition, move: Move) -> None:
         """Put the copy into the replica's place, in Kafka's order: between the two renames both have the same name.
 
         A start that finds both goes on with the one that was renamed last.
         """
-        current, future, logs = partition.log, move.future, self._worker.logs
+        current, future, logs = partition.log, move.future, self._logs
         self._follow(current, future)
         if future.leader_epochs.latest < current.leader_epochs.latest:
             # A replica that is new here and has no record yet.
             future.begin_epoch(current.leader_epochs.latest)
         was = future.directory
         future.become_current()
-        del self._moves[partition.key]
+        del self._moving.moves[partition.key]
         future.cleaner_checkpoint = current.cleaner_checkpoint
         partition.log = future
-        logs.directory_renamed(was, future.directory)
+        logs.cleaner.directory_renamed(was, future.directory)
         self._delete(current)
-        logs.checkpoint_all()
+        logs.checkpoints.write_all()
         log.info(
             "The replica of %s-%d has moved from %s to %s",
             *partition.key,

@@ -8,8 +8,11 @@ part; the follower then cuts its log by leader epochs.
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
+from pkafka.clock import Clock
 from pkafka.coordination.znode_json import string_hash
 from pkafka.errors import ApiError, ErrorCode, PkafkaError, ProtocolError, StorageError
 from pkafka.model import EARLIEST, LATEST, NO_LEADER, BrokerId, LeaderEpoch, Millis, Offset
@@ -24,15 +27,17 @@ from pkafka.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from pkafka.server.cluster.broker_link import BrokerLink
-from pkafka.server.config.broker_config import socket_buffer_bytes
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.config.broker_config import BrokerConfig, socket_buffer_bytes
+from pkafka.server.ipc.tasks import Tasks
+from pkafka.server.limits.replication_quota import ReplicationQuota
+from pkafka.server.metrics.counters import Metrics
+from pkafka.server.replicas.delayed import Purgatory
+from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.partition import Partition, PartitionKey
+from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.truncation import truncation_offset
 from pkafka.server.replication.session import FollowerSession, Key, Wish
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pkafka.server.processes.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -46,16 +51,43 @@ _UNKNOWN_ADDRESS_PAUSE_S: Final = 0.02
 _WAIT_FOR_CONTROLLER: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH})
 
 
-class ReplicaFetchers:
-    """Holds all fetchers of one worker, and gives each partition to one.
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What the fetchers of a worker work with.
 
-    Args:
-        worker: the owner of the replicas.
+    Attributes:
+        index: of the home.
+        workers: how many there are.
+        config: gives the broker's configuration of the moment.
+        clock: tells when pauses are over.
+        tasks: runs the fetchers.
+        metadata: tells the addresses of leaders.
+        metrics: counts what is replicated.
+        partitions: the replicas of the home.
+        fetches: the consumers that wait for committed records of a follower.
+        disks: takes directories offline.
+        quota: limits what followers fetch.
     """
 
-    def __init__(self, worker: "Worker") -> None:
-        self._worker = worker
-        self._size = worker.config.num_replica_fetchers
+    index: int
+    workers: int
+    config: Callable[[], BrokerConfig]
+    clock: Clock
+    tasks: Tasks
+    metadata: MetadataCache
+    metrics: Metrics
+    partitions: Partitions
+    fetches: Purgatory
+    disks: Disks
+    quota: ReplicationQuota
+
+
+class ReplicaFetchers:
+    """Holds all fetchers of one worker, and gives each partition to one."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._size = home.config().num_replica_fetchers
         self._fetchers: dict[tuple[BrokerId, int], _Fetcher] = {}
         """By the leader and a number from 0 to ``num.replica.fetchers`` - 1."""
         self._followed: dict[PartitionKey, tuple[BrokerId, LeaderEpoch]] = {}
@@ -72,7 +104,7 @@ class ReplicaFetchers:
 
     def update(self, key: PartitionKey) -> None:
         """Follow the leader of a partition that the controller named last."""
-        partition = self._worker.partitions.hosted.get(key)
+        partition = self._home.partitions.hosted.get(key)
         wanted = None
         if partition is not None and partition.leadership is None and partition.leader != NO_LEADER:
             wanted = (partition.leader, partition.leader_epoch)
@@ -113,14 +145,14 @@ class ReplicaFetchers:
         place = (leader, self._number(key))
         fetcher = self._fetchers.get(place)
         if fetcher is None:
-            fetcher = self._fetchers[place] = _Fetcher(self._worker, *place)
+            fetcher = self._fetchers[place] = _Fetcher(self._home, *place)
         return fetcher
 
     def _number(self, key: PartitionKey) -> int:
         """Which of its leader's fetchers follows a partition: Kafka's rule, over those that this worker owns."""
         topic, partition = key
         # A worker owns every N-th partition of a topic; shared out by their numbers, one fetcher could get them all.
-        place = (31 * string_hash(topic) + partition // self._worker.setup.workers) & 0xFFFFFFFF
+        place = (31 * string_hash(topic) + partition // self._home.workers) & 0xFFFFFFFF
         return min(place, (1 << 32) - place) % self._size  # Java's Math.abs of the signed number
 
     def lags(self) -> list[tuple[int, BrokerId, str, int, int]]:
@@ -188,16 +220,16 @@ class _Ends(NamedTuple):
 class _Fetcher:
     """Follows partitions that one broker leads."""
 
-    def __init__(self, worker: "Worker", leader: BrokerId, number: int) -> None:
-        self._worker = worker
+    def __init__(self, home: Home, leader: BrokerId, number: int) -> None:
+        self._home = home
         self._leader = leader
-        self.fetcher_id = number * worker.setup.workers + worker.index
+        self.fetcher_id = number * home.workers + home.index
         """Unique over all workers, unlike the number."""
         self.requests = 0
-        config = worker.config
+        config = home.config()
         self._link = BrokerLink(
-            lambda: worker.metadata.endpoint(leader, config.inter_broker_listener_name),
-            f"broker-{worker.partitions.broker_id}-fetcher-{self.fetcher_id}",
+            lambda: home.metadata.endpoint(leader, config.inter_broker_listener_name),
+            f"broker-{home.partitions.broker_id}-fetcher-{self.fetcher_id}",
             config,
             connect_timeout_ms=config.replica_socket_timeout_ms,
             receive_buffer_bytes=socket_buffer_bytes(config, "replica.socket.receive.buffer.bytes"),
@@ -210,7 +242,7 @@ class _Fetcher:
         """The last failure that was logged; empty while fetching works."""
         self._pause_ms: Millis = _FIRST_REST_MS
         """After the next failure."""
-        self._task = worker.tasks.spawn_vital(self._run())
+        self._task = home.tasks.spawn_vital(self._run())
 
     @property
     def is_dead(self) -> bool:
@@ -222,7 +254,7 @@ class _Fetcher:
         """Whether there is nothing to follow."""
         return not self._followed
 
-    def followed(self) -> "Iterable[_Followed]":
+    def followed(self) -> Iterable[_Followed]:
         """What is followed now."""
         return self._followed.values()
 
@@ -261,7 +293,7 @@ class _Fetcher:
             if not self._followed:
                 self._some.clear()
                 await self._some.wait()
-            if self._worker.metadata.brokers.get(self._leader) is None:
+            if self._home.metadata.brokers.get(self._leader) is None:
                 await asyncio.sleep(_UNKNOWN_ADDRESS_PAUSE_S)
                 continue
             try:
@@ -272,7 +304,7 @@ class _Fetcher:
                     log.warning("Cannot fetch from broker %d: %s; trying again", self._leader, error)
                 self._session.reset()
                 self._link.close()
-                pause_ms = min(self._pause_ms, self._worker.config.replica_fetch_backoff_ms)
+                pause_ms = min(self._pause_ms, self._home.config().replica_fetch_backoff_ms)
                 await asyncio.sleep(pause_ms / 1000)
                 self._pause_ms = 2 * pause_ms
 
@@ -296,7 +328,7 @@ class _Fetcher:
         Returns:
             The partitions whose leader's log has nothing where this one ends, as :meth:`_take_all`.
         """
-        over: asyncio.Future[list[_Followed]] = self._worker.loop.create_future()
+        over: asyncio.Future[list[_Followed]] = asyncio.get_running_loop().create_future()
         try:
             return await over if self._fetch_again(over) else []
         finally:
@@ -304,7 +336,7 @@ class _Fetcher:
 
     def _fetch_again(self, over: "asyncio.Future[list[_Followed]]") -> bool:
         wishes = self._wishes()
-        if not wishes or self._worker.metadata.brokers.get(self._leader) is None:
+        if not wishes or self._home.metadata.brokers.get(self._leader) is None:
             return False
 
         def answered(answer: memoryview | None, error: ChannelError | None) -> None:
@@ -328,12 +360,12 @@ class _Fetcher:
 
     @property
     def _patience_s(self) -> float:
-        return self._worker.config.request_timeout_ms / 1000
+        return self._home.config().request_timeout_ms / 1000
 
     def _request(self, wishes: "dict[Key, Wish]") -> FetchRequest:
-        config = self._worker.config
+        config = self._home.config()
         request = FetchRequest(
-            replica_state=ReplicaState(replica_id=self._worker.partitions.broker_id),
+            replica_state=ReplicaState(replica_id=self._home.partitions.broker_id),
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
@@ -374,8 +406,8 @@ class _Fetcher:
 
         All of them pause after errors, or wait for room in the quota.
         """
-        now_ms = self._worker.clock.monotonic_ms()
-        backoff_ms = self._worker.config.replica_fetch_backoff_ms
+        now_ms = self._home.clock.monotonic_ms()
+        backoff_ms = self._home.config().replica_fetch_backoff_ms
         rests_ms = [one.rests_until_ms - now_ms for one in self._followed.values()]
         rest_ms = min((rest if rest > 0 else backoff_ms for rest in rests_ms), default=0)
         self._some.clear()
@@ -384,9 +416,9 @@ class _Fetcher:
                 await self._some.wait()
 
     def _wishes(self) -> dict[Key, Wish]:
-        now_ms = self._worker.clock.monotonic_ms()
-        bytes_max = self._worker.config.replica_fetch_max_bytes
-        quota = self._worker.quotas.follower
+        now_ms = self._home.clock.monotonic_ms()
+        bytes_max = self._home.config().replica_fetch_max_bytes
+        quota = self._home.quota
         throttles = quota.is_exceeded()
         wishes = {}
         for key, followed in self._followed.items():
@@ -421,7 +453,7 @@ class _Fetcher:
         except ApiError as error:
             self._rest(followed, error.code)
         except (StorageError, OSError) as error:
-            self._worker.disks.refused(partition.topic, partition.index, error)
+            self._home.disks.refused(partition.topic, partition.index, error)
         except PkafkaError as error:
             log.error("What broker %d sent for %s-%d: %s", self._leader, *partition.key, error)
             self._rest(followed, ErrorCode.CORRUPT_MESSAGE)
@@ -439,11 +471,11 @@ class _Fetcher:
             return
         if data.records and own.log_end_offset == wish.fetch_offset:
             own.append_as_follower(data.records)
-            worker = self._worker
-            worker.metrics.replicated(
-                len(data.records), is_adding=partition.is_adding(worker.partitions.broker_id)
+            home = self._home
+            home.metrics.replicated(
+                len(data.records), is_adding=partition.is_adding(home.partitions.broker_id)
             )
-            quota = self._worker.quotas.follower
+            quota = self._home.quota
             if quota.throttles(*partition.key):
                 quota.record(len(data.records))
         if data.records or followed.lag is None:
@@ -451,15 +483,15 @@ class _Fetcher:
         committed = min(data.high_watermark, own.log_end_offset)
         if committed > own.high_watermark:
             own.set_high_watermark(committed)
-            self._worker.progress.fetches.check(partition.key)
+            self._home.fetches.check(partition.key)
         if own.log_start_offset < data.log_start_offset <= own.high_watermark:
             own.raise_log_start_offset(data.log_start_offset)
 
     def _rest(self, followed: _Followed, code: ErrorCode) -> None:
         """Pause a partition: most errors pass when both brokers have heard from the controller."""
         log.info("Broker %d answers %s for %s-%d", self._leader, code.name, *followed.partition.key)
-        rest_ms = min(followed.rest_ms, self._worker.config.replica_fetch_backoff_ms)
-        followed.rests_until_ms = self._worker.clock.monotonic_ms() + rest_ms
+        rest_ms = min(followed.rest_ms, self._home.config().replica_fetch_backoff_ms)
+        followed.rests_until_ms = self._home.clock.monotonic_ms() + rest_ms
         followed.rest_ms = 2 * rest_ms
         if code in _WAIT_FOR_CONTROLLER:
             self.remove(followed.partition.key)
@@ -487,13 +519,13 @@ class _Fetcher:
                 own.truncate_fully_and_start_at(ends.start)
             followed.lag = max(ends.end - own.log_end_offset, 0)
         except (StorageError, OSError) as error:
-            self._worker.disks.refused(partition.topic, partition.index, error)
+            self._home.disks.refused(partition.topic, partition.index, error)
 
     async def _ends(self, followed: _Followed) -> _Ends:
         found = []
         for timestamp in (EARLIEST, LATEST):
             request = ListOffsetsRequest(
-                replica_id=self._worker.partitions.broker_id,
+                replica_id=self._home.partitions.broker_id,
                 topics=[
                     ListOffsetsTopic(
                         name=followed.partition.topic,

@@ -19,12 +19,11 @@ from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Handler, Payload, Peer, Reply
 from pkafka.server.ipc.tasks import Tasks
 from pkafka.server.ipc.words import ProposedIsr
+from pkafka.server.replicas.decisions import Decisions
 from pkafka.server.replicas.delayed import Timer
 from pkafka.server.replicas.isr_changes import IsrChanges
 from pkafka.server.replicas.leadership import IsrProposal
-from pkafka.server.replicas.logs import WorkerLogs
 from pkafka.server.replicas.partition import PartitionKey
-from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.progress import Progress
 
 _DEPARTURE_MS: Final = 100
@@ -36,8 +35,7 @@ class Orders:
 
     Args:
         metadata: the cache that updates change.
-        partitions: become leaders and followers, or are given up.
-        logs: deletes the logs of replicas that are given up.
+        decisions: makes partitions leaders and followers, and gives them up.
         progress: hears of brokers that come and go.
         isr_changes: sends proposals of ISRs again that a predecessor of this worker made.
         timer: of this worker.
@@ -49,8 +47,7 @@ class Orders:
         self,
         *,
         metadata: MetadataCache,
-        partitions: Partitions,
-        logs: WorkerLogs,
+        decisions: Decisions,
         progress: Progress,
         isr_changes: IsrChanges,
         timer: Timer,
@@ -58,8 +55,7 @@ class Orders:
         metadata_changed: Callable[[Sequence[TopicPartition]], None],
     ) -> None:
         self._metadata = metadata
-        self._partitions = partitions
-        self._logs = logs
+        self._decisions = decisions
         self._progress = progress
         self._isr_changes = isr_changes
         self._timer = timer
@@ -79,7 +75,7 @@ class Orders:
 
     def _known_leaders(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> Reply:
         """As :meth:`_known_metadata`."""
-        request, proposals = self._partitions.as_decided()
+        request, proposals = self._decisions.as_decided()
         return proposals, encode(request, VERSIONS[LeaderAndIsrRequest]), ()
 
     def _leader_and_isr(
@@ -96,16 +92,16 @@ class Orders:
     async def _lead_and_follow(
         self, request: LeaderAndIsrRequest, proposals: Mapping[PartitionKey, IsrProposal]
     ) -> LeaderAndIsrResponse:
-        response = await self._partitions.leader_and_isr(request, proposals)
+        response = await self._decisions.leader_and_isr(request, proposals)
         for key, proposal in proposals.items():
-            partition = self._partitions.led.get(key)
+            partition = self._decisions.partitions.led.get(key)
             # One that another leader of this process has made since is on its way.
             if partition is not None and partition.leadership and partition.leadership.proposed is proposal:
                 self._isr_changes.propose(partition, proposal)
         return response
 
     def _update_metadata(self, _peer: Peer, _payload: Payload, blob: memoryview, _fds: list[int]) -> None:
-        metadata, partitions = self._metadata, self._partitions
+        metadata, decisions = self._metadata, self._decisions
         request = decode(UpdateMetadataRequest, VERSIONS[UpdateMetadataRequest], bytes(blob))
         before = metadata.brokers
         change = metadata.apply(request)
@@ -113,8 +109,8 @@ class Orders:
         if departed := metadata.departed:
             self._timer.after(_DEPARTURE_MS, lambda: metadata.forget_departures(departed))
         changed = (metadata.topics[name] for name in change.changed if name in metadata.topics)
-        if moved := partitions.moved_away(changed):
-            self._tasks.spawn(partitions.drop_moved(moved, self._logs.delete))
+        if moved := decisions.moved_away(changed):
+            self._tasks.spawn(decisions.drop_moved(moved))
         # Only what the controller says to be deleted: a control process that has just come may not know all topics yet.
         self._metadata_changed(() if request.type == FULL_UPDATE else change.deleted)
 
@@ -123,7 +119,7 @@ class Orders:
     ) -> Awaitable[Reply]:
         version = VERSIONS[StopReplicaRequest]
         request = decode(StopReplicaRequest, version, bytes(blob))
-        return _encoded(self._partitions.stop_replica(request, self._logs.delete), version)
+        return _encoded(self._decisions.stop_replica(request), version)
 
 
 async def _encoded(response: Awaitable[Message], version: int) -> Reply:

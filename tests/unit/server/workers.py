@@ -97,7 +97,7 @@ class Family:
                 if worker.partitions.owner(topic, index) == worker.index
             ]
             named = LeaderAndIsrTopicState(topic_name=topic, topic_id=b"i" * 16, partition_states=states)
-            await worker.partitions.leader_and_isr(
+            await worker.decisions.leader_and_isr(
                 LeaderAndIsrRequest(controller_id=0, controller_epoch=1, topic_states=[named])
             )
 
@@ -112,7 +112,7 @@ class Family:
                 worker.files.forget_peer(index)
             worker.threads.shutdown()
             worker.flushers.shutdown()
-            for log in (*worker.partitions.logs(), *worker.moves.logs()):
+            for log in (*worker.partitions.logs(), *worker.moving.logs()):
                 log.close()
         for line in self.lines.values():
             line.close()
@@ -146,7 +146,7 @@ async def follow(family: Family, topic: str, partitions: Sequence[int], *, leade
             if worker.partitions.owner(topic, index) == worker.index
         ]
         named = LeaderAndIsrTopicState(topic_name=topic, topic_id=b"i" * 16, partition_states=states)
-        await worker.partitions.leader_and_isr(
+        await worker.decisions.leader_and_isr(
             LeaderAndIsrRequest(controller_id=0, controller_epoch=1, topic_states=[named])
         )
 

@@ -32,7 +32,7 @@ _THROTTLES: Final = "tests/e2e/test_replication_throttles.py::"
 _TO_CONTROLLER: Final = "tests/unit/server/control/test_to_controller.py::"
 _TIMEOUTS: Final = "tests/interop/test_zookeeper_timeouts.py::"
 _ZOOKEEPER: Final = "tests/unit/coordination/test_zookeeper.py::"
-_WORKER_LOGS: Final = "tests/unit/server/processes/test_worker_logs.py::"
+_WORKER_LOGS: Final = "tests/unit/server/replicas/test_worker_logs.py::"
 
 _KRAFT: Final = "For KRaft and for the migration to it, which are not here."
 _JAVA: Final = "Names classes of Java, which cannot be loaded."

@@ -78,7 +78,7 @@ class Stage:
         self._others.append(other)
         worker._neighbours.cleaner = other
         worker.logs.cleaner_came(other)
-        worker.logs._is_open = True
+        worker.logs.checkpoints.are_logs_open = True
 
     async def close(self) -> None:
         await self.cleaner.stop()

@@ -669,7 +669,7 @@ def test_a_failed_disk_ends_the_coordination_of_its_groups(tmp_path: Path) -> No
         await until(lambda: groups.look_up("g")[0] is ErrorCode.NONE)
         assert worker.offsets.commit("g", "", None, -1, {A: ONE}) == {A: ErrorCode.NONE}
         waiting = worker.groups.join("g", joining(session_timeout_ms=60_000))
-        worker.logs.directory_failed(tmp_path)
+        worker.disks.directory_failed(tmp_path)
         if isinstance(waiting, asyncio.Future):
             assert (await waiting).error is ErrorCode.NOT_COORDINATOR
         assert groups.look_up("g")[0] is ErrorCode.NOT_COORDINATOR

@@ -22,9 +22,10 @@ from pkafka.protocol.messages.fetch import (
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_records
 from pkafka.server.handlers import fetch, produce
-from pkafka.server.handlers.fetch import Found, Limits, within
 from pkafka.server.limits.replication_quota import ReplicationQuota
 from pkafka.server.processes.worker import Worker
+from pkafka.server.replicas import reading
+from pkafka.server.replicas.reading import Found, Limits, within
 from pkafka.server.serving.connection_state import ConnectionState
 from tests.open_files import count_open_files
 from tests.unit.server.workers import (
@@ -251,7 +252,9 @@ def test_a_log_is_not_read_under_the_id_of_an_earlier_topic_of_its_name(tmp_path
             (None, 0),
             (bytes(15) + b"x", ErrorCode.INCONSISTENT_TOPIC_ID),
         ):
-            [found] = fetch.read(worker, [("t", mine, -1, 0, -1, 1_000_000, topic_id, -1)], limits(1_000_000))
+            [found] = reading.read(
+                worker, [("t", mine, -1, 0, -1, 1_000_000, topic_id, -1)], limits(1_000_000)
+            )
             assert found.error == code
             assert bool(found.length) == (code == 0)
 
@@ -440,14 +443,14 @@ def test_what_followers_get_is_not_counted_as_consumed(tmp_path: Path) -> None:
 
 
 def test_throttled_replicas_take_no_place_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "RANGES_MAX", 1)
+    monkeypatch.setattr(reading, "RANGES_MAX", 1)
 
     async def body(family: Family) -> None:
         await lead_throttled(family, isr=[0], throttled="0:0,1:0")
         [worker] = family.workers
         follows = Limits(1_000_000, True, 0, 1, VERSION)
         rows = [("t", index, -1, 0, -1, 1_000_000, None, 0) for index in range(3)]
-        found = fetch.read(worker, rows, follows)
+        found = reading.read(worker, rows, follows)
         assert [one.length > 0 for one in found] == [False, False, True]
         assert [one.readable_end for one in found] == [1, 1, 1]
 
@@ -466,7 +469,7 @@ def test_a_broker_that_is_no_replica_hears_of_epochs_where_it_names_one(
     async def body(family: Family) -> None:
         await family.lead("t", [0])
         row = ("t", 0, epoch, 0, -1, 1_000_000, None, 0)
-        [found] = fetch.read(family.workers[0], [row], Limits(1_000_000, True, 0, 7, VERSION))
+        [found] = reading.read(family.workers[0], [row], Limits(1_000_000, True, 0, 7, VERSION))
         assert found.error == code
 
     with_family(tmp_path, body, workers=1)

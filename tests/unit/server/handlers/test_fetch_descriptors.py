@@ -7,7 +7,8 @@ from typing import NoReturn
 import pytest
 
 from pkafka.net.connection import FileRange
-from pkafka.server.handlers.fetch import Found, _hold
+from pkafka.server.handlers.fetch import _hold
+from pkafka.server.replicas.reading import Found
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])

@@ -20,8 +20,8 @@ from pkafka.server.handlers.produce import _NO_ROW, Row, _when_safe
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.ipc.words import IsrAnswer
 from pkafka.server.processes.worker import Worker
+from pkafka.server.replicas.decisions import by_topic
 from pkafka.server.replicas.isr_changes import _counts
-from pkafka.server.replicas.partitions import by_topic
 from tests.unit.server.workers import Family, follow, lead_replicas, with_family
 
 
@@ -73,7 +73,7 @@ def test_records_are_acknowledged_once_the_isr_has_shrunk_though_the_epoch_rose(
         assert state is not None
         state.isr, state.leader_epoch, state.partition_epoch = [0, 1], epoch + 1, state.partition_epoch + 1
         topics = by_topic([("t", partition.log.topic_id or NO_TOPIC_ID, state)])
-        await worker.partitions.leader_and_isr(LeaderAndIsrRequest(controller_epoch=1, topic_states=topics))
+        await worker.decisions.leader_and_isr(LeaderAndIsrRequest(controller_epoch=1, topic_states=topics))
         assert partition.leader_epoch == epoch + 1
         assert answered.is_set()
         assert rows[0][2] == ErrorCode.NONE
@@ -97,7 +97,7 @@ def test_records_on_a_disk_that_fails_are_answered_at_once_and_their_partition_a
         _when_safe(worker, rows, 60_000, answered.set)
         worker.progress.follower_fetched(partition, 2, 1, 0)
         assert not answered.is_set()
-        worker.logs.directory_failed(partition.log.directory.parent)
+        worker.disks.directory_failed(partition.log.directory.parent)
         assert answered.is_set()
         assert [one for one in worker.isr_changes._waiting.values() if _counts(*one)] == []
         end = partition.log.log_end_offset

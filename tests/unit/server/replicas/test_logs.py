@@ -61,8 +61,8 @@ def test_a_failed_directory_takes_its_partitions_and_no_other(tmp_path: Path) ->
         (worker,) = family.workers
         await family.lead("t", range(4))
         homes = homes_of(family, range(4))
-        worker.logs.directory_failed(tmp_path / "home-1")
-        worker.logs.directory_failed(tmp_path / "home-1")
+        worker.disks.directory_failed(tmp_path / "home-1")
+        worker.disks.directory_failed(tmp_path / "home-1")
         codes = [append(worker, partition) for partition in range(4)]
         assert codes == [ErrorCode.KAFKA_STORAGE_ERROR if home == "home-1" else 0 for home in homes]
         assert told(family) == ["home-1"]
@@ -97,7 +97,7 @@ def test_with_a_directory_offline_only_new_partitions_get_a_log(tmp_path: Path) 
         (worker,) = family.workers
         key = TopicPartition("t", 0)
         worker.logs.create(key, TOPIC_ID, is_new=False).close()
-        worker.logs.directory_failed(tmp_path / "home-0")
+        worker.disks.directory_failed(tmp_path / "home-0")
         with pytest.raises(ApiError) as refused:
             worker.logs.create(TopicPartition("t", 1), TOPIC_ID, is_new=False)
         assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -124,9 +124,9 @@ def test_a_directory_that_refuses_a_new_log_is_offline_from_then_on(tmp_path: Pa
 def test_the_last_directory_takes_the_broker_with_it(tmp_path: Path) -> None:
     async def body(family: Family) -> None:
         (worker,) = family.workers
-        worker.logs.directory_failed(tmp_path / "home-0")
+        worker.disks.directory_failed(tmp_path / "home-0")
         assert not worker._life.ended.done()
-        worker.logs.directory_failed(tmp_path / "home-1")
+        worker.disks.directory_failed(tmp_path / "home-1")
         await until(worker._life.ended.done)
         assert worker._life.ended.result() == ChildExit.CANNOT_BOOT
 

@@ -96,7 +96,7 @@ async def held(worker: Worker, home: str = "home-1") -> Log:
     append(worker, b"x" * 200, count=5)
     throttle(worker, HOLD)
     assert move(worker, home) is ErrorCode.NONE
-    future = worker.moves.future_of(KEY)
+    future = worker.moving.future_of(KEY)
     assert future is not None
     await until(lambda: future.log_end_offset == 1)
     return future
@@ -105,11 +105,11 @@ async def held(worker: Worker, home: str = "home-1") -> Log:
 def crash(worker: Worker, *logs: Log) -> None:
     """The process is gone: nothing is closed, nothing written down."""
     worker.moves.close()
-    for log in (*worker.partitions.logs(), *worker.moves.logs(), *logs):
+    for log in (*worker.partitions.logs(), *worker.moving.logs(), *logs):
         for segment in log.segments:
             segment.release_files()
     worker.partitions.hosted.clear()
-    worker.moves._moves.clear()
+    worker.moving.moves.clear()
 
 
 async def moved(worker: Worker, home: str = "home-1") -> None:
@@ -136,7 +136,7 @@ def test_a_replica_moves_with_all_that_it_knows(tmp_path: Path) -> None:
         assert new.leader_epochs.entries == old.leader_epochs.entries
         append(worker)
         assert new.log_end_offset == 21
-        assert KEY not in worker.moves
+        assert KEY not in worker.moving
         new.close()
         found = (await worker.logs.open_all({})).current
         assert found[TP].log_end_offset == 21
@@ -203,12 +203,12 @@ def test_a_move_is_given_up_or_goes_elsewhere(tmp_path: Path) -> None:
     async def body(_family: Family, worker: Worker) -> None:
         first = await held(worker)
         assert move(worker, "home-1") is ErrorCode.NONE
-        assert worker.moves.future_of(KEY) is first
+        assert worker.moving.future_of(KEY) is first
         assert move(worker, "home-2") is ErrorCode.NONE
         assert first.is_closed
         assert names(tmp_path) == {"home-0": ["t-0"], "home-1": ["t-0.delete"], "home-2": ["t-0.future"]}
         assert move(worker, "home-0") is ErrorCode.NONE
-        assert KEY not in worker.moves
+        assert KEY not in worker.moving
         assert names(tmp_path) == {"home-0": ["t-0"], "home-1": ["t-0.delete"], "home-2": ["t-0.delete"]}
         throttle(worker, None)
         assert move(worker, "home-2") is ErrorCode.NONE
@@ -223,12 +223,12 @@ def test_what_cannot_be_moved(tmp_path: Path) -> None:
         assert move(worker, "home-1", ("ghosts", 0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert move(worker, "home-1", ("t" * 214, 0)) is ErrorCode.INVALID_TOPIC_EXCEPTION
         await family.lead("u", [0])
-        worker.logs.directory_failed(tmp_path / "home-2")
+        worker.disks.directory_failed(tmp_path / "home-2")
         assert move(worker, "home-2") is ErrorCode.KAFKA_STORAGE_ERROR
         # With a directory offline, there might be such a replica in it.
         assert move(worker, "home-1") is ErrorCode.KAFKA_STORAGE_ERROR
         assert move(worker, "home-0") is ErrorCode.NONE  # nothing is to be done
-        worker.logs.directory_failed(tmp_path / "home-0")
+        worker.disks.directory_failed(tmp_path / "home-0")
         assert move(worker, "home-1") is ErrorCode.KAFKA_STORAGE_ERROR
 
     moving(tmp_path, body, homes=3)
@@ -250,7 +250,7 @@ def test_a_replica_that_is_not_here_yet_is_made_where_it_is_wanted(tmp_path: Pat
 def test_a_replica_that_is_wanted_in_a_failed_directory_is_made_nowhere(tmp_path: Path) -> None:
     async def body(_family: Family, worker: Worker) -> None:
         move(worker, "home-2", ("later", 0))
-        worker.logs.directory_failed(tmp_path / "home-2")
+        worker.disks.directory_failed(tmp_path / "home-2")
         with pytest.raises(ApiError) as refused:
             worker.logs.create(TopicPartition("later", 0), bytes(16), is_new=True)
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -267,7 +267,7 @@ def test_a_follower_that_is_cut_has_its_copy_cut(tmp_path: Path) -> None:
         await moved(worker)
         throttle(worker, HOLD)
         move(worker, "home-0")
-        copy = worker.moves.future_of(KEY)
+        copy = worker.moving.future_of(KEY)
         assert copy is not None
         await until(lambda: copy.log_end_offset > 0)
         # Another leader had less, and has something else instead.
@@ -320,7 +320,7 @@ def test_a_start_goes_on_with_what_was_under_way(tmp_path: Path) -> None:
         assert not found.future[TP].is_closed
         assert found.future[TP].log_end_offset == 1
         successor.partitions.found_on_disk(found.current)
-        successor.moves.found_on_disk(found.future)
+        successor.moving.found_on_disk(found.future)
         successor.moves.start()
         await asyncio.sleep(0)
         assert names(tmp_path)["home-1"] == ["t-0.future"]  # not before the controller says what it is
@@ -338,7 +338,7 @@ def test_a_copy_of_a_topic_of_the_same_name_is_not_gone_on_with(tmp_path: Path) 
         future = await held(worker)
         future.topic_id = b"another topic's."
         await family.lead("t", [0])
-        assert KEY not in worker.moves
+        assert KEY not in worker.moving
         assert names(tmp_path) == {"home-0": ["t-0"], "home-1": ["t-0.delete"]}
 
     moving(tmp_path, body)
@@ -358,11 +358,9 @@ def test_a_topic_that_is_deleted_takes_its_copy_with_it(tmp_path: Path, copied: 
             await asyncio.sleep(0)
         state = StopReplicaPartitionState(partition_index=0, leader_epoch=-2, delete_partition=True)
         topic = StopReplicaTopicState(topic_name="t", partition_states=[state])
-        await worker.partitions.stop_replica(
-            StopReplicaRequest(controller_epoch=1, topic_states=[topic]), worker.logs.delete
-        )
+        await worker.decisions.stop_replica(StopReplicaRequest(controller_epoch=1, topic_states=[topic]))
         disk.set()
-        assert KEY not in worker.moves
+        assert KEY not in worker.moving
         assert names(tmp_path) == {"home-0": ["t-0.delete"], "home-1": ["t-0.delete"]}
         await asyncio.to_thread(lambda: None)
         assert not worker.disks.is_offline(str(tmp_path / "home-1"))
@@ -381,7 +379,7 @@ def test_the_target_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         future.fence(OSError(errno.ENOSPC, "No space left on device"))
         throttle(worker, None)
         await until(lambda: worker.disks.is_offline(str(tmp_path / "home-1")))
-        assert KEY not in worker.moves
+        assert KEY not in worker.moving
         assert home_of(worker) == "home-0"
         append(worker)
         assert names(tmp_path)["home-1"] == ["t-0.future"]  # for a start that finds the disk well
@@ -392,7 +390,7 @@ def test_the_target_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_source_fails(tmp_path: Path) -> None:
     async def body(_family: Family, worker: Worker) -> None:
         future = await held(worker)
-        worker.logs.directory_failed(tmp_path / "home-0")
+        worker.disks.directory_failed(tmp_path / "home-0")
         throttle(worker, None)
         assert describe_log_dirs.local(worker) == [
             Described(str(tmp_path / "home-1"), "t", 0, True, future.size_bytes, -1)
@@ -520,7 +518,7 @@ def test_a_flush_that_the_move_overtakes(tmp_path: Path) -> None:
         for _ in range(4):
             worker.flushers.submit(disk.wait, 30)
         move(worker, "home-1")
-        future = worker.moves.future_of(KEY)
+        future = worker.moving.future_of(KEY)
         assert future is not None
         partition, old = worker.partitions.hosted[KEY], replica(worker)
         flushing = asyncio.create_task(worker.logs.flush_appended([(partition, 1)]))
@@ -562,7 +560,7 @@ def test_files_deleted_of_the_copy_are_unlinked_under_its_new_name(tmp_path: Pat
         future.delete_old_segments(1)
         throttle(worker, None)
         await moved(worker)
-        told = {path for paths, _delay in worker.logs._to_unlink.values() for path in paths}
+        told = {path for paths, _delay in worker.logs.cleaner.to_unlink.values() for path in paths}
         left = {str(path) for path in replica(worker).directory.glob("*.deleted")}
         assert left
         assert left <= told
@@ -586,7 +584,7 @@ def test_a_damaged_log_is_not_copied_and_others_are(tmp_path: Path) -> None:
         assert move(worker, target, other) is ErrorCode.NONE
         await until(lambda: worker.partitions.hosted[other].log.directory.parent.name == target)
         assert home_of(worker) == "home-0"
-        assert KEY in worker.moves
+        assert KEY in worker.moving
         assert not worker.disks.is_offline(str(tmp_path / "home-0"))
 
     moving(tmp_path, body)
@@ -608,7 +606,7 @@ def test_what_is_told_of_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             throttle(worker, None)
             await until(lambda: worker.moves.gauges()["failed"] == 1)
             assert future.log_end_offset == 1
-        await until(lambda: KEY not in worker.moves)
+        await until(lambda: KEY not in worker.moving)
         assert home_of(worker) == "home-1"
         assert worker.moves.gauges() == none
 

@@ -66,7 +66,7 @@ async def follow(
         is_new=True,
     )
     topic = LeaderAndIsrTopicState(topic_name="t", topic_id=TOPIC_ID, partition_states=[state])
-    await worker.partitions.leader_and_isr(
+    await worker.decisions.leader_and_isr(
         LeaderAndIsrRequest(controller_id=0, controller_epoch=1, topic_states=[topic])
     )
 

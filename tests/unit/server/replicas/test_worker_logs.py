@@ -80,10 +80,10 @@ def test_a_topic_deleted_during_a_round_over_all_logs(tmp_path: Path) -> None:
         seen: list[Log] = []
         del worker.partitions.led["t", 0], worker.partitions.hosted["t", 0]
         worker.logs.delete(log)
-        worker.partitions._unclaimed["t", 0] = log
+        worker.partitions.unclaimed["t", 0] = log
         await worker.logs._each(seen.append)
         assert not seen
-        del worker.partitions._unclaimed["t", 0]
+        del worker.partitions.unclaimed["t", 0]
 
     with_family(tmp_path, body, workers=1)
 

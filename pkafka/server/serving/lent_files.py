@@ -1,4 +1,4 @@
-"""How workers of one broker serve each other's fetches: they lend open files, and tell each other of appends.
+"""How workers of one broker serve each other's fetches: the owner of a partition lends the files of its log.
 
 Bulk data never crosses a process boundary on a fetch: the owner answers with (generation, position, length), and sends
 the descriptor of a generation once to each worker that reads from it. Both sides see the same order of frames, so the
@@ -9,38 +9,58 @@ import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
 from pkafka.errors import ErrorCode
 from pkafka.net.connection import FileRange
 from pkafka.protocol.hot import CurrentLeader
-from pkafka.server.handlers.fetch import Found, Limits, Wanted
-from pkafka.server.ipc.peer import FDS_PER_FRAME_MAX, DescriptorsLost, PeerGone
-from pkafka.server.replicas.delayed import DelayedOperation
-from pkafka.server.replicas.partition import end_key
-
-if TYPE_CHECKING:
-    from pkafka.server.processes.worker import Worker
+from pkafka.server.ipc.peer import FDS_PER_FRAME_MAX, DescriptorsLost, Handler, PeerGone
+from pkafka.server.replicas import reading
+from pkafka.server.replicas.reading import NO_RECORDS, Found, Limits, Wanted
+from pkafka.server.serving.peers import Peers
 
 LENT_MAX: Final = 512
 """How many descriptors a worker keeps of another one; the least recently used goes first. One answer uses fewer."""
 
-Seen: TypeAlias = tuple[str, int, int, bool]
-"""Topic, partition, the end of what the reader has seen, whether the reader is a follower, which sees all of the
-log."""
-
 
 class LentFiles:
-    """Lends descriptors of segments from the worker that owns them to the workers that answer fetches."""
+    """Lends descriptors of segments from the worker that owns them to the workers that answer fetches.
 
-    def __init__(self, worker: "Worker") -> None:
-        self._worker = worker
+    Args:
+        peers: the other workers.
+    """
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
         self._lent: dict[int, OrderedDict[int, None]] = {}
         self._borrowed: dict[int, dict[int, int]] = {}
 
+    def operations(self, worker: reading.Port) -> dict[str, Handler]:
+        """What the other workers ask of this one.
+
+        Args:
+            worker: reads the partitions of this worker.
+        """
+        return {
+            "fetch": lambda peer, payload, _blob, _fds: self._read_for(worker, peer.index, payload),
+            "lent_returned": lambda peer, _payload, _blob, _fds: self._returned(peer.index),
+            "give_back": lambda peer, generations, _blob, _fds: self._give_back(peer.index, generations),
+        }
+
     # -- the owner's side --
 
-    def describe(self, peer_index: int, found: Sequence[Found]) -> tuple[list[Any], bytes, list[int]]:
+    def _read_for(
+        self, worker: reading.Port, peer_index: int, payload: Sequence[Any]
+    ) -> tuple[list[Any], bytes, list[int]]:
+        """Read for another worker.
+
+        Returns:
+            File ranges as (generation, position, length), with the descriptors that the other worker does not have yet.
+        """
+        rows, *limits_of_all = payload
+        return self._describe(peer_index, reading.read(worker, rows, Limits(*limits_of_all)))
+
+    def _describe(self, peer_index: int, found: Sequence[Found]) -> tuple[list[Any], bytes, list[int]]:
         """Prepare ranges that were read here for another worker, with the descriptors that it does not have yet."""
         lent = self._lent.setdefault(peer_index, OrderedDict())
         fds: list[int] = []
@@ -58,7 +78,7 @@ class LentFiles:
                     new.append(one.generation)
                 else:
                     # More new files than one frame carries: the rest comes with the next fetch.
-                    records = FileRange(-1, 0, 0)
+                    records = NO_RECORDS
                 place: Any = [one.generation, records.position, records.length]
             else:
                 place = None if type(records) is FileRange else bytes(records)
@@ -82,11 +102,11 @@ class LentFiles:
         for peer_index, lent in self._lent.items():
             gone = [generation for generation in generations if lent.pop(generation, True) is None]
             if gone:
-                self._worker.peers.others[peer_index].note("give_back", gone)
+                self._peers.others[peer_index].note("give_back", gone)
 
     # -- the reader's side --
 
-    def give_back(self, peer_index: int, generations: Sequence[int]) -> None:
+    def _give_back(self, peer_index: int, generations: Sequence[int]) -> None:
         """Close what the owner takes back, after the fetches that use earlier answers have had their turn."""
         asyncio.get_running_loop().call_soon(self._close, peer_index, generations)
 
@@ -104,9 +124,9 @@ class LentFiles:
             PeerGone: that worker has died; a client's retry finds its successor.
             DescriptorsLost: this process has too many files open; a retry may find room.
         """
-        peer = self._worker.peers.others.get(owner)
+        peer = self._peers.others.get(owner)
         try:
-            payload, _blob, fds = await self._worker.peers.ask(owner, "fetch", [rows, *limits])
+            payload, _blob, fds = await self._peers.ask(owner, "fetch", [rows, *limits])
         except DescriptorsLost:
             self.return_all(owner)
             raise
@@ -132,9 +152,9 @@ class LentFiles:
         leader, is_adding = answer[9:]
         if isinstance(place, list):
             generation, position, length = place
-            records: Any = FileRange(files[generation], position, length) if length else FileRange(-1, 0, 0)
+            records: Any = FileRange(files[generation], position, length) if length else NO_RECORDS
         else:
-            records = FileRange(-1, 0, 0) if place is None else place
+            records = NO_RECORDS if place is None else place
         pairs = None if aborted is None else [(pair[0], pair[1]) for pair in aborted]
         return Found(
             error,
@@ -153,11 +173,11 @@ class LentFiles:
     def return_all(self, owner: int) -> None:
         """Give back all files of an owner, which may believe that this worker has a file that never came."""
         self._close(owner, list(self._borrowed.get(owner, ())))
-        peer = self._worker.peers.others.get(owner)
+        peer = self._peers.others.get(owner)
         if peer is not None:
             peer.note("lent_returned")
 
-    def returned(self, peer_index: int) -> None:
+    def _returned(self, peer_index: int) -> None:
         """Note that a reader has closed all files of this owner."""
         self._lent.pop(peer_index, None)
 
@@ -166,74 +186,3 @@ class LentFiles:
         self._lent.pop(peer_index, None)
         for fd in self._borrowed.pop(peer_index, {}).values():
             os.close(fd)
-
-
-class _AppendWait(DelayedOperation):
-    """Waits until one of several partitions moved on from what its reader has seen."""
-
-    __slots__ = ("_future", "_seen", "_worker")
-
-    def __init__(self, worker: "Worker", seen: Sequence[Seen], future: "asyncio.Future[None]") -> None:
-        super().__init__()
-        self._worker = worker
-        self._seen = seen
-        self._future = future
-
-    def try_complete(self) -> bool:
-        hosted = self._worker.partitions.hosted
-        for topic, index, end, follows in self._seen:
-            partition = hosted.get((topic, index))
-            if partition is None:
-                return True
-            if end != (partition.log.log_end_offset if follows else partition.log.high_watermark):
-                return True
-        return False
-
-    def on_complete(self) -> None:
-        if not self._future.done():
-            self._future.set_result(None)
-
-
-class Appends:
-    """Tells when something was appended, wherever the partition is."""
-
-    def __init__(self, worker: "Worker") -> None:
-        self._worker = worker
-
-    def here(self, seen: Sequence[Seen], *, timeout_ms: int) -> "asyncio.Future[None]":
-        """Wait until a partition of this worker moved on from what was seen, or the time is over."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        wait = _AppendWait(self._worker, seen, future)
-        if wait.try_complete():
-            wait.force_complete()
-            return future
-        future.add_done_callback(lambda _future: wait.abandon())
-        keys = [end_key(topic, index) if follows else (topic, index) for topic, index, _, follows in seen]
-        self._worker.progress.fetches.watch(wait, keys, timeout_ms=timeout_ms)
-        return future
-
-    async def any(
-        self, seen_by_owner: Mapping[int, Sequence[Seen]], *, timeout_ms: int, hurried: asyncio.Event
-    ) -> None:
-        """Return when any of the partitions, of any worker, moved on, when the time is over, or when told to hurry."""
-        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(hurried.wait())]
-        for owner, seen in seen_by_owner.items():
-            if owner == self._worker.index:
-                waits.append(self.here(seen, timeout_ms=timeout_ms))
-            else:
-                waits.append(self._there(owner, seen, timeout_ms))
-        _done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in pending:
-            wait.cancel()
-        for wait in _done:
-            wait.exception()
-
-    def _there(self, owner: int, seen: Sequence[Seen], timeout_ms: int) -> "asyncio.Future[Any]":
-        async def wait() -> None:
-            try:
-                await self._worker.peers.ask(owner, "await_appends", [seen, timeout_ms])
-            except PeerGone:
-                # Its successor is on its way; look again in a moment.
-                await asyncio.sleep(min(timeout_ms, 100) / 1000)
-
-        return asyncio.ensure_future(wait())

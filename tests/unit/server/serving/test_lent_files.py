@@ -3,18 +3,16 @@
 import asyncio
 import os
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from pkafka.protocol.headers import RequestHeader
-from pkafka.protocol.hot.fetch import FetchHeader
 from pkafka.records.builder import build_batch
-from pkafka.server.handlers import fetch, produce
-from pkafka.server.handlers.fetch import Limits
+from pkafka.server.handlers import produce
 from pkafka.server.ipc.peer import PeerGone
-from pkafka.server.serving import between_workers
+from pkafka.server.replicas import reading
+from pkafka.server.replicas.reading import Found, Limits, Wanted
+from pkafka.server.serving import lent_files
 from pkafka.storage import open_files
 from tests.unit.server.workers import Family, until, with_family
 
@@ -28,7 +26,7 @@ def append(family: Family, topic: str, partition: int, value: bytes) -> None:
     assert row[2] == 0
 
 
-def wanted(topic: str, partitions: list[int]) -> list[fetch.Wanted]:
+def wanted(topic: str, partitions: list[int]) -> list[Wanted]:
     return [(topic, index, -1, 0, -1, 1_000_000, None, -1) for index in partitions]
 
 
@@ -37,7 +35,7 @@ def owned_by(family: Family, owner: int, count: int) -> list[int]:
     return [index for index in range(count * family.size) if partitions.owner("t", index) == owner]
 
 
-def bytes_of(found: fetch.Found) -> bytes:
+def bytes_of(found: Found) -> bytes:
     records = found.records
     return os.pread(records.fd, records.length, records.position)  # type: ignore[union-attr]
 
@@ -63,9 +61,9 @@ def test_a_successor_is_lent_what_its_predecessor_had(tmp_path: Path) -> None:
 
 
 def test_more_partitions_than_descriptors_are_lent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(between_workers, "LENT_MAX", 4)
-    monkeypatch.setattr(between_workers, "FDS_PER_FRAME_MAX", 3)
-    monkeypatch.setattr(fetch, "RANGES_MAX", 4)
+    monkeypatch.setattr(lent_files, "LENT_MAX", 4)
+    monkeypatch.setattr(lent_files, "FDS_PER_FRAME_MAX", 3)
+    monkeypatch.setattr(reading, "RANGES_MAX", 4)
 
     async def body(family: Family) -> None:
         await family.lead("t", range(24))
@@ -113,7 +111,7 @@ def test_a_fetch_that_ends_with_its_owner_is_an_ordinary_failure(
 
 
 def test_files_of_one_answer_do_not_close_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "RANGES_MAX", 4)
+    monkeypatch.setattr(reading, "RANGES_MAX", 4)
 
     async def body(family: Family) -> None:
         await family.lead("t", range(12))
@@ -126,7 +124,7 @@ def test_files_of_one_answer_do_not_close_each_other(tmp_path: Path, monkeypatch
             log.roll(1)
             log.segments[0].release_files()
         for order in (mine, mine[::-1]):
-            answers = fetch.read(owner, wanted("t", order), LIMITS)
+            answers = reading.read(owner, wanted("t", order), LIMITS)
             full = [index for index, answer in zip(order, answers, strict=True) if answer.length]
             assert full == order[:4]
             for index, answer in zip(order[:4], answers, strict=False):
@@ -136,8 +134,8 @@ def test_files_of_one_answer_do_not_close_each_other(tmp_path: Path, monkeypatch
 
 
 def test_the_limits_leave_room_for_each_other() -> None:
-    assert fetch.RANGES_MAX <= between_workers.LENT_MAX
-    assert fetch.RANGES_MAX <= open_files.INACTIVE_OPEN_MAX
+    assert reading.RANGES_MAX <= lent_files.LENT_MAX
+    assert reading.RANGES_MAX <= open_files.INACTIVE_OPEN_MAX
 
 
 def test_deleted_files_are_given_back_at_once(tmp_path: Path) -> None:
@@ -163,55 +161,5 @@ def test_deleted_files_are_given_back_at_once(tmp_path: Path) -> None:
         del owner.partitions.hosted["t", kept]
         await until(lambda: not reader.files._borrowed[0])
         assert not owner.files._lent[1]
-
-    with_family(tmp_path, body)
-
-
-def test_waits_at_other_workers_end_however_long_a_client_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client that follows partitions of several workers leaves a wait at the idle ones with every answer."""
-    monkeypatch.setattr(fetch, "_REMOTE_WAIT_MAX_MS", 20)
-
-    async def body(family: Family) -> None:
-        await family.lead("t", range(4))
-        idle, reader = family.workers
-        quiet, busy = owned_by(family, 0, 1)[0], owned_by(family, 1, 1)[0]
-        connection = cast("Any", SimpleNamespace(closed=False, finish=lambda _answer: None, listener="L"))
-        waits: list[int] = []
-        watch = idle.progress.fetches.watch
-
-        def watch_and_note(operation: Any, keys: Any, *, timeout_ms: int) -> None:
-            waits.append(timeout_ms)
-            watch(operation, keys, timeout_ms=timeout_ms)
-
-        monkeypatch.setattr(idle.progress.fetches, "watch", watch_and_note)
-
-        async def fetch_both(offset: int) -> None:
-            request = FetchHeader(
-                replica_id=-1,
-                max_wait_ms=2**31 - 1,
-                min_bytes=1,
-                max_bytes=1000,
-                isolation_level=0,
-                session_id=0,
-                session_epoch=-1,
-                rack_id="",
-                partitions=[("t", quiet, -1, 0, -1, -1, 1000), ("t", busy, -1, offset, -1, -1, 1000)],
-                forgotten=[],
-            )
-            waiting = fetch._Fetch(
-                reader, connection, RequestHeader(1, 12, offset, None), request, may_begin_session=False
-            )
-            before = len(waits)
-            assert waiting.begin() is None
-            await until(lambda: len(waits) > before)
-            append(family, "t", busy, b"v")
-            await until(lambda: waiting.completed)
-
-        for offset in range(3):
-            await fetch_both(offset)
-        assert set(waits) == {20}
-        await until(lambda: not idle.progress.fetches.size)
 
     with_family(tmp_path, body)

@@ -21,6 +21,9 @@ from pkafka.server.cluster.metadata import PartitionInfo, TopicInfo
 from pkafka.server.cluster.state_change import STATE_CHANGE_LOGGER
 from pkafka.server.ipc import turns
 from pkafka.server.ipc.words import ProposedIsr
+from pkafka.server.replicas.decisions import Decisions
+from pkafka.server.replicas.disks import Disks
+from pkafka.server.replicas.moving import Moving
 from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.config import LogConfig
@@ -42,9 +45,6 @@ class OpenedLogs:
         directory = self.root / f"{key.topic}-{key.partition}"
         return create_log(directory, key, LogConfig(), self.environment, topic_id=topic_id)
 
-    def directory_failed(self, path: Path) -> None:
-        raise AssertionError(path)
-
     def config_of(self, topic: str) -> LogConfig:
         return LogConfig()
 
@@ -60,17 +60,22 @@ class OpenedLogs:
         partition_log.close()
 
 
-def make_partitions(logs: OpenedLogs) -> Partitions:
-    return Partitions(
+def make_decisions(logs: OpenedLogs) -> tuple[Partitions, Decisions]:
+    partitions = Partitions(
         broker_id=0,
         index=0,
         workers=1,
-        logs=logs,
         changed=lambda _key: None,
         now_ms=lambda: 0,
         lag_max_ms=lambda: 30_000,
         is_alive=lambda _broker: True,
     )
+
+    def fail(failure: object) -> None:
+        raise AssertionError(failure)
+
+    disks = Disks([], [], partitions, Moving(), tell=fail, give_up=fail)
+    return partitions, Decisions(partitions, logs, disks)
 
 
 def lead(count: int, *, epoch: int = 0, controller_epoch: int = 1) -> LeaderAndIsrRequest:
@@ -103,8 +108,8 @@ def test_leading_many_partitions_lets_others_in(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(turns, "TURN_S", 0.0)
 
     async def run() -> int:
-        partitions = make_partitions(OpenedLogs(tmp_path))
-        work = asyncio.ensure_future(partitions.leader_and_isr(lead(20)))
+        partitions, decisions = make_decisions(OpenedLogs(tmp_path))
+        work = asyncio.ensure_future(decisions.leader_and_isr(lead(20)))
         others = 0
         while not work.done():
             await asyncio.sleep(0)
@@ -120,9 +125,9 @@ def test_a_decision_waits_for_the_one_before_it(tmp_path: Path, monkeypatch: pyt
 
     async def run() -> None:
         logs = OpenedLogs(tmp_path)
-        partitions = make_partitions(logs)
-        created = asyncio.ensure_future(partitions.leader_and_isr(lead(10)))
-        deleted = asyncio.ensure_future(partitions.stop_replica(delete(10), logs.delete))
+        partitions, decisions = make_decisions(logs)
+        created = asyncio.ensure_future(decisions.leader_and_isr(lead(10)))
+        deleted = asyncio.ensure_future(decisions.stop_replica(delete(10)))
         await asyncio.gather(created, deleted)
         assert len(logs.deleted) == 10, "every partition existed before it was deleted"
         assert not partitions.hosted
@@ -134,12 +139,12 @@ def test_a_decision_waits_for_the_one_before_it(tmp_path: Path, monkeypatch: pyt
 def test_producers_that_wait_hear_that_a_deleted_partition_is_not_led_here(tmp_path: Path) -> None:
     async def run() -> None:
         logs = OpenedLogs(tmp_path)
-        partitions = make_partitions(logs)
-        await partitions.leader_and_isr(lead(1))
+        partitions, decisions = make_decisions(logs)
+        await decisions.leader_and_isr(lead(1))
         partition = partitions.led["t", 0]
         leadership = partition.leadership
         assert partition.acknowledges(1, leadership) is None
-        await partitions.stop_replica(delete(1), logs.delete)
+        await decisions.stop_replica(delete(1))
         assert partition.acknowledges(1, leadership) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     asyncio.run(run())
@@ -150,14 +155,14 @@ def test_old_controllers_and_old_epochs_change_nothing(
 ) -> None:
     async def run() -> None:
         logs = OpenedLogs(tmp_path)
-        partitions = make_partitions(logs)
-        await partitions.leader_and_isr(lead(1, epoch=5, controller_epoch=3))
-        answer = await partitions.leader_and_isr(lead(1, epoch=9, controller_epoch=2))
+        partitions, decisions = make_decisions(logs)
+        await decisions.leader_and_isr(lead(1, epoch=5, controller_epoch=3))
+        answer = await decisions.leader_and_isr(lead(1, epoch=9, controller_epoch=2))
         assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
-        answer = await partitions.leader_and_isr(lead(1, epoch=4, controller_epoch=3))
+        answer = await decisions.leader_and_isr(lead(1, epoch=4, controller_epoch=3))
         assert answer.topics[0].partition_errors[0].error_code == ErrorCode.STALE_CONTROLLER_EPOCH
         assert partitions.led["t", 0].leader_epoch == 5
-        refused = await partitions.stop_replica(delete(1, controller_epoch=2), logs.delete)
+        refused = await decisions.stop_replica(delete(1, controller_epoch=2))
         assert refused.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
         assert not logs.deleted
 
@@ -177,11 +182,11 @@ def test_a_replica_on_a_failed_disk_cannot_be_deleted(tmp_path: Path) -> None:
 
     async def run() -> None:
         logs = OpenedLogs(tmp_path)
-        partitions = make_partitions(logs)
-        await partitions.leader_and_isr(lead(1))
+        partitions, decisions = make_decisions(logs)
+        await decisions.leader_and_isr(lead(1))
         kept = partitions.hosted["t", 0].log
         partitions.set_aside(tmp_path)
-        answer = await partitions.stop_replica(delete(1), logs.delete)
+        answer = await decisions.stop_replica(delete(1))
         assert answer.partition_errors[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
         kept.close()
 
@@ -202,15 +207,15 @@ def test_a_leader_and_isr_that_an_answer_of_the_controller_has_overtaken_changes
     """Else the leader would commit without those who joined the ISR, who may be elected as if they had everything."""
 
     async def run() -> None:
-        partitions = make_partitions(OpenedLogs(tmp_path))
-        await partitions.leader_and_isr(leads_with([0], leader_epoch=3, partition_epoch=7))
+        partitions, decisions = make_decisions(OpenedLogs(tmp_path))
+        await decisions.leader_and_isr(leads_with([0], leader_epoch=3, partition_epoch=7))
         partition = partitions.led["t", 0]
         partition.isr_decided([0, 1, 2], 3, 8)
-        answer = await partitions.leader_and_isr(leads_with([0], leader_epoch=3, partition_epoch=7))
+        answer = await decisions.leader_and_isr(leads_with([0], leader_epoch=3, partition_epoch=7))
         assert answer.topics[0].partition_errors[0].error_code == ErrorCode.NONE
         assert partition.leadership is not None
         assert (partition.leadership.isr, partition.partition_epoch) == ((0, 1, 2), 8)
-        await partitions.leader_and_isr(leads_with([0, 1], leader_epoch=4, partition_epoch=9))
+        await decisions.leader_and_isr(leads_with([0, 1], leader_epoch=4, partition_epoch=9))
         assert (partition.leadership.isr, partition.partition_epoch) == ((0, 1), 9)
         partition.log.close()
 
@@ -219,12 +224,12 @@ def test_a_leader_and_isr_that_an_answer_of_the_controller_has_overtaken_changes
 
 def test_what_was_decided_and_what_is_proposed_can_be_said_again(tmp_path: Path) -> None:
     async def run() -> None:
-        partitions = make_partitions(OpenedLogs(tmp_path))
-        await partitions.leader_and_isr(leads_with([0], leader_epoch=3, partition_epoch=7))
+        partitions, decisions = make_decisions(OpenedLogs(tmp_path))
+        await decisions.leader_and_isr(leads_with([0], leader_epoch=3, partition_epoch=7))
         partition = partitions.led["t", 0]
         partition.isr_decided([0, 2], 3, 8)
         assert partition.follower_fetched(1, 0, 0) is not None
-        request, proposals = partitions.as_decided()
+        request, proposals = decisions.as_decided()
         [topic] = request.topic_states
         [state] = topic.partition_states
         assert (request.controller_epoch, topic.topic_name, topic.topic_id) == (1, "t", TOPIC_ID)
@@ -232,8 +237,8 @@ def test_what_was_decided_and_what_is_proposed_can_be_said_again(tmp_path: Path)
         assert proposals == [ProposedIsr("t", 0, TOPIC_ID, 3, (0, 2, 1), 8)]
         stop = delete(1)
         stop.topic_states[0].partition_states[0].delete_partition = False
-        await partitions.stop_replica(stop, lambda _log: None)
-        request, proposals = partitions.as_decided()
+        await decisions.stop_replica(stop)
+        request, proposals = decisions.as_decided()
         assert (request.topic_states, proposals) == ([], [])
         partition.log.close()
 
@@ -248,11 +253,11 @@ def test_a_stop_that_came_late_stops_and_deletes_nothing(
 
     async def run() -> None:
         logs = OpenedLogs(tmp_path)
-        partitions = make_partitions(logs)
-        await partitions.leader_and_isr(leads_with([0], leader_epoch=5, partition_epoch=0))
+        partitions, decisions = make_decisions(logs)
+        await decisions.leader_and_isr(leads_with([0], leader_epoch=5, partition_epoch=0))
         request = delete(1)
         request.topic_states[0].partition_states[0].leader_epoch = leader_epoch
-        answer = await partitions.stop_replica(request, logs.delete)
+        answer = await decisions.stop_replica(request)
         expected = ErrorCode.NONE if is_stopped else ErrorCode.FENCED_LEADER_EPOCH
         assert answer.partition_errors[0].error_code == expected
         assert logs.deleted == ([("t", 0)] if is_stopped else [])
@@ -296,17 +301,17 @@ def test_a_replica_moved_away_only_when_another_broker_leads_it_in_a_later_epoch
 ) -> None:
     async def run() -> None:
         logs = OpenedLogs(tmp_path)
-        partitions = make_partitions(logs)
-        assert partitions.moved_away([topic]) == [], "nothing is here"
-        await partitions.leader_and_isr(lead(1, epoch=4))
-        assert partitions.moved_away([topic]) == moved
+        partitions, decisions = make_decisions(logs)
+        assert decisions.moved_away([topic]) == [], "nothing is here"
+        await decisions.leader_and_isr(lead(1, epoch=4))
+        assert decisions.moved_away([topic]) == moved
 
         # The same of a log that was found at start, of which no controller has said anything.
         found = partitions.led["t", 0].log
         found.leader_epochs.assign(4, 0)
-        started = make_partitions(logs)
+        started, begun = make_decisions(logs)
         started.found_on_disk({TopicPartition("t", 0): found})
-        assert started.moved_away([topic]) == moved
+        assert begun.moved_away([topic]) == moved
 
     asyncio.run(run())
 
@@ -314,19 +319,17 @@ def test_a_replica_moved_away_only_when_another_broker_leads_it_in_a_later_epoch
 def test_what_moved_away_is_deleted_unless_the_controller_gave_it_back(tmp_path: Path) -> None:
     async def run() -> None:
         logs = OpenedLogs(tmp_path)
-        partitions = make_partitions(logs)
-        await partitions.leader_and_isr(lead(1, epoch=4))
-        again = asyncio.ensure_future(partitions.leader_and_isr(lead(1, epoch=6)))
-        dropped = asyncio.ensure_future(
-            partitions.drop_moved(partitions.moved_away([led_elsewhere()]), logs.delete)
-        )
+        partitions, decisions = make_decisions(logs)
+        await decisions.leader_and_isr(lead(1, epoch=4))
+        again = asyncio.ensure_future(decisions.leader_and_isr(lead(1, epoch=6)))
+        dropped = asyncio.ensure_future(decisions.drop_moved(decisions.moved_away([led_elsewhere()])))
         await asyncio.gather(again, dropped)
         assert (logs.deleted, [*partitions.led]) == ([], [("t", 0)])
 
-        moved = partitions.moved_away([led_elsewhere(epoch=7)])
-        await partitions.drop_moved(moved, logs.delete)
+        moved = decisions.moved_away([led_elsewhere(epoch=7)])
+        await decisions.drop_moved(moved)
         assert (logs.deleted, [*partitions.hosted]) == ([("t", 0)], [])
-        await partitions.drop_moved(moved, logs.delete)
+        await decisions.drop_moved(moved)
         assert logs.deleted == [("t", 0)], "the controller may have said so meanwhile"
 
     asyncio.run(run())
