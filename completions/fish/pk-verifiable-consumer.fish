@@ -10,7 +10,7 @@ complete -c pk-verifiable-consumer -l show-config -d 'Show the client\'s setting
 complete -c pk-verifiable-consumer -l group-protocol -x -d 'Only classic.'
 complete -c pk-verifiable-consumer -l group-remote-assignor -x -d 'A flag of the other protocol; not supported.'
 complete -c pk-verifiable-consumer -l group-instance-id -x -d 'Be a static member.'
-complete -c pk-verifiable-consumer -l max-messages -x -d 'How many records to send; -1: until a signal ends the command.'
+complete -c pk-verifiable-consumer -l max-messages -x -d 'How many records to read; -1: until a signal ends the command.'
 complete -c pk-verifiable-consumer -l session-timeout -x -d 'The member\'s session time-out in ms (30000).'
 complete -c pk-verifiable-consumer -l verbose -d 'Print every record.'
 complete -c pk-verifiable-consumer -l enable-autocommit -d 'Let the consumer commit by itself.'

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     type=int,
     default=-1,
     metavar="N",
-    help="How many records to send; -1: until a signal ends the command.",
+    help="How many records to read; -1: until a signal ends the command.",
 )
 @click.option(
     "--session-timeout",

@@ -89,7 +89,7 @@ class ClusterView(NamedTuple):
 
 
 class To(Enum):
-    """Who may answer a request, where it is not one broker by id."""
+    """Which brokers may answer a request, where it is not one broker by id."""
 
     ANY = "any"
     CONTROLLER = "controller"

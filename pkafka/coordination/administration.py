@@ -97,7 +97,7 @@ class Permission(IntFlag):
 
 
 class Acl(NamedTuple):
-    """Who may do what with a node."""
+    """What an identity may do with a node."""
 
     perms: Permission
     scheme: str

@@ -1,7 +1,7 @@
 """The file of an embedded store, for an operator: nodes without what only a server has.
 
-Reading goes on beside the broker that owns the file. Who writes owns it until :meth:`EmbeddedNodes.close`, and is
-refused while a broker does: there is one owner for each state.
+Reading goes on beside the broker that owns the file. A writer owns the file until :meth:`EmbeddedNodes.close`, and is
+refused while a broker owns it: there is one owner for each state.
 """
 
 from collections.abc import Sequence

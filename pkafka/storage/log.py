@@ -54,8 +54,7 @@ __all__ = [
 class Log(LogReader):
     """One partition's log. Open one with recovery.open_log.
 
-    It inherits its reading half, because both halves work on the same offsets and segments: as a part, the reader would
-    have to be told of each append, and each fetch would go through one object more.
+    It inherits its reading half, whose offsets each append changes: as a part, it would cost fetches one object more.
 
     Args:
         parts: its state, as recovered.

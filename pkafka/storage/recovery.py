@@ -376,7 +376,7 @@ class _Loader:
         if cut:
             segment.cut_at(position)
         segment.end_rebuild()
-        # Who comes next (the following segment, the log itself) need not read this one again.
+        # The following segment and the log itself need not read this one again.
         self._snapshots.take(producers, previous + 1, durable=False)
         self._environment.hooks.on_recovered()
         return cut

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pkafka.cli.kit.exit_status import compat_39
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
     from rich.table import Table as Drawn
 
 
@@ -366,6 +367,21 @@ def live_notes() -> Iterator[Callable[[Mapping[str, object], str], None]]:
 _LIVE_ROWS: Final = 10
 
 
+def transient_bar(*columns: "ProgressColumn") -> "Progress":
+    """Make a bar on standard error that is gone when it has ended."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    # What is printed meanwhile goes where it belongs, which rich would change.
+    return Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+
 @contextmanager
 def progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
     """A bar of bytes on standard error until the block ends; the caller reports each part.
@@ -375,26 +391,16 @@ def progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield _no_progress
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         DownloadColumn,
-        Progress,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
 
     columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    # What is printed meanwhile goes where it belongs, which rich would change.
-    bar = Progress(
-        *columns,
-        console=Console(stderr=True),
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    with bar:
+    with transient_bar(*columns) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
 

@@ -49,20 +49,12 @@ def task_bar(of: "SparkSession") -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     from pkafka.pipeline.session import task_progress
 
     columns = (TextColumn("tasks"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bar = Progress(
-        *columns,
-        console=Console(stderr=True),
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    with bar:
+    with output.transient_bar(*columns) as bar:
         task = bar.add_task("tasks", total=None)
 
         def update(done: int, known: int) -> None:

@@ -121,7 +121,7 @@ class PartitionsAdmin:
     def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, Outcome[list[ProducerState]]]:
-        """Who writes to partitions, as their leaders remember it, by producer id.
+        """The producers that write to partitions, as their leaders remember them, by producer id.
 
         Raises:
             UnsupportedApiError: the broker is too old.

@@ -108,7 +108,7 @@ class ConfigChange(NamedTuple):
 
 
 class ElectionType(Enum):
-    """Who may become leader: the first replica if in sync, or any that lives; the values are those on the wire."""
+    """Which replica may become leader: the first if in sync, or any that lives; the values are those on the wire."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -236,7 +236,7 @@ _STATES = {state.value.lower(): state for state in GroupState}
 
 
 class GroupType(Enum):
-    """Who assigns the partitions of a group: one of its members, or the coordinator (KIP-848)."""
+    """What assigns the partitions of a group: one of its members, or the coordinator (KIP-848)."""
 
     UNKNOWN = "Unknown"
     CONSUMER = "Consumer"

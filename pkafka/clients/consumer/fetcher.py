@@ -235,7 +235,7 @@ class Fetcher:
     # -- requests -----------------------------------------------------------------------------------------
 
     def _broker(self, partition: TopicPartition, now_ms: int) -> Broker | None:
-        """Who is asked for a partition: its leader, or a replica that the leader named and that is still there."""
+        """The broker to ask for a partition: its leader, or a replica that the leader named and that is still there."""
         preferred = self._preferred.get(partition)
         if preferred is not None:
             broker = self._cluster.view.brokers.get(preferred.node)

@@ -54,7 +54,7 @@ class Status(Enum):
 
 
 class Leader(NamedTuple):
-    """Who leads a partition, since when: the epoch goes into fetches, so that a stale leader or reader is told."""
+    """The leader of a partition and its epoch, which goes into fetches, so that a stale leader or reader is told."""
 
     node: int = NO_LEADER
     epoch: int = NO_EPOCH

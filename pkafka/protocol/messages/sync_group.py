@@ -1,4 +1,4 @@
-"""SyncGroup (key 14, v0-5): the leader hands in the assignment, everybody gets a share.
+"""SyncGroup (key 14, v0-5): the leader hands in the assignment, each member gets its share.
 
 v3 static members (KIP-345) · v4 flexible · v5 protocol type and name (KIP-559)
 """

@@ -25,7 +25,7 @@ class Claims:
     contested: set[TopicPartition] = field(default_factory=set)
     """Claimed by several members of one generation, so given to none of them."""
     outdated: dict[TopicPartition, str] = field(default_factory=dict)
-    """Who of those whose generation is not the newest had the partition last."""
+    """The member that had the partition last, of those whose generation is not the newest."""
 
 
 def settle(

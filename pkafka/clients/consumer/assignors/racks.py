@@ -1,4 +1,4 @@
-"""Who is near which partition (KIP-881)."""
+"""Which members are near which partitions (KIP-881)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 

@@ -141,7 +141,7 @@ def _generation(subscription: Subscription) -> int:
 def _assign(
     partitions: PartitionsByTopic, subscriptions: Mapping[str, Subscription], claims: Mapping[str, Claim]
 ) -> tuple[Mapping[str, list[TopicPartition]], Mapping[TopicPartition, str] | None]:
-    """Who gets what, and what of it others have to give up first; None where that was not found on the way."""
+    """What each member gets, and what of it others have to give up first; None where that was not found on the way."""
     if not subscriptions:
         return {}, {}
     # For the leader alone: the other members of a group need not load them.

@@ -219,6 +219,15 @@ class World:
         self.store.create(f"{nodes.DELETE_TOPICS}/{name}", b"")
         self.settle()
 
+    def fail_log_dir(self, broker_id: int) -> None:
+        """A broker says that it lost a log directory."""
+        self.store.create(
+            f"{nodes.LOG_DIR_NOTIFICATIONS}/log_dir_event_",
+            b'{"version":1,"broker":%d,"event":1}' % broker_id,
+            sequential=True,
+        )
+        self.settle()
+
     # -- looking --
 
     def settle(self) -> None:
