@@ -172,7 +172,7 @@ class Controller:
         return call.future
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """:meth:`submit`, awaited on the caller's event loop (the ``run`` of a ControlContext)."""
+        """:meth:`submit`, awaited on the caller's event loop (the ``run`` of a handler's context)."""
         return await asyncio.wrap_future(self.submit(function, *args, **kwargs))
 
     @property

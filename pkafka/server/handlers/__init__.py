@@ -52,6 +52,7 @@ class Port(
     delete_records.Port,
     describe_log_dirs.Port,
     describe_producers.Port,
+    fetch.Port,
     find_coordinator.Port,
     list_offsets.Port,
     metadata.Port,

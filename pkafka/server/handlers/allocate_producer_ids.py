@@ -1,17 +1,23 @@
 """AllocateProducerIds (key 67, v0): a broker wants the next block of producer ids from the controller (KIP-730)."""
 
+from typing import Protocol
+
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from pkafka.server.cluster.producer_ids import ProducerIdsExhaustedError, claim_block
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.cluster.producer_ids import ProducerIdsExhaustedError, StoreAccess, claim_block
+from pkafka.server.ports.controller_context import ControllerContext
+
+
+class Context(ControllerContext, StoreAccess, Protocol):
+    """The control process, as AllocateProducerIds sees it."""
 
 
 async def handle(
-    ctx: ControlContext, request: AllocateProducerIdsRequest, version: int
+    ctx: Context, request: AllocateProducerIdsRequest, version: int
 ) -> AllocateProducerIdsResponse:
     """Take a block in that broker's name."""
     try:
@@ -22,7 +28,7 @@ async def handle(
         return AllocateProducerIdsResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _allocate(ctx: ControlContext, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+def _allocate(ctx: Context, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
     """Runs on the controller thread.
 
     Raises:

@@ -5,19 +5,27 @@ v5 TRANSACTION_ABORTABLE
 """
 
 import logging
+from typing import Protocol
 
 from pkafka.coordination.store import StoreError
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_PRODUCER_ID
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pkafka.server.ports.control_context import ControlContext
+from pkafka.server.cluster.producer_ids import ProducerIds, StoreAccess
 
 log = logging.getLogger(__name__)
 
 _NO_PRODUCER_EPOCH = -1
 
 
-async def handle(ctx: ControlContext, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
+class Context(StoreAccess, Protocol):
+    """The control process, as InitProducerId sees it."""
+
+    @property
+    def producer_ids(self) -> ProducerIds: ...
+
+
+async def handle(ctx: Context, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
     """Give an unused producer id, at epoch 0."""
     if request.transactional_id is not None:
         # Kafka's transaction coordinator refuses an empty id, too, so the answer is the same without a coordinator.

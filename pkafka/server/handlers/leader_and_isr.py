@@ -11,7 +11,7 @@ from pkafka.protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicError,
     LeaderAndIsrTopicState,
 )
-from pkafka.server.ports.control_context import BrokerContext
+from pkafka.server.ports.broker_context import BrokerContext
 
 _FIRST_VERSION_WITH_IDS = 5
 

@@ -12,7 +12,7 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaResponse,
     StopReplicaTopicState,
 )
-from pkafka.server.ports.control_context import BrokerContext
+from pkafka.server.ports.broker_context import BrokerContext
 
 _FIRST_VERSION_WITH_STATES = 3
 

@@ -9,7 +9,7 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataResponse,
     UpdateMetadataTopicState,
 )
-from pkafka.server.ports.control_context import BrokerContext
+from pkafka.server.ports.broker_context import BrokerContext
 
 
 async def handle(ctx: BrokerContext, request: UpdateMetadataRequest, version: int) -> UpdateMetadataResponse:

@@ -265,7 +265,7 @@ class World:
 
 
 class InlineControl:
-    """A ControlContext whose controller works on the caller's thread; answers are there when ``run`` returns."""
+    """A handler's context whose controller works on the caller's thread; answers are there when ``run`` returns."""
 
     def __init__(self, world: World, broker_id: int, **parts: Any) -> None:
         self.world = world

@@ -103,7 +103,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def allocate(world: World, broker: int, epoch: int) -> AllocateProducerIdsResponse:
     request = AllocateProducerIdsRequest(broker_id=broker, broker_epoch=epoch)
-    return asyncio.run(allocate_producer_ids.handle(InlineControl(world, 1), request, 0))  # type: ignore[arg-type]
+    return asyncio.run(allocate_producer_ids.handle(InlineControl(world, 1), request, 0))
 
 
 def test_producer_ids_are_for_the_present_life_of_a_broker(world: World) -> None:
