@@ -218,7 +218,6 @@ class Worker:
             metrics=self.metrics,
             control_line=self.control_line,
         )
-        self.peers = Peers(setup.index, self.partitions.owner, Arena.create() if setup.workers > 1 else None)
         self._drain = Drain(self.peers)
         self._first = birth.first
         queued = self.config.queued_max_request_bytes
