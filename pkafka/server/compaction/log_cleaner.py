@@ -21,7 +21,9 @@ from pkafka.clock import Clock
 from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import Offset
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Peer, PeerGone
+from pkafka.server.ipc.words import CleaningRound, Due, Offer
 from pkafka.storage.cleaning import (
     Cleaning,
     CleaningAbortedError,
@@ -149,7 +151,7 @@ class _Job:
             _OwnerLostError: it may have begun.
         """
         self.may_be_swapping = not self.peer.gone
-        accepted: bool = await self.ask("replace_segments", list(replacement))
+        accepted: bool = await self.ask(words.REPLACE_SEGMENTS, list(replacement))
         self.may_be_swapping = False
         return accepted
 
@@ -212,11 +214,11 @@ class LogCleaner:
         self._wake = asyncio.Event()
         self.start()
 
-    def abort(self, peer: Peer, topic: str, index: int, number: int) -> None:
-        """A worker does not want its log cleaned any more."""
-        job = self._jobs.get((topic, index))
+    def abort(self, peer: Peer, begun: CleaningRound) -> None:
+        """Stop a round: the worker does not want its log cleaned any more."""
+        job = self._jobs.get((begun.topic, begun.partition))
         # This may come before the task has noted the number of its round, for which it needs a turn of the loop.
-        if job is not None and job.peer is peer and job.number in (0, number):
+        if job is not None and job.peer is peer and job.number in (0, begun.number):
             job.is_released = True
             job.stop.set()
 
@@ -249,10 +251,13 @@ class LogCleaner:
         best: tuple[float, Peer, tuple[str, int]] | None = None
         due = late = delay_ms = 0
         for peer, answer in await self._ask():
-            offer, self._dirtiest[peer.name], due_here, late_here, delay_here_ms = answer
-            due, late, delay_ms = due + due_here, late + late_here, max(delay_ms, delay_here_ms)
-            if offer is not None and (best is None or offer[2] > best[0]):
-                best = offer[2], peer, (offer[0], offer[1])
+            self._dirtiest[peer.name] = answer.dirtiest
+            due, late, delay_ms = due + answer.due, late + answer.late, max(delay_ms, answer.delay_ms)
+            if answer.offer is None:
+                continue
+            offer = Offer(*answer.offer)
+            if best is None or offer.dirty_ratio > best[0]:
+                best = offer.dirty_ratio, peer, (offer.topic, offer.partition)
         if best is None:
             return False
         _, peer, key = best
@@ -261,7 +266,7 @@ class LogCleaner:
         self._last[number].delay_ms = delay_ms
         job = self._jobs[key] = _Job(peer, key, self._throttle)
         try:
-            begun = (await peer.call("begin_cleaning", list(key)))[0]
+            begun = (await peer.call(words.BEGIN_CLEANING, list(key)))[0]
             if begun is None:
                 return False
             job.number = begun[0]
@@ -275,7 +280,7 @@ class LogCleaner:
             del self._jobs[key]
         return True
 
-    async def _ask(self) -> list[tuple[Peer, Any]]:
+    async def _ask(self) -> list[tuple[Peer, Due]]:
         early_s = self._ask_again_s - time.monotonic()
         if early_s > 0:
             await self._rest(min(early_s, self._settings.backoff_ms / 1000))
@@ -284,18 +289,18 @@ class LogCleaner:
         peers = list(self._workers())
         busy = list(self._jobs)
         answers = await asyncio.gather(
-            *(peer.call("cleanable", busy) for peer in peers), return_exceptions=True
+            *(peer.call(words.CLEANABLE, busy) for peer in peers), return_exceptions=True
         )
         # For its answer a worker looks at all of its logs: that must not take most of its time.
         now_s = time.monotonic()
         self._ask_again_s = now_s + _ASKING_SHARE * (now_s - began_s)
-        found: list[tuple[Peer, Any]] = []
+        found: list[tuple[Peer, Due]] = []
         for peer, answer in zip(peers, answers, strict=True):
             if isinstance(answer, BaseException):
                 if not isinstance(answer, (PeerGone, ApiError)):
                     raise answer
             else:
-                found.append((peer, answer[0]))
+                found.append((peer, Due(*answer[0])))
         return found
 
     async def _clean(self, number: int, executor: ThreadPoolExecutor, job: _Job, plan: CleaningPlan) -> None:
@@ -337,7 +342,7 @@ class LogCleaner:
             if outcome[0] is None and (job.is_released or not job.may_be_swapping):
                 with contextlib.suppress(OSError):
                     await in_thread(cleaning.discard)
-        await job.ask("end_cleaning", outcome)
+        await job.ask(words.END_CLEANING, outcome)
 
     async def _go_through(self, number: int, cleaning: Cleaning, job: _Job, in_thread: _InThread) -> Offset:
         """Map, rewrite and swap; returns up to where the log is clean.

@@ -63,6 +63,7 @@ FORMER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "pkafka.server.processes.worker",
         "pkafka.server.serving.clients",
         "pkafka.server.serving.drain",
+        "pkafka.server.serving.live_settings",
         "pkafka.server.replicas.disks",
         "pkafka.server.ipc.tasks",
     ),

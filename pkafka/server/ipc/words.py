@@ -1,11 +1,11 @@
-"""What the control process and the workers of a broker say to each other: the names, and what goes along with each.
+"""What the processes of a broker say to each other: the names, and what goes along with each.
 
 A payload travels as the plain row of its fields, so frames stay small. ``Said(*row)`` reads it on the other side.
 Requests of controllers travel as on the wire, in the blob (:mod:`pkafka.server.cluster.control_requests`).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pkafka.model import NO_EPOCH, BrokerId, TopicId
 
@@ -13,6 +13,8 @@ Settings: TypeAlias = Mapping[str, str | None]
 """The broker's settings that differ from the file, by key; None for one that is gone."""
 TopicSettings: TypeAlias = Mapping[str, Mapping[str, str]]
 """The own settings of topics, by topic."""
+Checkpoints: TypeAlias = Mapping[str, Mapping[str, Sequence[Sequence[Any]]]]
+"""Log directory -> checkpoint file -> rows of topic, partition and offset, of one worker."""
 
 # Worker -> control process.
 SETTINGS: Final = "settings"
@@ -53,6 +55,23 @@ KNOWN_LEADERS: Final = "known_leaders"
 BROKER_CONFIG: Final = "broker_config"
 """Payload: :data:`Settings`."""
 METRICS: Final = "metrics"
+
+# Worker -> cleaner.
+CHECKPOINT: Final = "checkpoint"
+"""Payload: :data:`Checkpoints`."""
+UNLINK: Final = "unlink"
+ABORT_CLEANING: Final = "abort_cleaning"
+"""The log is not to be cleaned any more. Payload: a :class:`CleaningRound`."""
+
+# Cleaner -> worker.
+CLEANABLE: Final = "cleanable"
+"""Payload: topic and partition of each log that the cleaner is at; the answer: a :class:`Due`."""
+BEGIN_CLEANING: Final = "begin_cleaning"
+"""Payload: topic and partition; the answer: the number of the round and its plan, or None."""
+REPLACE_SEGMENTS: Final = "replace_segments"
+"""Payload: a :class:`CleaningRound` and the replacement; the answer: whether the worker took it over."""
+END_CLEANING: Final = "end_cleaning"
+"""Payload: a :class:`CleaningRound` and the outcome."""
 
 # Any -> worker, worker -> control process.
 LOG_DIR_FAILED: Final = "log_dir_failed"
@@ -109,3 +128,38 @@ class IsrAnswer(NamedTuple):
     leader_epoch: int = NO_EPOCH
     isr: Sequence[BrokerId] = ()
     partition_epoch: int = NO_EPOCH
+
+
+class Unlink(NamedTuple):
+    """Goes along with :data:`UNLINK`."""
+
+    paths: Sequence[str]
+    delay_ms: int
+
+
+class Offer(NamedTuple):
+    """The dirtiest log of a worker that is due."""
+
+    topic: str
+    partition: int
+    dirty_ratio: float
+
+
+class Due(NamedTuple):
+    """What a worker answers to :data:`CLEANABLE`."""
+
+    offer: Offer | None
+    dirtiest: float
+    """The largest dirty ratio, of a log that is due or not."""
+    due: int
+    late: int
+    delay_ms: int
+    """How late the latest log is."""
+
+
+class CleaningRound(NamedTuple):
+    """One cleaning of a log; its number tells it from another one of the same partition."""
+
+    topic: str
+    partition: int
+    number: int

@@ -24,7 +24,7 @@ from pkafka.server.ipc import words
 from pkafka.server.ipc.child import CONTROL, Birth, ChildMain, Life, main_of
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Payload, Peer
-from pkafka.server.ipc.words import Settings
+from pkafka.server.ipc.words import Checkpoints, CleaningRound, Settings, Unlink
 from pkafka.storage.checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
@@ -69,9 +69,11 @@ class Cleaner:
             self._workers, CleanerSettings.of(setup.config), clock=self._clock, files=OsFiles()
         )
         self._operations: dict[str, Handler] = {
-            "checkpoint": self._checkpoint,
-            "unlink": self._unlink_later,
-            "abort_cleaning": lambda peer, row, _blob, _fds: self._log_cleaner.abort(peer, *row),
+            words.CHECKPOINT: self._checkpoint,
+            words.UNLINK: self._unlink_later,
+            words.ABORT_CLEANING: lambda peer, row, _blob, _fds: self._log_cleaner.abort(
+                peer, CleaningRound(*row)
+            ),
             words.BROKER_CONFIG: self._broker_config,
             words.METRICS: lambda _peer, _payload, _blob, _fds: self._log_cleaner.metrics(),
         }
@@ -99,8 +101,8 @@ class Cleaner:
     def _meet(self, name: str, sock: socket.socket) -> None:
         self._peers[name] = Peer(name, sock, self._operations)
 
-    def _checkpoint(self, peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
-        """Write checkpoint files: directory -> file -> [[topic, partition, offset], ...] of one worker."""
+    def _checkpoint(self, peer: Peer, payload: Checkpoints, _blob: memoryview, _fds: list[int]) -> None:
+        """Write checkpoint files, of what one worker says and all others have said."""
         for directory in self._setup.directories:
             said = payload.get(str(directory.path))
             if not said:
@@ -128,10 +130,11 @@ class Cleaner:
                 self._peers[worker].note(words.LOG_DIR_FAILED, str(directory.path))
 
     def _unlink_later(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
-        """Unlink files and directory trees after a delay: [[paths], delay in milliseconds]."""
-        paths: list[str] = [path for path in payload[0] if path not in self._pending]
+        """Unlink files and directory trees after a delay."""
+        said = Unlink(*payload)
+        paths = [path for path in said.paths if path not in self._pending]
         self._pending.update(paths)
-        self._loop.call_later(payload[1] / 1000, self._begin_unlinking, paths)
+        self._loop.call_later(said.delay_ms / 1000, self._begin_unlinking, paths)
 
     def _begin_unlinking(self, paths: Sequence[str]) -> None:
         """In a thread: a directory of terabytes takes longer than a process may be silent."""

@@ -16,7 +16,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -99,7 +99,7 @@ class Control:
         self._session = BrokerSession(setup.config, birth, setup.session_file, self.broker)
         self._session_state = SessionState.CONNECTED
         self._registration: Registration | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._operations: dict[str, Handler] = {**self.greeting.operations, **self.requests.operations}
         self._life = Life(birth, meet=self._meet, stop=self._stop, close=self._close, orphaned=self._orphaned)
 
@@ -108,15 +108,15 @@ class Control:
         self._spawn(self._life.beat_for_ever())
         boot: asyncio.Task[Any] = self._loop.create_task(self._boot())
         await asyncio.wait([boot, self._life.ended], return_when=asyncio.FIRST_COMPLETED)
-        if boot.done() and boot.exception() is not None:
-            error = boot.exception()
-            if isinstance(error, SessionExpiredError) and not self._birth.first:
-                return ChildExit.SESSION_OVER
-            if isinstance(error, (PkafkaError, OSError)):
-                log.critical("The broker cannot start: %s", error)
-                return ChildExit.CANNOT_BOOT if self._birth.first else ChildExit.CRASHED
-            raise error  # type: ignore[misc]
-        return await self._life.ended
+        error = boot.exception() if boot.done() else None
+        if error is None:
+            return await self._life.ended
+        if isinstance(error, SessionExpiredError) and not self._birth.first:
+            return ChildExit.SESSION_OVER
+        if isinstance(error, (PkafkaError, OSError)):
+            log.critical("The broker cannot start: %s", error)
+            return ChildExit.CANNOT_BOOT if self._birth.first else ChildExit.CRASHED
+        raise error
 
     # -- the boot --
 
@@ -345,7 +345,7 @@ class Control:
         self.broker.policies.close()
         self._life.end(code)
 
-    def _spawn(self, work: Any) -> "asyncio.Task[Any]":  # noqa: ANN401
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = lifeline.vital(self._loop.create_task(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pkafka.clock import Clock, SystemClock
-from pkafka.errors import ApiError, ConfigError, PkafkaError, StorageError
+from pkafka.errors import ApiError, PkafkaError, StorageError
 from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from pkafka.net.buffers import Arena, ReadBuffers
 from pkafka.net.page_cache import PageCache
@@ -36,7 +36,7 @@ from pkafka.server.ipc.garbage import spare_what_lasts
 from pkafka.server.ipc.lifeline import ChildExit
 from pkafka.server.ipc.peer import Handler, Payload, Peer, PeerGone
 from pkafka.server.ipc.tasks import Tasks
-from pkafka.server.ipc.words import Hello, Identity, Settings, TopicSettings
+from pkafka.server.ipc.words import Hello
 from pkafka.server.limits.connection_limits import ConnectionLimits, LimitSettings, SharedCounts
 from pkafka.server.limits.rates import SharedRate
 from pkafka.server.limits.replication_quota import ReplicationQuotas, SharedReplicationRates
@@ -63,6 +63,7 @@ from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.dispatch import Dispatcher
 from pkafka.server.serving.drain import Drain
 from pkafka.server.serving.lent_files import LentFiles
+from pkafka.server.serving.live_settings import LiveSettings
 from pkafka.server.serving.neighbours import Neighbours
 from pkafka.server.serving.orders import Orders
 from pkafka.server.serving.peers import Peers
@@ -254,6 +255,18 @@ class Worker:
             self.peers,
             self.clients.hand_over,
         )
+        self._live_settings = LiveSettings(
+            setup.config,
+            self._take_settings,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            logs=self.logs,
+            quotas=self.quotas,
+            fetchers=self.fetchers,
+            limits=self.clients.limits,
+            threads=self.threads,
+            tasks=self.tasks,
+        )
         self._configured = asyncio.Event()
         """Set once the topics' settings are known."""
         self._opened = asyncio.Event()
@@ -385,10 +398,6 @@ class Worker:
             ),
             "produce": lambda _peer, payload, blob, _fds: produce_handler.serve_peer(self, payload, blob),
             words.LEAVING: lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
-            words.TOPIC_CONFIGS: self._topic_configs,
-            words.EVERY_TOPIC_CONFIG: self._every_topic_config,
-            words.BROKER_CONFIG: self._broker_config,
-            words.IDENTITY: self._identity,
             words.SERVE: self._serve,
             words.LOG_DIR_FAILED: lambda _peer, path, _blob, _fds: self.disks.directory_failed(Path(path)),
             words.METRICS: lambda _peer, _payload, _blob, _fds: figures(self),
@@ -399,46 +408,15 @@ class Worker:
             **self.files.operations(self),
             **self.appends.operations,
             **self.logs.compaction.operations,
+            **self._live_settings.operations,
             **self._orders.operations,
             **self._drain.operations,
         }
 
-    # -- what the control process says --
+    # -- what the parts say --
 
-    def _topic_configs(self, _peer: Peer, topics: TopicSettings, _blob: memoryview, _fds: list[int]) -> None:
-        """The own settings of these topics are these now."""
-        self.logs.set_topic_configs(topics)
-        self.quotas.set_topic_configs(topics, self.partitions.broker_id)
-
-    def _every_topic_config(
-        self, _peer: Peer, topics: TopicSettings, _blob: memoryview, _fds: list[int]
-    ) -> None:
-        """These topics have settings of their own, and no other has any."""
-        self.logs.set_every_topic_config(topics)
-        self.quotas.set_every_topic_config(topics, self.partitions.broker_id)
-
-    def _broker_config(self, _peer: Peer, payload: Settings, _blob: memoryview, _fds: list[int]) -> None:
-        """Take over dynamic broker settings: all that differ from the file, by key."""
-        self.config = self.setup.config.replace(payload)
-        self.quotas.set_rates(payload)
-        self.fetchers.resize(self.config.num_replica_fetchers)
-        self.logs.defaults_changed()
-        self.tasks.spawn(self._read_limits())
-
-    async def _read_limits(self) -> None:
-        try:
-            # Not on the loop: names of hosts are looked up.
-            settings = await self.loop.run_in_executor(self.threads, LimitSettings.of, self.config)
-        except ConfigError as error:
-            log.error("The limits of connections stay as they were: %s", error)
-        else:
-            self.clients.limits.settings = settings
-
-    def _identity(self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
-        """Take the identity of this broker; before its first start only the store knows a generated id."""
-        said = Identity(*payload)
-        self.partitions.broker_id = said.broker_id
-        self.metadata.cluster_id = said.cluster_id
+    def _take_settings(self, config: BrokerConfig) -> None:
+        self.config = config
 
     def _serve(self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]) -> None:
         """The broker is registered and the first metadata are here: let clients in."""

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from pkafka.server.ipc import words
 from pkafka.server.replicas.cleaner_line import CleanerLine
 from pkafka.server.replicas.disks import Disks
 from pkafka.storage.checkpoints import (
@@ -75,7 +76,7 @@ class Checkpoints:
 
     def _write(self, kinds: Kinds) -> None:
         if self._cleaner.is_there:
-            self._cleaner.tell("checkpoint", self._offsets(kinds))
+            self._cleaner.tell(words.CHECKPOINT, self._offsets(kinds))
 
     def _offsets(self, kinds: Kinds) -> Offsets:
         rows: defaultdict[str, dict[str, list[list[Any]]]] = defaultdict(dict)

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Payload, Peer
+from pkafka.server.ipc.words import Unlink
 from pkafka.server.replicas.delayed import Timer
 
 
@@ -30,7 +32,7 @@ class CleanerLine:
         """Tell a new cleaner process which files are still to be unlinked."""
         self._peer = peer
         for texts, delay_ms in self.to_unlink.values():
-            peer.note("unlink", [texts, delay_ms])
+            peer.note(words.UNLINK, Unlink(texts, delay_ms))
 
     def lost(self) -> None:
         """Note that the cleaner process is gone; a successor will introduce itself."""
@@ -49,7 +51,7 @@ class CleanerLine:
         self.to_unlink[number] = (texts, delay_ms)
         # Kept for longer than the cleaner needs, in case it dies in between.
         self._timer.after(delay_ms + 10_000, lambda: self.to_unlink.pop(number, None) and None)
-        self.tell("unlink", [texts, delay_ms])
+        self.tell(words.UNLINK, Unlink(texts, delay_ms))
 
     def directory_renamed(self, was: Path, path: Path) -> None:
         """Note that a log has another directory name now, and so have its files that are still to be unlinked."""

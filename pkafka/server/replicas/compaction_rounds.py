@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 from pkafka.clock import Clock
 from pkafka.errors import ApiError, StorageError
 from pkafka.model import Millis
-from pkafka.server.ipc.peer import Handler
+from pkafka.server.ipc import words
+from pkafka.server.ipc.peer import NO_BLOB, Handler, Reply
 from pkafka.server.ipc.turns import Turns
+from pkafka.server.ipc.words import CleaningRound, Due, Offer
 from pkafka.server.replicas.cleaner_line import CleanerLine
 from pkafka.server.replicas.disks import Disks
 from pkafka.server.replicas.moving import Moving
@@ -70,23 +72,19 @@ class Compaction:
         self._numbers = count(1)
         self._is_closing = False
         self.operations: dict[str, Handler] = {
-            "cleanable": lambda _peer, busy, _blob, _fds: self._cleanable(busy),
-            "begin_cleaning": lambda _peer, key, _blob, _fds: self._begin((key[0], key[1])),
-            "replace_segments": lambda _peer, row, _blob, _fds: self._replace(*row),
-            "end_cleaning": lambda _peer, row, _blob, _fds: self._end(*row),
+            words.CLEANABLE: lambda _peer, busy, _blob, _fds: _replied(self._cleanable(busy)),
+            words.BEGIN_CLEANING: lambda _peer, key, _blob, _fds: self._begin((key[0], key[1])),
+            words.REPLACE_SEGMENTS: lambda _peer, row, _blob, _fds: self._replace(*row),
+            words.END_CLEANING: lambda _peer, row, _blob, _fds: self._end(*row),
         }
 
     # -- what the cleaner asks --
 
-    def _cleanable(self, busy: Sequence[Sequence[Any]]) -> Awaitable[list[Any]]:
-        """The dirtiest log that is due.
+    def _cleanable(self, busy: Sequence[Sequence[Any]]) -> Awaitable[Due]:
+        """Tell which log is due.
 
         Args:
             busy: the partitions that the cleaner is at; it has forgotten all others.
-
-        Returns:
-            [[topic, partition, dirty ratio] or None, the largest dirty ratio, how many are due, how many are late, by
-            how many ms the latest is].
         """
         # At once: a round that begins before a task has its turn is not among those that the cleaner spoke of.
         at_work = {(topic, index) for topic, index in busy}
@@ -94,9 +92,9 @@ class Compaction:
             del self._rounds[key]
         return self._dirtiest()
 
-    async def _dirtiest(self) -> list[Any]:
+    async def _dirtiest(self) -> Due:
         now_ms = self._clock.now_ms()
-        best: list[Any] | None = None
+        best: Offer | None = None
         dirtiest, due, late, delay_ms = 0.0, 0, 0, 0
         async for key, part, min_ratio in self._parts(now_ms):
             dirtiest = max(dirtiest, part.dirty_ratio)
@@ -104,9 +102,9 @@ class Compaction:
             late += part.delay_ms > 0
             if part.is_due(min_ratio):
                 due += 1
-                if best is None or part.dirty_ratio > best[2]:
-                    best = [*key, part.dirty_ratio]
-        return [best, dirtiest, due, late, delay_ms]
+                if best is None or part.dirty_ratio > best.dirty_ratio:
+                    best = Offer(*key, part.dirty_ratio)
+        return Due(best, dirtiest, due, late, delay_ms)
 
     async def _parts(self, now_ms: Millis) -> AsyncIterator[tuple[PartitionKey, CleanablePart, float]]:
         turns = Turns()
@@ -244,7 +242,7 @@ class Compaction:
         for key, begun in list(self._rounds.items()):
             if begun.cleaning.log is one:
                 del self._rounds[key]
-                self._cleaner.tell("abort_cleaning", [*key, begun.number])
+                self._cleaner.tell(words.ABORT_CLEANING, CleaningRound(*key, begun.number))
 
     def close(self) -> None:
         """All logs are about to be closed."""
@@ -268,3 +266,7 @@ class Compaction:
             except (ApiError, StorageError, OSError):
                 continue  # a log that cannot be read has no known size
         return [[path, *row] for path, row in rows.items()]
+
+
+async def _replied(due: Awaitable[Due]) -> Reply:
+    return await due, NO_BLOB, ()

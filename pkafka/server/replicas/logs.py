@@ -16,6 +16,7 @@ from pkafka.clock import Clock
 from pkafka.errors import ApiError, ConfigError, ErrorCode, StorageError
 from pkafka.model import TopicId, TopicPartition
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.ipc.tasks import Tasks
 from pkafka.server.ipc.turns import Turns
@@ -413,6 +414,6 @@ class WorkerLogs:
             self._closing()
             await turns.step()
         if cleaner is not None and not cleaner.gone:
-            await cleaner.call("checkpoint", self.checkpoints.at_the_end())
+            await cleaner.call(words.CHECKPOINT, self.checkpoints.at_the_end())
         if failed is not None:
             raise failed

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pkafka.server.ipc.peer import Handler, PeerGone
 from pkafka.server.replicas.delayed import DelayedOperation, Purgatory
 from pkafka.server.replicas.partition import end_key
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.serving.peers import Peers
+
+AWAIT_APPENDS: Final = "await_appends"
+"""Payload: rows of :data:`Seen`, and a time-out in milliseconds."""
 
 Seen: TypeAlias = tuple[str, int, int, bool]
 """Topic, partition, the end of what the reader has seen, whether the reader is a follower, which sees all of the
@@ -55,7 +58,7 @@ class Appends:
         self._fetches = fetches
         self._peers = peers
         self.operations: dict[str, Handler] = {
-            "await_appends": lambda _peer, payload, _blob, _fds: self.here(payload[0], timeout_ms=payload[1])
+            AWAIT_APPENDS: lambda _peer, payload, _blob, _fds: self.here(payload[0], timeout_ms=payload[1])
         }
         """What the other workers ask of this one."""
 
@@ -90,7 +93,7 @@ class Appends:
     def _there(self, owner: int, seen: Sequence[Seen], timeout_ms: int) -> "asyncio.Future[Any]":
         async def wait() -> None:
             try:
-                await self._peers.ask(owner, "await_appends", [seen, timeout_ms])
+                await self._peers.ask(owner, AWAIT_APPENDS, [seen, timeout_ms])
             except PeerGone:
                 # Its successor is on its way; look again in a moment.
                 await asyncio.sleep(min(timeout_ms, 100) / 1000)

@@ -10,6 +10,8 @@ from pkafka.server.serving.peers import Peers
 
 log = logging.getLogger(__name__)
 
+QUIET: Final = "quiet"
+"""A worker tells the others that it has answered its clients, and needs nothing of them any more."""
 DRAIN_MAX_S: Final = 1.0
 """A stop waits so long for the answers to requests in hand, of clients and of other workers."""
 
@@ -26,7 +28,7 @@ class Drain:
         self._quiet: set[int] = set()
         """Other workers that have answered their clients, and need nothing of this one any more."""
         self._changed = asyncio.Event()
-        self.operations: dict[str, Handler] = {"quiet": self._other_is_quiet}
+        self.operations: dict[str, Handler] = {QUIET: self._other_is_quiet}
 
     def changed(self) -> None:
         """Look again: a connection has ended, or another worker is gone."""
@@ -40,7 +42,7 @@ class Drain:
                 while clients.connections:
                     await self._next_change()
                 for peer in self._peers.others.values():
-                    peer.note("quiet")
+                    peer.note(QUIET)
                 # The other workers may have requests in hand that need this one.
                 while not self._peers.others.keys() <= self._quiet:
                     await self._next_change()

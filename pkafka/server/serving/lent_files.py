@@ -19,6 +19,13 @@ from pkafka.server.replicas import reading
 from pkafka.server.replicas.reading import NO_RECORDS, Found, Limits, Wanted
 from pkafka.server.serving.peers import Peers
 
+FETCH: Final = "fetch"
+"""Payload: rows of :class:`.Wanted`, and the fields of :class:`.Limits`; descriptors go along with the answer."""
+LENT_RETURNED: Final = "lent_returned"
+"""The reader has closed all files that the owner had lent."""
+GIVE_BACK: Final = "give_back"
+"""Payload: generations that the owner takes back."""
+
 LENT_MAX: Final = 512
 """How many descriptors a worker keeps of another one; the least recently used goes first. One answer uses fewer."""
 
@@ -42,9 +49,9 @@ class LentFiles:
             worker: reads the partitions of this worker.
         """
         return {
-            "fetch": lambda peer, payload, _blob, _fds: self._read_for(worker, peer.index, payload),
-            "lent_returned": lambda peer, _payload, _blob, _fds: self._returned(peer.index),
-            "give_back": lambda peer, generations, _blob, _fds: self._give_back(peer.index, generations),
+            FETCH: lambda peer, payload, _blob, _fds: self._read_for(worker, peer.index, payload),
+            LENT_RETURNED: lambda peer, _payload, _blob, _fds: self._returned(peer.index),
+            GIVE_BACK: lambda peer, generations, _blob, _fds: self._give_back(peer.index, generations),
         }
 
     # -- the owner's side --
@@ -102,7 +109,7 @@ class LentFiles:
         for peer_index, lent in self._lent.items():
             gone = [generation for generation in generations if lent.pop(generation, True) is None]
             if gone:
-                self._peers.others[peer_index].note("give_back", gone)
+                self._peers.others[peer_index].note(GIVE_BACK, gone)
 
     # -- the reader's side --
 
@@ -126,7 +133,7 @@ class LentFiles:
         """
         peer = self._peers.others.get(owner)
         try:
-            payload, _blob, fds = await self._peers.ask(owner, "fetch", [rows, *limits])
+            payload, _blob, fds = await self._peers.ask(owner, FETCH, [rows, *limits])
         except DescriptorsLost:
             self.return_all(owner)
             raise
@@ -175,7 +182,7 @@ class LentFiles:
         self._close(owner, list(self._borrowed.get(owner, ())))
         peer = self._peers.others.get(owner)
         if peer is not None:
-            peer.note("lent_returned")
+            peer.note(LENT_RETURNED)
 
     def _returned(self, peer_index: int) -> None:
         """Note that a reader has closed all files of this owner."""

@@ -17,6 +17,7 @@ from pkafka.records.reading import read_records
 from pkafka.server.compaction.log_cleaner import CleanerSettings, LogCleaner, Throttle
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.ipc.peer import Handler, Peer
+from pkafka.server.ipc.words import CleaningRound, Due, Offer
 from pkafka.server.processes.worker import Worker
 from pkafka.storage.checkpoints import CLEANER_FILE
 from pkafka.storage.files import OsFiles
@@ -64,7 +65,7 @@ class Stage:
         operations: dict[str, Handler] = {
             "checkpoint": lambda _peer, row, _blob, _fds: self.checkpoints.append(row),
             "unlink": lambda _peer, row, _blob, _fds: self.unlinked.extend(row[0]),
-            "abort_cleaning": lambda peer, row, _blob, _fds: self.cleaner.abort(peer, *row),
+            "abort_cleaning": lambda peer, row, _blob, _fds: self.cleaner.abort(peer, CleaningRound(*row)),
         }
         self.peers.append(Peer(f"worker-{worker.index}", ours, operations))
         ask = worker._operations["cleanable"]
@@ -451,15 +452,15 @@ def test_a_cleaner_that_was_replaced_is_not_waited_for(tmp_path: Path) -> None:
     async def body(stage: Stage, log: Log, _files: SlowFiles) -> None:
         (worker,) = stage.family.workers
         compaction = worker.logs.compaction
-        assert await compaction._cleanable([["t", 0]]) == [None, 0.0, 0, 0, 0]
+        assert await compaction._cleanable([["t", 0]]) == Due(None, 0.0, 0, 0, 0)
         compaction.cleaner_gone()
         best, *_ = await compaction._cleanable([])
-        assert best == ["t", 0, 1.0]
+        assert best == Offer("t", 0, 1.0)
         assert compaction._begin(("t", 0)) is not None
         assert compaction._begin(("t", 0)) is None, "one at a time"
         assert compaction._replace("t", 0, 1, [0], [0]) is False, "the word of the dead counts no more"
         best, *_ = await compaction._cleanable([])
-        assert best == ["t", 0, 1.0], "the cleaner has forgotten what it does not name"
+        assert best == Offer("t", 0, 1.0), "the cleaner has forgotten what it does not name"
 
     held_up(tmp_path, body)
 

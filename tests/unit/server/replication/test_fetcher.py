@@ -348,7 +348,9 @@ def test_several_fetchers_share_the_partitions_of_a_leader(tmp_path: Path, leade
 
 def resize(worker: Worker, size: int) -> None:
     """What the control process says when num.replica.fetchers is changed."""
-    worker._broker_config(worker._life.line, {"num.replica.fetchers": str(size)}, memoryview(b""), [])
+    worker._live_settings._broker_config(
+        worker._life.line, {"num.replica.fetchers": str(size)}, memoryview(b""), []
+    )
 
 
 def shares(leader: FakeBroker, since: int = 0) -> list[set[int]]:
