@@ -4,7 +4,7 @@ The requests of transactions and quotas are not served yet. Each request about s
 without security refuses it.
 """
 
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pkafka.protocol.api import ApiKey
 from pkafka.server.groups.routing import Serve
@@ -58,12 +58,13 @@ class Port(
     metadata.Port,
     offset_commit.Port,
     offset_fetch.Port,
+    produce.Port,
     Protocol,
 ):
     """What all handlers together ask of their worker."""
 
 
-FRAME_APIS: Final[dict[int, FrameApi[Any]]] = {
+FRAME_APIS: Final[dict[int, FrameApi[Port]]] = {
     ApiKey.PRODUCE: produce.handle,
     ApiKey.FETCH: fetch.handle,
 }
@@ -145,6 +146,7 @@ CONTROL_APIS: Final[frozenset[int]] = frozenset(
 def operations(worker: Port) -> dict[str, Handler]:
     """What the handlers of other workers may ask of this one."""
     return {
+        **produce.operations(worker),
         **list_offsets.operations(worker),
         **offset_for_leader_epoch.operations(worker),
         **delete_records.operations(worker),

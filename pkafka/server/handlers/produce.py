@@ -27,7 +27,7 @@ from pkafka.protocol.hot import (
 from pkafka.records.batch import ATTRIBUTE_TRANSACTIONAL, ATTRIBUTES_POSITION, BATCH_OVERHEAD, MAGIC_POSITION
 from pkafka.records.validation import RecordError, validate
 from pkafka.server.cluster.metadata import MetadataCache
-from pkafka.server.ipc.peer import Blob, LaterReply, PeerLate, Reply
+from pkafka.server.ipc.peer import Blob, Handler, LaterReply, PeerLate, Reply
 from pkafka.server.metrics.counters import Metrics
 from pkafka.server.replicas.appending import Appending, Unsafe
 from pkafka.server.replicas.disks import LOG_ERRORS, Disks
@@ -51,6 +51,10 @@ _REFUSED: Final = frozenset(
 )
 """Errors of records that are not in the log and that their producer sends again."""
 _ADMIN_CLIENT_ID: Final = "__admin_client"
+_IN_BLOB: Final = "produce"
+"""The operation by which a worker appends records that travel with the frame."""
+_IN_ARENA: Final = "produce_from"
+"""The same for records that lie in the arena of the worker that received them."""
 
 _FIRST_VERSION_WITH_LEADERS: Final = 10
 _WITHOUT_LOG_START: Final = (
@@ -413,7 +417,7 @@ class _Gathering(LaterAnswer):
         named = zip(parts, sets, strict=True)
         if places is None:
             facts.append([(topic, partition, len(data)) for (topic, partition, _), data in named])
-            peer.call_back("produce", facts, sets[0] if len(sets) == 1 else b"".join(sets), answered)
+            peer.call_back(_IN_BLOB, facts, sets[0] if len(sets) == 1 else b"".join(sets), answered)
         else:
             facts.append(
                 [
@@ -421,7 +425,7 @@ class _Gathering(LaterAnswer):
                     for ((topic, partition, _), data), place in zip(named, places, strict=True)
                 ]
             )
-            peer.call_back("produce_from", facts, b"", answered)
+            peer.call_back(_IN_ARENA, facts, b"", answered)
 
     def _places(self, sets: Sequence[Blob]) -> list[int] | None:
         """Find the record sets in this worker's arena, and keep them there until all workers have answered.
@@ -523,7 +527,7 @@ def _safe_rows(worker: Port, outcomes: Sequence[Outcome], timeout_ms: int) -> li
     return later
 
 
-def serve_arena(worker: Port, payload: Sequence[Any], arena: memoryview) -> list[Row] | LaterReply:
+def _serve_arena(worker: Port, payload: Sequence[Any], arena: memoryview) -> list[Row] | LaterReply:
     """Append records for this worker's partitions from the arena of the worker that received them."""
     version, acks, timeout_ms, client_id, transactional_id, parts = payload
     outcomes = [
@@ -535,7 +539,7 @@ def serve_arena(worker: Port, payload: Sequence[Any], arena: memoryview) -> list
     return _safe_rows(worker, outcomes, timeout_ms)
 
 
-def serve_peer(worker: Port, payload: Sequence[Any], blob: memoryview) -> list[Row] | LaterReply:
+def _serve_blob(worker: Port, payload: Sequence[Any], blob: memoryview) -> list[Row] | LaterReply:
     """Append records for this worker's partitions that another worker received and sent as a blob."""
     version, acks, timeout_ms, client_id, transactional_id, parts = payload
     outcomes = []
@@ -545,3 +549,12 @@ def serve_peer(worker: Port, payload: Sequence[Any], blob: memoryview) -> list[R
         outcomes.append(append(worker, topic, partition, data, version, acks, client_id, transactional_id))
         position += size
     return _safe_rows(worker, outcomes, timeout_ms)
+
+
+def operations(worker: Port) -> dict[str, Handler]:
+    """What other workers may ask of this one: to append records to its partitions."""
+    arenas = worker.peers.arenas
+    return {
+        _IN_BLOB: lambda _peer, payload, blob, _fds: _serve_blob(worker, payload, blob),
+        _IN_ARENA: lambda peer, payload, _blob, _fds: _serve_arena(worker, payload, arenas[peer.index]),
+    }

@@ -29,7 +29,6 @@ from pkafka.server.groups.hosted import CoordinatorSettings, offsets_log_setting
 from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.offsets_partitions import OffsetsPartitions
 from pkafka.server.groups.routing import GroupRouter, Groups
-from pkafka.server.handlers import produce as produce_handler
 from pkafka.server.ipc import lifeline, words
 from pkafka.server.ipc.child import Birth, ChildMain, Life, main_of
 from pkafka.server.ipc.garbage import spare_what_lasts
@@ -393,10 +392,6 @@ class Worker:
     def _table(self) -> dict[str, Handler]:
         """What other processes can ask of this one."""
         return {
-            "produce_from": lambda peer, payload, _blob, _fds: produce_handler.serve_arena(
-                self, payload, self.peers.arenas[peer.index]
-            ),
-            "produce": lambda _peer, payload, blob, _fds: produce_handler.serve_peer(self, payload, blob),
             words.LEAVING: lambda _peer, _payload, _blob, _fds: self.fetchers.follow_no_more(),
             words.SERVE: self._serve,
             words.LOG_DIR_FAILED: lambda _peer, path, _blob, _fds: self.disks.directory_failed(Path(path)),
