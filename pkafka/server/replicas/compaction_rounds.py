@@ -17,7 +17,7 @@ from pkafka.server.ipc.peer import NO_BLOB, Handler, Reply
 from pkafka.server.ipc.turns import Turns
 from pkafka.server.ipc.words import CleaningRound, Due, Offer
 from pkafka.server.replicas.cleaner_line import CleanerLine
-from pkafka.server.replicas.disks import Disks
+from pkafka.server.replicas.disks import LOG_ERRORS, Disks
 from pkafka.server.replicas.moving import Moving
 from pkafka.server.replicas.partition import Partition, PartitionKey
 from pkafka.server.replicas.partitions import Partitions
@@ -263,7 +263,7 @@ class Compaction:
             row[0] += 1
             try:
                 row[1] += cleanable_part_of(one, now_ms).dirty_bytes
-            except (ApiError, StorageError, OSError):
+            except LOG_ERRORS:
                 continue  # a log that cannot be read has no known size
         return [[path, *row] for path, row in rows.items()]
 

@@ -66,9 +66,8 @@ class Disks:
         """
         if isinstance(error, ApiError):
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                self.log_failed(
-                    topic, partition
-                )  # an earlier error, which is in the broker's log, has fenced it
+                # An earlier error has fenced the log, and is in the broker's log.
+                self.log_failed(topic, partition)
             return error.code
         log.error("%s-%d: %s", topic, partition, error)
         if not (isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)):

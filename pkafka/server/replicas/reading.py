@@ -8,12 +8,12 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from pkafka.errors import ApiError, ErrorCode, StorageError
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_LEADER
 from pkafka.net.connection import FileRange, Part
 from pkafka.protocol.hot import CurrentLeader
 from pkafka.server.limits.replication_quota import ReplicationQuotas
-from pkafka.server.replicas.disks import Disks
+from pkafka.server.replicas.disks import LOG_ERRORS, Disks
 from pkafka.server.replicas.lookup import Lookup
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
@@ -149,15 +149,11 @@ def read(worker: Port, wanted: Sequence[Wanted], limits: Limits) -> list[Found]:
         waits = throttles and _has_to_wait(worker, row, limits.replica_id)
         try:
             one = _read_partition(worker, row, limits, 0 if waits else bytes_left, at_least_one and not waits)
-        except ApiError as error:
-            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-                worker.disks.log_failed(row[0], row[1])
-            leader = None
-            if error.code in _ABOUT_LEADERS and limits.version >= _FIRST_VERSION_WITH_LEADERS:
+        except LOG_ERRORS as error:
+            code, leader = worker.disks.refused(row[0], row[1], error), None
+            if code in _ABOUT_LEADERS and limits.version >= _FIRST_VERSION_WITH_LEADERS:
                 leader = worker.lookup.current_leader(row[0], row[1])
-            one = Found(error.code, leader=leader)
-        except (StorageError, OSError) as error:
-            one = Found(worker.disks.refused(row[0], row[1], error))
+            one = Found(code, leader=leader)
         found.append(one)
         length = one.length
         if length:

@@ -155,8 +155,19 @@ class LentFiles:
         return found
 
     def _found(self, files: Mapping[int, int], answer: Sequence[Any]) -> Found:
-        error, high_watermark, last_stable, log_start, aborted, place, diverging, end, preferred = answer[:9]
-        leader, is_adding = answer[9:]
+        (
+            error,
+            high_watermark,
+            last_stable,
+            log_start,
+            aborted,
+            place,
+            diverging,
+            end,
+            preferred,
+            leader,
+            is_adding,
+        ) = answer
         if isinstance(place, list):
             generation, position, length = place
             records: Any = FileRange(files[generation], position, length) if length else NO_RECORDS
