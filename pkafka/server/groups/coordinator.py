@@ -1,8 +1,8 @@
 """The group coordinator of one worker: its groups, and the requests of their members.
 
 The coordinator finds the group of a request and carries out what the group decides (group.py), in order: answers,
-records, one timer a group. Groups are loaded and let go as every coordinator does it (coordinator/shards.py); no group
-is in two processes. Committed offsets are in offset_keeper.py.
+records. Groups are loaded, let go and called in time as every coordinator does it (pkafka/server/coordinator/). No
+group is in two processes. Committed offsets are in offset_keeper.py.
 """
 
 import asyncio
@@ -11,11 +11,13 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, Final
 
 from pkafka.clock import Clock
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from pkafka.server.coordinator.settling import Settler
 from pkafka.server.coordinator.shards import Shards
 from pkafka.server.coordinator.topic_log import TopicLog
 from pkafka.server.groups.effects import (
@@ -79,6 +81,9 @@ class GroupCoordinator:
             group_log, self._new_loading, self._bury, what="groups", timer=timer, spawn=spawn
         )
         self.load_times = self._shards.load_times
+        self._settler: Settler[Entry, Effect] = Settler(timer, attrgetter("group"), self._perform)
+        self.settle = self._settler.settle
+        """Carries out what a group has decided; called after each event of a group."""
 
     # -- where groups are --
 
@@ -229,29 +234,13 @@ class GroupCoordinator:
 
     def _bury(self, entry: Entry) -> None:
         entry.group.unload()
-        self.settle(entry)
-        if entry.timer is not None:
-            entry.timer.cancel()
-            entry.timer = None
+        self._settler.end(entry)
 
     def resign(self) -> None:
         """Stop coordinating all groups, as the broker stops."""
         self._shards.resign()
 
     # -- performing what groups want --
-
-    def settle(self, entry: Entry) -> None:
-        """Perform the effects of an event and those that follow from their outcomes, then set the timer."""
-        if entry.is_settling:
-            return
-        entry.is_settling = True
-        try:
-            while effects := entry.group.take_effects():
-                for effect in effects:
-                    self._perform(entry, effect)
-        finally:
-            entry.is_settling = False
-        self._arm(entry)
 
     def _perform(self, entry: Entry, effect: Effect) -> None:
         if isinstance(effect, Answer):
@@ -275,23 +264,6 @@ class GroupCoordinator:
             log.error("The state of group %s could not be written: %s", entry.group.group_id, error.name)
         if entry.group.state is not GroupState.DEAD:
             entry.group.stored(store, error, self.timer.now_ms())
-            self.settle(entry)
-
-    def _arm(self, entry: Entry) -> None:
-        deadline_ms = entry.group.deadline_ms
-        if entry.timer is not None:
-            if deadline_ms is not None and entry.timer_ms <= deadline_ms:
-                return  # the timer that is set comes earlier; it sets the next one
-            entry.timer.cancel()
-            entry.timer = None
-        if deadline_ms is not None:
-            entry.timer_ms = deadline_ms
-            entry.timer = self.timer.after(deadline_ms - self.timer.now_ms(), partial(self._fire, entry))
-
-    def _fire(self, entry: Entry) -> None:
-        entry.timer = None
-        if entry.group.state is not GroupState.DEAD:
-            entry.group.expire(self.timer.now_ms())
             self.settle(entry)
 
     # -- figures --

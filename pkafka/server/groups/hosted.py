@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from pkafka.records.compression import Codec
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.coordinator.settling import Settled
 from pkafka.server.coordinator.topic_log import TopicLogSettings
 from pkafka.server.groups.group import Group, GroupSettings
 from pkafka.server.groups.offsets import GroupOffsets
-from pkafka.server.replicas.timing_wheel import TimerTask
 
 
 def offsets_log_settings(config: BrokerConfig) -> TopicLogSettings:
@@ -47,15 +47,12 @@ class CoordinatorSettings:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
-    """Holds one group, its offsets and its timer."""
+class Entry(Settled):
+    """Holds one group and its offsets."""
 
     group: Group
     partition: int
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
-    timer: TimerTask | None = None
-    timer_ms: int = 0
-    is_settling: bool = False
 
 
 @dataclass(slots=True)
