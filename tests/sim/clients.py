@@ -294,6 +294,8 @@ class Producer(Client):
         except ChannelError:
             return False
         batches = [*self._in_flight]
+        if not batches:
+            return True  # it was told to stop just now
         answers = [self.loop.create_task(self._send(channel, batch)) for batch in batches]
         patience_s = 0.02 * random.random() if random.random() < self._haste else None
         done, late = await asyncio.wait(answers, timeout=patience_s)
