@@ -5,9 +5,11 @@ with ZooKeeper, and insists on the same outcome.
 ``PKAFKA_INTEROP_SYSTEMS=kafka`` leaves pkafka out: a test that fails then expects what Kafka does not do.
 """
 
+import gc
 import os
 import re
 import uuid
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -217,3 +219,12 @@ def everywhere(
     """A Java tool on Apache Kafka and on pkafka with either store, with the same outcome."""
     systems = (kafka, pkafka, pkafka_on_zookeeper)
     return Everywhere(java_tool, [system for system in systems if system is not None])
+
+
+@pytest.fixture
+def sockets_of_kafka_python() -> Iterator[None]:
+    """Collects what clients of kafka-python leave open: found later, it would be another test's fault."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

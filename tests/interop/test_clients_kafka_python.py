@@ -9,6 +9,7 @@ from kafka.consumer.fetcher import ConsumerRecord
 from tests.interop.conftest import System
 
 
+@pytest.mark.usefixtures("sockets_of_kafka_python")
 @pytest.mark.parametrize("idempotent", [False, True])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_records_there_and_back(system: System, topic: str, codec: str, idempotent: bool) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import time
 from contextlib import ExitStack
 
+import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer
 from kafka import KafkaConsumer
@@ -70,6 +71,7 @@ def test_two_consumers_of_librdkafka_share_a_topic(system: System, topic: str) -
         assert [one.offset for one in committed] == [PER_PARTITION] * PARTITIONS
 
 
+@pytest.mark.usefixtures("sockets_of_kafka_python")
 def test_a_consumer_of_kafka_python_goes_on_where_another_stopped(system: System, topic: str) -> None:
     group = f"{topic}-group"
 
