@@ -76,7 +76,7 @@ class Member(ConsumerRebalanceListener):
                     time.sleep(0.02)
                     continue
                 self.values += [each.value for each in self.consumer.poll(50)]
-        except Exception as error:  # noqa: BLE001 - shown by whoever closes
+        except Exception as error:  # noqa: BLE001 - the thread that closes the member raises it
             self.errors.append(error)
         finally:
             self.consumer.close()
@@ -104,7 +104,7 @@ def partitions(topic: str, count: int) -> set[TopicPartition]:
 
 
 def share_all(members: Collection[Any], wanted: set[TopicPartition]) -> Callable[[], bool]:
-    """Whether the members have all partitions among them, each one of them once, and everybody has some."""
+    """A condition: each partition is owned by exactly one of the members, and each member owns some."""
 
     def is_so() -> bool:
         owned = [each.owned for each in members]

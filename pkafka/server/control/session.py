@@ -150,7 +150,7 @@ class BrokerSession:
         when the session has ended already, as it may have ended just now.
         """
         store, path = self._broker.store, BrokerRegistration.path(self._broker.broker_id)
-        while (  # noqa: ASYNC110 - the store has no event for it
+        while (  # noqa: ASYNC110 - the store tells nothing of a node that ends
             await asyncio.to_thread(store.exists, path) and self._loop.time() <= deadline_s
         ):
             await asyncio.sleep(_REREGISTER_PAUSE_S)

@@ -117,10 +117,8 @@ class Decisions:
         self, request: LeaderAndIsrRequest, proposed: Mapping[PartitionKey, IsrProposal]
     ) -> LeaderAndIsrResponse:
         changes = broker_log(self.partitions.broker_id)
-        if request.controller_epoch < self._controller_epoch:
-            self._ignore(changes, "LeaderAndIsr", request)
+        if not self._obeys(changes, "LeaderAndIsr", request):
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
-        self._controller_id, self._controller_epoch = request.controller_id, request.controller_epoch
         turns = Turns()
         topics = []
         for topic in request.topic_states:
@@ -249,9 +247,17 @@ class Decisions:
                 *previous,
             )
 
-    def _ignore(
+    def _obeys(
         self, changes: StateChangeLog, name: str, request: LeaderAndIsrRequest | StopReplicaRequest
-    ) -> None:
+    ) -> bool:
+        """Take a request's controller for the one to obey.
+
+        Returns:
+            False for a controller of an epoch that is over; its request is to be refused.
+        """
+        if request.controller_epoch >= self._controller_epoch:
+            self._controller_id, self._controller_epoch = request.controller_id, request.controller_epoch
+            return True
         changes.warning(
             "Ignoring %s request from controller %d since its controller epoch %d is old. Latest known controller"
             " epoch is %d",
@@ -260,6 +266,7 @@ class Decisions:
             request.controller_epoch,
             self._controller_epoch,
         )
+        return False
 
     def _claim(self, key: PartitionKey, topic_id: TopicId, *, is_new: bool) -> Log:
         found = self.partitions.unclaimed.get(key)
@@ -304,10 +311,8 @@ class Decisions:
 
     async def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         changes = broker_log(self.partitions.broker_id)
-        if request.controller_epoch < self._controller_epoch:
-            self._ignore(changes, "StopReplica", request)
+        if not self._obeys(changes, "StopReplica", request):
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
-        self._controller_id, self._controller_epoch = request.controller_id, request.controller_epoch
         turns = Turns()
         errors = []
         for topic in request.topic_states:

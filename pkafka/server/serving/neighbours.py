@@ -4,35 +4,21 @@ import asyncio
 import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pkafka.net.together import Together
 from pkafka.server.ipc.child import CLEANER, CONTROL, worker_index
 from pkafka.server.ipc.peer import Handler, Peer, PeerGone
 from pkafka.server.ipc.tasks import Tasks
+from pkafka.server.replicas.logs import WorkerLogs
 from pkafka.server.serving.clients import Clients
 from pkafka.server.serving.control_line import ControlLine
 from pkafka.server.serving.drain import Drain
+from pkafka.server.serving.lent_files import LentFiles
 from pkafka.server.serving.peers import Peers
 
 SUCCESSOR_MAX_S: Final = 5.0
 """A process that died is replaced at once. Without a successor by then only the channel to the process was lost."""
-
-
-class Cleaned(Protocol):
-    """The logs, for which the cleaner works."""
-
-    def cleaner_came(self, peer: Peer, /) -> None: ...
-
-    def cleaner_gone(self) -> None: ...
-
-
-class Lent(Protocol):
-    """The open files that other workers have lent."""
-
-    def return_all(self, peer_index: int, /) -> None: ...
-
-    def forget_peer(self, peer_index: int, /) -> None: ...
 
 
 class Neighbours:
@@ -61,8 +47,8 @@ class Neighbours:
         control_line: ControlLine,
         peers: Peers,
         clients: Clients,
-        files: Lent,
-        logs: Cleaned,
+        files: LentFiles,
+        logs: WorkerLogs,
         drain: Drain,
         tasks: Tasks,
         greet: Callable[[Peer], Coroutine[Any, Any, None]],

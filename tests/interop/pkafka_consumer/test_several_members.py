@@ -165,7 +165,7 @@ def test_unsubscribing_gives_partitions_up_and_leaves(
         consumer.unsubscribe()
         assert events == ["assigned", "revoked"]
         assert consumer.assignment() == []
-        # Somebody else gets the partition without waiting for a session to end.
+        # Another member gets the partition without waiting for the session of the first one to end.
         with alone(system, group, enable_auto_commit="false") as other:
             other.subscribe([topic])
             start = time.monotonic()

@@ -38,7 +38,7 @@ class FakeLog:
             await asyncio.sleep(0)
         self.reading -= 1
         if self.fails:
-            raise RuntimeError("nobody expected that")
+            raise RuntimeError("an unexpected error")
 
     async def all_committed(self, _partition: int) -> None:
         await self.committed.wait()
