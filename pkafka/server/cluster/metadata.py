@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from pkafka.model import NO_LEADER, NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from pkafka.protocol.hot import NodeEndpoint
 from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
@@ -175,12 +175,6 @@ class MetadataCache:
         found = self.topics.get(topic)
         info = found.partitions.get(partition) if found is not None else None
         return info.leader if info is not None else NO_LEADER
-
-    def leader_epoch_of(self, topic: str, partition: int) -> LeaderEpoch:
-        """The leader epoch, -1 when the partition is unknown."""
-        found = self.topics.get(topic)
-        info = found.partitions.get(partition) if found is not None else None
-        return info.leader_epoch if info is not None else NO_EPOCH
 
     def has_leader(self, topic: str, partition: int) -> bool:
         """Whether the partition is known and led."""

@@ -69,7 +69,7 @@ def cache() -> MetadataCache:
 
 def test_changes_add_up(cache: MetadataCache) -> None:
     assert cache.topic_name(FOO) == "foo"
-    assert (cache.leader_of("bar", 0), cache.leader_epoch_of("foo", 1)) == (2, 5)
+    assert (cache.leader_of("bar", 0), cache.topics["foo"].partitions[1].leader_epoch) == (2, 5)
     assert list(cache.topics["foo"].partitions) == [0, 1]
     assert list(cache.brokers) == [1, 2]
     change = cache.apply(_update(_topic("foo", FOO, _partition(2))))
@@ -85,7 +85,7 @@ def test_a_topic_goes_with_its_last_partition(cache: MetadataCache) -> None:
     cache.remove([TopicPartition("foo", 0), TopicPartition("foo", 9), TopicPartition("nope", 0)])
     assert cache.topic("foo") is None
     assert cache.topic_name(FOO) is None
-    assert (cache.leader_of("foo", 0), cache.leader_epoch_of("foo", 0)) == (-1, -1)
+    assert cache.leader_of("foo", 0) == -1
 
 
 def test_another_topic_of_the_same_name_replaces_the_first(cache: MetadataCache) -> None:
