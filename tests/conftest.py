@@ -29,14 +29,36 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 _MARKED_FOLDERS = ("interop", "e2e", "faults")
+_FIRST = (
+    "interop/test_spark_topics.py",  # makes the archive of Spark's classes, which the next ones with Spark wait for
+    "faults/test_cluster.py",
+    "interop/test_data_directories.py",
+    "interop/test_compaction.py",
+    "e2e/test_json_schemas.py",
+    "e2e/pipeline/test_pipeline_command.py",
+    "e2e/pipeline/test_topics.py",
+    "e2e/pipeline/test_load.py",
+    "e2e/pipeline/test_session.py",
+    "e2e/pipeline/test_segments.py",
+    "e2e/pipeline/test_dump_command.py",
+    "e2e/pipeline/",
+    "faults/",
+)
+"""Files that take minutes come before the others, so that no worker is left with one of them at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests in tests/interop, tests/e2e and tests/faults have the mark of that name."""
+    """Tests in tests/interop, tests/e2e and tests/faults have the mark of that name; slow files come first."""
+    items.sort(key=_turn)
     for item in items:
         for folder in _MARKED_FOLDERS:
             if folder in item.path.relative_to(_HERE).parts:
                 item.add_marker(folder)
+
+
+def _turn(item: pytest.Item) -> int:
+    path = item.path.relative_to(_HERE).as_posix()
+    return next((turn for turn, start in enumerate(_FIRST) if path.startswith(start)), len(_FIRST))
 
 
 @pytest.hookimpl(wrapper=True)

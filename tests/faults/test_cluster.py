@@ -127,7 +127,7 @@ def test_a_follower_that_hangs_leaves_and_comes_back(cluster: Cluster) -> None:
     check(cluster, load, "t")
 
 
-@pytest.mark.parametrize("away", ["dead", "hangs"])
+@pytest.mark.parametrize("away", ["dead", pytest.param("hangs", marks=pytest.mark.nightly)])
 def test_a_replica_that_moved_away_from_a_broker_that_nobody_could_tell_is_gone(
     cluster: Cluster, away: str
 ) -> None:
