@@ -8,7 +8,7 @@ import pytest
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC
 from pkafka.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from pkafka.server.groups.records import partition_of
+from pkafka.server.coordinator.keyed_topic import partition_of
 from pkafka.server.replicas.partitions import owner_of
 from pkafka.testing import Broker
 from tests.faults.conftest import MakeBroker

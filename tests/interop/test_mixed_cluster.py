@@ -26,7 +26,7 @@ from pkafka.clients.producer import Producer
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import EARLIEST, TopicPartition
 from pkafka.protocol.messages.fetch import FetchResponse
-from pkafka.server.groups.records import partition_of
+from pkafka.server.coordinator.keyed_topic import partition_of
 from tests.cluster import SETTINGS, Cluster, Load, check, hanging, read_all
 from tests.interop.conftest import JavaTool
 from tests.raw_client import RawClient, fetch_request

@@ -367,7 +367,15 @@ class BrokerConfig:
     max_incremental_fetch_session_cache_slots = _Key("max.incremental.fetch.session.cache.slots", int)
     producer_id_expiration_ms = _Key("producer.id.expiration.ms", int)
     producer_id_expiration_check_interval_ms = _Key("producer.id.expiration.check.interval.ms", int)
+    transaction_abort_timed_out_transaction_cleanup_interval_ms = _Key(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms", int
+    )
     transaction_max_timeout_ms = _Key("transaction.max.timeout.ms", int)
+    transaction_partition_verification_enable = _Key("transaction.partition.verification.enable", bool)
+    transaction_remove_expired_transaction_cleanup_interval_ms = _Key(
+        "transaction.remove.expired.transaction.cleanup.interval.ms", int
+    )
+    transaction_state_log_load_buffer_size = _Key("transaction.state.log.load.buffer.size", int)
     transaction_state_log_num_partitions = _Key("transaction.state.log.num.partitions", int)
     transaction_state_log_replication_factor = _Key("transaction.state.log.replication.factor", int)
     transaction_state_log_min_isr = _Key("transaction.state.log.min.isr", int)

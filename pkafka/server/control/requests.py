@@ -8,8 +8,9 @@ from typing import Any, Final
 from pkafka.coordination.store import StoreError, StoreFullError
 from pkafka.coordination.znodes import LogDirEvent
 from pkafka.errors import StorageError
-from pkafka.model import TopicPartition
+from pkafka.model import ProducerId, TopicPartition
 from pkafka.protocol.codec import encode
+from pkafka.server.cluster.producer_ids import ProducerIdsExhaustedError
 from pkafka.server.control import apis
 from pkafka.server.control.apis import ControlRequestContext
 from pkafka.server.control.local_channels import LocalChannels
@@ -52,6 +53,7 @@ class Requests:
         self.operations: dict[str, Handler] = {
             words.API: self._api,
             words.AUTO_CREATE: self._auto_create,
+            words.PRODUCER_ID: self._producer_id,
             words.COMMIT_TO_STORE: self._commit_to_store,
             words.FETCH_FROM_STORE: self._fetch_from_store,
             words.LOG_DIR_FAILED: self._log_dir_failed,
@@ -73,6 +75,16 @@ class Requests:
         await self._broker.booted.wait()
         context = ControlRequestContext(self._broker, self._channels)
         return {name: int(code) for name, code in (await create_topics.auto_create(context, names)).items()}
+
+    async def _producer_id(
+        self, _peer: Peer, _payload: Payload, _blob: memoryview, _fds: list[int]
+    ) -> ProducerId | None:
+        await self._broker.booted.wait()
+        try:
+            return await self._broker.producer_ids.next(ControlRequestContext(self._broker, self._channels))
+        except (StoreError, ProducerIdsExhaustedError) as error:
+            log.warning("no block of producer ids could be had: %s", error)
+            return None
 
     async def _commit_to_store(
         self, _peer: Peer, payload: Payload, _blob: memoryview, _fds: list[int]

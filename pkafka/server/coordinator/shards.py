@@ -130,6 +130,14 @@ class Shards(Generic[EntryT, LoadingT]):
         for entries in self._owned.values():
             yield from entries.values()
 
+    def has(self, partition: int) -> bool:
+        """Whether this worker coordinates a partition, which is loaded."""
+        return partition in self._owned
+
+    def entries_of(self, partition: int) -> Collection[EntryT]:
+        """All entries of a partition that this worker coordinates."""
+        return self._owned.get(partition, {}).values()
+
     def all_there(self) -> ErrorCode:
         """NONE when :meth:`entries` are all that this worker is to have; else why some are missing."""
         if self._resigned:

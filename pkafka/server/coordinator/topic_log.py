@@ -83,11 +83,13 @@ class TopicLog:
         committed: Committed,
         *,
         acks: int | None = None,
+        timeout_ms: Millis | None = None,
     ) -> None:
         """Append records as one batch, and call back when they are committed.
 
         Args:
             acks: like a producer's; what the topic's settings say when left out.
+            timeout_ms: how long to wait for replicas; what the topic's settings say when left out.
         """
         key = self.topic, partition
         acks = self._settings.acks if acks is None else acks
@@ -105,7 +107,7 @@ class TopicLog:
                 self._appending.when_safe(
                     [unsafe],
                     lambda codes: committed(codes.get(key, ErrorCode.NONE), result.base_offset),
-                    timeout_ms=self._settings.commit_timeout_ms,
+                    timeout_ms=self._settings.commit_timeout_ms if timeout_ms is None else timeout_ms,
                 )
 
     def _append(self, found: Partition, records: Sequence[RecordFields], *, needs_all: bool) -> Appended:

@@ -10,13 +10,13 @@ import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any
 
 from pkafka.clock import Clock
 from pkafka.errors import ErrorCode
-from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, ProducerId, TopicPartition
 from pkafka.server.coordinator.settling import Settler
 from pkafka.server.coordinator.shards import Shards
 from pkafka.server.coordinator.topic_log import TopicLog
@@ -35,14 +35,12 @@ from pkafka.server.groups.group import Group, GroupDescription, join_refusal
 from pkafka.server.groups.hosted import CoordinatorSettings, Entry, GroupCounters
 from pkafka.server.groups.loading import LoadedGroup
 from pkafka.server.groups.offsets import PartitionKey
-from pkafka.server.groups.records import encode_group_key, encode_group_value, partition_of
+from pkafka.server.groups.records import encode_group_key, encode_group_value
 from pkafka.server.groups.restoring import GroupLoading
 from pkafka.server.groups.states import GroupState
 from pkafka.server.replicas.delayed import Timer
 
 log = logging.getLogger(__name__)
-
-_partition_of: Final = lru_cache(maxsize=10_000)(partition_of)
 
 
 class GroupCoordinator:
@@ -51,7 +49,7 @@ class GroupCoordinator:
     Args:
         settings: of the broker.
         group_log: stores the groups.
-        partitions: how many partitions __consumer_offsets has, or is going to have.
+        partition_of: gives the partition of __consumer_offsets that a group belongs to.
         timer: of the worker.
         clock: wall clock, for what is written.
         spawn: runs a coroutine on the worker's loop.
@@ -62,21 +60,20 @@ class GroupCoordinator:
         settings: CoordinatorSettings,
         *,
         group_log: TopicLog,
-        partitions: Callable[[], int],
+        partition_of: Callable[[str], int],
         timer: Timer,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self.settings = settings
         self.log = group_log
-        self._partitions = partitions
+        self.partition_of = partition_of
+        """Gives the partition of __consumer_offsets that a group belongs to."""
         self.timer = timer
         self.clock = clock
         self.deleted_meanwhile: Callable[[Iterable[PartitionKey]], None] = lambda _deleted: None
         """Called after a loading with what was deleted while it ran."""
         self.counters = GroupCounters()
-        self.is_topic_on_its_way = False
-        """Whether a request to create __consumer_offsets is under way."""
         self._shards: Shards[Entry, GroupLoading] = Shards(
             group_log, self._new_loading, self._bury, what="groups", timer=timer, spawn=spawn
         )
@@ -86,10 +83,6 @@ class GroupCoordinator:
         """Carries out what a group has decided; called after each event of a group."""
 
     # -- where groups are --
-
-    def partition_of(self, group_id: str) -> int:
-        """The partition of __consumer_offsets that a group belongs to."""
-        return _partition_of(group_id, self._partitions())
 
     def look_up(self, group_id: str, *, is_empty_id_allowed: bool = False) -> tuple[ErrorCode, Entry | None]:
         """Find a group.
@@ -239,6 +232,20 @@ class GroupCoordinator:
     def resign(self) -> None:
         """Stop coordinating all groups, as the broker stops."""
         self._shards.resign()
+
+    # -- the ends of transactions --
+
+    def refusal(self, partition: int) -> ErrorCode:
+        """Why no transaction can end in a partition of __consumer_offsets at the moment; NONE when it can.
+
+        While the partition is loaded, the marker may or may not be among the records that the loading still reads.
+        """
+        return ErrorCode.NONE if self._shards.has(partition) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def complete_transaction(self, partition: int, producer_id: ProducerId, *, is_commit: bool) -> None:
+        """Take over, or forget, what a transaction committed to groups of a partition; its marker is committed."""
+        for entry in self._shards.entries_of(partition):
+            entry.offsets.complete_transaction(producer_id, is_commit=is_commit)
 
     # -- performing what groups want --
 

@@ -1,4 +1,4 @@
-"""The keys and values of __consumer_offsets, and which of its partitions has a group.
+"""The keys and values of __consumer_offsets.
 
 Every key and value begins with its version, an i16. pkafka writes the versions that Kafka 3.9 writes with its own
 inter.broker.protocol.version, and reads every version that Kafka 3.9 reads.
@@ -70,18 +70,6 @@ class CommittedOffset(NamedTuple):
     metadata: str = ""
     expire_timestamp: int = NO_EXPIRY
     """Only from clients that give the retention time themselves (OffsetCommit v2 to v4)."""
-
-
-def partition_of(group_id: str, partitions: int) -> int:
-    """The partition of __consumer_offsets whose leader coordinates a group: by Java's hash of its id."""
-    value = 0
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    for position in range(0, len(units), 2):
-        value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
-    if value >= 1 << 31:
-        value = (1 << 32) - value
-    # As Utils.abs of Kafka: -2^31, which has no positive counterpart, counts as 0.
-    return (0 if value == 1 << 31 else value) % partitions
 
 
 def encode_offset_key(group: str, topic: str, partition: int) -> bytes:

@@ -1,14 +1,16 @@
 """The APIs that this broker serves, written out: ApiVersions lists exactly these keys.
 
-The requests of transactions and quotas are not served yet. Each request about security is refused as a Kafka broker
+The requests of quotas are not served yet. Each request about security is refused as a Kafka broker
 without security refuses it.
 """
 
 from typing import Final, Protocol
 
 from pkafka.protocol.api import ApiKey
-from pkafka.server.groups.routing import Serve
+from pkafka.server.groups import routing as group_routing
 from pkafka.server.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_replica_log_dirs,
     api_versions,
     consumer_group_describe,
@@ -23,14 +25,18 @@ from pkafka.server.handlers import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_transactions,
+    end_txn,
     expire_delegation_token,
     fetch,
     find_coordinator,
     heartbeat,
+    init_producer_id,
     join_group,
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -44,6 +50,7 @@ from pkafka.server.handlers import (
 )
 from pkafka.server.ipc.peer import Handler
 from pkafka.server.serving.dispatch import FrameApi, MessageApi
+from pkafka.server.transactions import routing as transaction_routing
 
 
 class Port(
@@ -54,6 +61,7 @@ class Port(
     describe_producers.Port,
     fetch.Port,
     find_coordinator.Port,
+    init_producer_id.Port,
     list_offsets.Port,
     metadata.Port,
     offset_commit.Port,
@@ -85,7 +93,11 @@ MESSAGE_APIS: Final[dict[int, MessageApi[Port]]] = {
     ApiKey.SASL_HANDSHAKE: sasl_handshake.handle,
     ApiKey.API_VERSIONS: api_versions.handle,
     ApiKey.DELETE_RECORDS: delete_records.handle,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
+    ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
+    ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
+    ApiKey.END_TXN: end_txn.handle,
     ApiKey.DESCRIBE_ACLS: describe_acls.handle,
     ApiKey.CREATE_ACLS: create_acls.handle,
     ApiKey.DELETE_ACLS: delete_acls.handle,
@@ -99,12 +111,14 @@ MESSAGE_APIS: Final[dict[int, MessageApi[Port]]] = {
     ApiKey.DELETE_GROUPS: delete_groups.handle,
     ApiKey.OFFSET_DELETE: offset_delete.handle,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
+    ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
+    ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat.handle,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe.handle,
 }
 """The workers serve these: the handler gets a decoded message and returns one."""
 
-GROUP_APIS: Final[dict[int, Serve]] = {
+GROUP_APIS: Final[dict[int, group_routing.Serve]] = {
     ApiKey.OFFSET_COMMIT: offset_commit.serve,
     ApiKey.OFFSET_FETCH: offset_fetch.serve,
     ApiKey.JOIN_GROUP: join_group.serve,
@@ -118,6 +132,16 @@ GROUP_APIS: Final[dict[int, Serve]] = {
 }
 """Those of ``MESSAGE_APIS`` that the worker of the group serves."""
 
+TRANSACTION_APIS: Final[dict[int, transaction_routing.Serve]] = {
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.serve,
+    ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.serve,
+    ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.serve,
+    ApiKey.END_TXN: end_txn.serve,
+    ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.serve,
+    ApiKey.LIST_TRANSACTIONS: list_transactions.serve,
+}
+"""Those that the worker of the transactional id serves."""
+
 CONTROL_APIS: Final[frozenset[int]] = frozenset(
     {
         ApiKey.LEADER_AND_ISR,
@@ -127,7 +151,6 @@ CONTROL_APIS: Final[frozenset[int]] = frozenset(
         ApiKey.ALTER_PARTITION,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
-        ApiKey.INIT_PRODUCER_ID,
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.CREATE_PARTITIONS,

@@ -1,24 +1,22 @@
-"""FindCoordinator (key 10, v0-6): the broker that coordinates a group.
+"""FindCoordinator (key 10, v0-6): the broker that coordinates a group or a transactional id.
 
 v1 key types, throttle time, error message · v3 flexible · v4 several keys (KIP-699) · v5 and v6 more errors, key types
 
-The metadata suffice for the answer: the coordinator of a group is the leader of its partition of __consumer_offsets.
+The metadata suffice for the answer: the coordinator is the leader of the name's partition of the internal topic.
 """
 
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
 from pkafka.errors import ErrorCode
-from pkafka.model import CONSUMER_OFFSETS_TOPIC
 from pkafka.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
 from pkafka.server.cluster.metadata import MetadataCache
-from pkafka.server.groups.coordinator import GroupCoordinator
+from pkafka.server.coordinator.keyed_topic import KeyedTopic
 from pkafka.server.serving.context import RequestContext
-from pkafka.server.serving.control_line import ControlLine
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -34,33 +32,32 @@ class Port(Protocol):
     def metadata(self) -> MetadataCache: ...
 
     @property
-    def groups(self) -> GroupCoordinator: ...
+    def offsets_topic(self) -> KeyedTopic: ...
 
     @property
-    def control_line(self) -> ControlLine: ...
+    def state_topic(self) -> KeyedTopic: ...
 
 
 def handle(
     context: RequestContext[Port], request: FindCoordinatorRequest, version: int
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """Name the coordinators, after the topic was created where it does not exist yet."""
-    worker = context.worker
-    if request.key_type == GROUP and worker.metadata.topic(CONSUMER_OFFSETS_TOPIC) is None:
-        return _create_first(context, request, version)
+    topic = _topic(context.worker, request.key_type)
+    if topic is not None and topic.is_missing:
+        return _create_first(topic, context, request, version)
     return _response(context, request, version)
 
 
+def _topic(worker: Port, key_type: int) -> KeyedTopic | None:
+    if key_type == GROUP:
+        return worker.offsets_topic
+    return worker.state_topic if key_type == TRANSACTION else None
+
+
 async def _create_first(
-    context: RequestContext[Port], request: FindCoordinatorRequest, version: int
+    topic: KeyedTopic, context: RequestContext[Port], request: FindCoordinatorRequest, version: int
 ) -> FindCoordinatorResponse:
-    groups = context.worker.groups
-    if not groups.is_topic_on_its_way:
-        # The topic is created once, however many clients look for a coordinator of a new broker.
-        groups.is_topic_on_its_way = True
-        try:
-            await context.worker.control_line.auto_create([CONSUMER_OFFSETS_TOPIC])
-        finally:
-            groups.is_topic_on_its_way = False
+    await topic.create()
     return _response(context, request, version)
 
 
@@ -89,10 +86,11 @@ def _find(context: RequestContext[Port], key_type: int, key: str, version: int) 
         return _none(key, error, error.message)
     if key_type == SHARE and version < _SHARE_VERSION:
         return _none(key, ErrorCode.INVALID_REQUEST)
-    if key_type != GROUP:
-        # Transactions are not served yet, and share groups are only a preview of what Kafka 4 has.
+    topic = _topic(worker, key_type)
+    if topic is None:
+        # Share groups are only a preview of what Kafka 4 has.
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    leader = worker.metadata.leader_of(CONSUMER_OFFSETS_TOPIC, worker.groups.partition_of(key))
+    leader = worker.metadata.leader_of(topic.topic, topic.partition_of(key))
     endpoint = worker.metadata.endpoint(leader, context.listener_name)
     if endpoint is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -5,7 +5,8 @@ v1 throttle time · v3 static members (KIP-345) · v4 flexible
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.coordinator.routing import Routed
+from pkafka.server.groups.routing import Groups
 from pkafka.server.ports.groups import GroupPort
 from pkafka.server.serving.context import Caller, RequestContext
 

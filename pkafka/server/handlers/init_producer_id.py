@@ -1,49 +1,84 @@
-"""InitProducerId (key 22, v0-5): an identity for an idempotent producer; served by the control process.
+"""InitProducerId (key 22, v0-5): an identity for an idempotent or a transactional producer.
 
 v1 throttle time · v2 flexible · v3 id and epoch of the producer's former life (KIP-360) · v4 PRODUCER_FENCED ·
 v5 TRANSACTION_ABORTABLE
 """
 
-import logging
-from typing import Protocol
+from collections.abc import Awaitable
+from typing import Final, Protocol
 
-from pkafka.coordination.store import StoreError
 from pkafka.errors import ErrorCode
 from pkafka.model import NO_PRODUCER_ID
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pkafka.server.cluster.producer_ids import ProducerIds, StoreAccess
+from pkafka.server.coordinator.routing import Routed
+from pkafka.server.ports.transactions import TransactionPort
+from pkafka.server.serving.context import Caller, RequestContext
+from pkafka.server.transactions.coordinator import InitResult, TransactionCoordinator
+from pkafka.server.transactions.routing import Transactions
+from pkafka.server.transactions.transaction import NO_PRODUCER_EPOCH, Producer
 
-log = logging.getLogger(__name__)
-
-_NO_PRODUCER_EPOCH = -1
+_FENCED_VERSION: Final = 4
 
 
-class Context(StoreAccess, Protocol):
-    """The control process, as InitProducerId sees it."""
+class Port(TransactionPort, Protocol):
+    """What InitProducerId asks of its worker."""
 
     @property
-    def producer_ids(self) -> ProducerIds: ...
+    def transactions(self) -> TransactionCoordinator: ...
 
 
-async def handle(ctx: Context, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
-    """Give an unused producer id, at epoch 0."""
-    if request.transactional_id is not None:
-        # Kafka's transaction coordinator refuses an empty id, too, so the answer is the same without a coordinator.
-        empty = request.transactional_id == ""
-        return _failed(ErrorCode.INVALID_REQUEST if empty else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+def handle(context: RequestContext[Port], request: InitProducerIdRequest, version: int) -> Routed:
+    """Give an unused producer id, or take the request to the coordinator of the transactional id."""
     has_id = request.producer_id != NO_PRODUCER_ID
-    if has_id != (request.producer_epoch != _NO_PRODUCER_EPOCH):
+    if has_id != (request.producer_epoch != NO_PRODUCER_EPOCH) or request.transactional_id == "":
         return _failed(ErrorCode.INVALID_REQUEST)
-    try:
+    if request.transactional_id is None:
         # An idempotent producer that names its former id gets a new one, as in Kafka.
-        producer_id = await ctx.producer_ids.next(ctx)
-    except StoreError as error:
-        log.warning("no block of producer ids could be had: %s", error)
+        return _unused(context.worker.transactions)
+    return context.worker.transaction_routing.to_owner(
+        context, request.transactional_id, request, serve, refused
+    )
+
+
+async def _unused(transactions: TransactionCoordinator) -> InitProducerIdResponse:
+    producer_id = await transactions.new_producer_id()
+    if producer_id is None:
         return _failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
+def serve(
+    transactions: Transactions, _caller: Caller, request: InitProducerIdRequest, version: int
+) -> Awaitable[InitProducerIdResponse]:
+    """Serve a producer whose transactional id this worker coordinates."""
+
+    async def answer() -> InitProducerIdResponse:
+        assert request.transactional_id is not None
+        expected = Producer(request.producer_id, request.producer_epoch)
+        result = await transactions.coordinator.init(
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            None if expected.producer_id == NO_PRODUCER_ID else expected,
+        )
+        return _response(result, version)
+
+    return answer()
+
+
+def _response(result: InitResult, version: int) -> InitProducerIdResponse:
+    error = result.error
+    if error is ErrorCode.PRODUCER_FENCED and version < _FENCED_VERSION:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    producer_id, epoch = result.producer
+    return InitProducerIdResponse(error_code=error, producer_id=producer_id, producer_epoch=epoch)
+
+
+def refused(_request: InitProducerIdRequest, _version: int, error: ErrorCode) -> InitProducerIdResponse:
+    """Make the answer for a coordinator that is out of reach."""
+    return _failed(error)
+
+
 def _failed(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(
-        error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=_NO_PRODUCER_EPOCH
+        error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
     )

@@ -15,9 +15,10 @@ from pkafka.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
+from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.effects import JoinResult
 from pkafka.server.groups.events import JoinRequest
-from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.groups.routing import Groups
 from pkafka.server.ports.groups import GroupPort
 from pkafka.server.serving.context import Caller, RequestContext
 

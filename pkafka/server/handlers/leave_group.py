@@ -7,8 +7,9 @@ from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.events import Leaving
-from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.groups.routing import Groups
 from pkafka.server.ports.groups import GroupPort
 from pkafka.server.serving.context import Caller, RequestContext
 

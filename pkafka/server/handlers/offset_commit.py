@@ -21,10 +21,11 @@ from pkafka.protocol.messages.offset_commit import (
 from pkafka.protocol.schema import Message
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.offset_keeper import Outcomes, java_length
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
-from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.groups.routing import Groups
 from pkafka.server.ipc import words
 from pkafka.server.ipc.words import StoreCommit
 from pkafka.server.ports.groups import GroupPort

@@ -7,7 +7,8 @@ from pkafka.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.coordinator.routing import Routed
+from pkafka.server.groups.routing import Groups
 from pkafka.server.ports.groups import GroupPort
 from pkafka.server.serving.context import Caller, RequestContext
 

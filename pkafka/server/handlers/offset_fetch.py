@@ -22,9 +22,10 @@ from pkafka.protocol.messages.offset_fetch import (
 )
 from pkafka.protocol.schema import Message
 from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import CommittedOffset
-from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.groups.routing import Groups
 from pkafka.server.ipc import words
 from pkafka.server.ipc.words import StoreFetch
 from pkafka.server.ports.groups import GroupPort

@@ -8,9 +8,10 @@ from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.effects import SyncResult
 from pkafka.server.groups.events import SyncRequest
-from pkafka.server.groups.routing import Groups, Routed
+from pkafka.server.groups.routing import Groups
 from pkafka.server.ports.groups import GroupPort
 from pkafka.server.serving.context import Caller, RequestContext
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, PkafkaError, StorageError
-from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from pkafka.net.buffers import Arena, ReadBuffers
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
@@ -23,11 +23,11 @@ from pkafka.server import handlers
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.cluster.pulses import Pulses
 from pkafka.server.config.broker_config import BrokerConfig
+from pkafka.server.coordinator.keyed_topic import KeyedTopic
 from pkafka.server.coordinator.topic_log import TopicLog
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.hosted import CoordinatorSettings, offsets_log_settings
 from pkafka.server.groups.offset_keeper import OffsetKeeper
-from pkafka.server.groups.offsets_partitions import OffsetsPartitions
 from pkafka.server.groups.routing import GroupRouter, Groups
 from pkafka.server.ipc import lifeline, words
 from pkafka.server.ipc.child import Birth, ChildMain, Life, main_of
@@ -66,6 +66,11 @@ from pkafka.server.serving.live_settings import LiveSettings
 from pkafka.server.serving.neighbours import Neighbours
 from pkafka.server.serving.orders import Orders
 from pkafka.server.serving.peers import Peers
+from pkafka.server.transactions import hosted
+from pkafka.server.transactions.coordinator import TransactionCoordinator
+from pkafka.server.transactions.marker_appends import MarkerAppends
+from pkafka.server.transactions.markers import MarkerSender
+from pkafka.server.transactions.routing import TransactionRouter, Transactions
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
@@ -192,8 +197,17 @@ class Worker:
             )
         )
         self.pulses = Pulses(self.metadata, self.partitions.broker_id, lambda: self.config)
-        self._offsets_partitions = OffsetsPartitions(
-            self.metadata, lambda: self.config.offsets_topic_num_partitions
+        self.offsets_topic = KeyedTopic(
+            CONSUMER_OFFSETS_TOPIC,
+            self.metadata,
+            lambda: self.config.offsets_topic_num_partitions,
+            self.control_line.auto_create,
+        )
+        self.state_topic = KeyedTopic(
+            TRANSACTION_STATE_TOPIC,
+            self.metadata,
+            lambda: self.config.transaction_state_log_num_partitions,
+            self.control_line.auto_create,
         )
         self.groups = GroupCoordinator(
             CoordinatorSettings.of(self.config),
@@ -205,12 +219,43 @@ class Worker:
                 disks=self.disks,
                 clock=self.clock,
             ),
-            partitions=self._offsets_partitions.count,
+            partition_of=self.offsets_topic.partition_of,
             timer=self.timer,
             clock=self.clock,
             spawn=self.tasks.spawn,
         )
         self.offsets = OffsetKeeper(self.groups)
+        self.marker_appends = MarkerAppends(
+            self.partitions, self.lookup, self.appending, self.disks, self.groups, self.clock
+        )
+        self.markers = MarkerSender(
+            metadata=self.metadata,
+            partitions=self.partitions,
+            peers=self.peers,
+            appends=self.marker_appends,
+            timer=self.timer,
+            timeout_ms=lambda: self.config.request_timeout_ms,
+        )
+        self.transactions = TransactionCoordinator(
+            hosted.CoordinatorSettings.of(self.config),
+            state_log=TopicLog(
+                TRANSACTION_STATE_TOPIC,
+                hosted.state_log_settings(self.config),
+                partitions=self.partitions,
+                appending=self.appending,
+                disks=self.disks,
+                clock=self.clock,
+            ),
+            partition_of=self.state_topic.partition_of,
+            leader_epoch_of=lambda partition: (
+                self.partitions.led[TRANSACTION_STATE_TOPIC, partition].leader_epoch
+            ),
+            markers=self.markers,
+            new_producer_id=lambda: self.control_line.ask(words.PRODUCER_ID, None),
+            timer=self.timer,
+            clock=self.clock,
+            spawn=self.tasks.spawn,
+        )
         self._orders = Orders(
             metadata=self.metadata,
             decisions=self.decisions,
@@ -248,11 +293,22 @@ class Worker:
             ended=self._drain.changed,
         )
         self.routing = GroupRouter(
+            "group",
             Groups(self.groups, self.offsets, self.metadata, self.clock),
-            setup.workers,
-            self.partitions,
-            self.peers,
-            self.clients.hand_over,
+            self.offsets_topic,
+            workers=setup.workers,
+            partitions=self.partitions,
+            peers=self.peers,
+            hand_over=self.clients.hand_over,
+        )
+        self.transaction_routing = TransactionRouter(
+            "transaction",
+            Transactions(self.transactions, self.offsets_topic, self.metadata, self.clock),
+            self.state_topic,
+            workers=setup.workers,
+            partitions=self.partitions,
+            peers=self.peers,
+            hand_over=None,  # a producer may have one connection for its coordinator and for its records
         )
         self._live_settings = LiveSettings(
             setup.config,
@@ -324,6 +380,8 @@ class Worker:
         self.moves.start()
         self.tasks.spawn_vital(self.clients.close_idle_for_ever())
         self.tasks.spawn_vital(self.offsets.expire_for_ever())
+        self.tasks.spawn_vital(self.transactions.abort_for_ever())
+        self.tasks.spawn_vital(self.transactions.expire_for_ever())
         self.tasks.spawn_vital(self.isr_changes.send_for_ever())
         self.tasks.spawn_vital(self.isr_changes.shrink_for_ever())
 
@@ -357,6 +415,7 @@ class Worker:
         self.clients.take_no_more()
         # Members that wait for their group find another coordinator, or this one when it is back.
         self.groups.resign()
+        self.transactions.resign()
         await self._drain.drain(self.clients)
         self.clients.close()
         self.fetchers.close()
@@ -399,6 +458,8 @@ class Worker:
             **self.peers.operations,
             **self.clients.operations,
             **self.routing.operations(handlers.GROUP_APIS),
+            **self.transaction_routing.operations(handlers.TRANSACTION_APIS),
+            **self.markers.operations,
             **handlers.operations(self),
             **self.files.operations(self),
             **self.appends.operations,
@@ -425,7 +486,8 @@ class Worker:
     def _metadata_changed(self, deleted: Sequence[TopicPartition]) -> None:
         # Offsets that are gone do not come back.
         self.offsets.partitions_deleted(deleted)
-        self._offsets_partitions.metadata_changed(deleted)
+        self.offsets_topic.metadata_changed(deleted)
+        self.state_topic.metadata_changed(deleted)
 
     def _partition_changed(self, key: PartitionKey) -> None:
         self.fetchers.update(key)
@@ -436,6 +498,11 @@ class Worker:
                 self.groups.begin(key[1])
             else:
                 self.groups.end(key[1])
+        elif key[0] == TRANSACTION_STATE_TOPIC:
+            if key in self.partitions.led:
+                self.transactions.begin(key[1])
+            else:
+                self.transactions.end_partition(key[1])
 
 
 def main(setup: WorkerSetup) -> ChildMain:

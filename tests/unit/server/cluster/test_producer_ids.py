@@ -10,10 +10,7 @@ import pytest
 from pkafka.coordination.cluster import create_persistent_paths
 from pkafka.coordination.embedded import EmbeddedStore
 from pkafka.coordination.znodes import ProducerIdBlock
-from pkafka.errors import ErrorCode
-from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from pkafka.server.cluster.producer_ids import BLOCK_SIZE, ProducerIds, ProducerIdsExhaustedError, claim_block
-from pkafka.server.handlers import init_producer_id
 
 
 @pytest.fixture
@@ -76,30 +73,3 @@ def test_a_claim_survives_another_broker_that_is_faster(
 
     monkeypatch.setattr(EmbeddedStore, "set", slow_set)
     assert claim_block(store, 1).first == 1000
-
-
-@pytest.mark.parametrize(
-    ("transactional_id", "producer_id", "epoch", "expected"),
-    [
-        (None, -1, -1, ErrorCode.NONE),
-        (None, 7, 3, ErrorCode.NONE),
-        (None, 7, -1, ErrorCode.INVALID_REQUEST),
-        (None, -1, 3, ErrorCode.INVALID_REQUEST),
-        ("", -1, -1, ErrorCode.INVALID_REQUEST),
-        ("t", -1, -1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-    ],
-)
-def test_init_producer_id(
-    store: EmbeddedStore, transactional_id: str | None, producer_id: int, epoch: int, expected: ErrorCode
-) -> None:
-    control: Any = _Control(store)
-    request = InitProducerIdRequest(
-        transactional_id=transactional_id,
-        transaction_timeout_ms=1000,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-    )
-    response = asyncio.run(init_producer_id.handle(control, request, 4))
-    assert response.error_code == expected
-    good = expected is ErrorCode.NONE
-    assert (response.producer_id, response.producer_epoch) == ((0, 0) if good else (-1, -1))

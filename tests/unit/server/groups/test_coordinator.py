@@ -20,6 +20,7 @@ from pkafka.records.batch import BatchHeader
 from pkafka.records.reading import Record
 from pkafka.server.cluster.metadata import FULL_UPDATE, LEADER_DURING_DELETE
 from pkafka.server.coordinator import shards
+from pkafka.server.coordinator.keyed_topic import partition_of
 from pkafka.server.coordinator.topic_log import Committed, TopicLog
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.effects import JoinResult, SyncResult
@@ -34,7 +35,6 @@ from pkafka.server.groups.records import (
     UnknownKey,
     decode_key,
     encode_offset_key,
-    partition_of,
 )
 from pkafka.server.groups.states import GroupState
 from pkafka.server.ipc.peer import Peer
@@ -75,7 +75,7 @@ class Bench:
                 offsets_retention_ms=MINUTE_MS,
             ),
             group_log=group_log or OffsetsLog(worker),
-            partitions=lambda: PARTITIONS,
+            partition_of=lambda group: partition_of(group, PARTITIONS),
             timer=worker.timer,
             clock=self.clock,
             spawn=worker.tasks.spawn,
@@ -399,12 +399,21 @@ class SlowLog(OffsetsLog):
         super().__init__(worker)
         self.waiting: list[tuple[Committed, ErrorCode, int]] = []
 
-    def append(self, partition: int, records: Any, committed: Committed, *, acks: int | None = None) -> None:
+    def append(
+        self,
+        partition: int,
+        records: Any,
+        committed: Committed,
+        *,
+        acks: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
         super().append(
             partition,
             records,
             lambda error, offset: self.waiting.append((committed, error, offset)),
             acks=acks,
+            timeout_ms=timeout_ms,
         )
 
     def commit(self, error: ErrorCode | None = None) -> None:

@@ -12,6 +12,7 @@ from pkafka.protocol.messages.records.group_metadata import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from pkafka.server.coordinator.keyed_topic import partition_of
 from pkafka.server.groups.records import (
     CommittedOffset,
     GroupKey,
@@ -24,7 +25,6 @@ from pkafka.server.groups.records import (
     encode_group_value,
     encode_offset_key,
     encode_offset_value,
-    partition_of,
 )
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -4,13 +4,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from pkafka.server.groups.offsets_partitions import OffsetsPartitions
+from pkafka.server.coordinator.keyed_topic import KeyedTopic
 
 
 def test_the_count_is_the_most_that_was_seen_until_the_topic_is_deleted() -> None:
     now = {"t": 3}
     metadata = cast("Any", SimpleNamespace(partition_count=lambda topic: now.get(topic, 0)))
-    partitions = OffsetsPartitions(metadata, lambda: 50)
+    partitions = KeyedTopic(CONSUMER_OFFSETS_TOPIC, metadata, lambda: 50, cast("Any", None))
     partitions.metadata_changed([])
     assert partitions.count() == 50, "the topic is going to be made"
     now[CONSUMER_OFFSETS_TOPIC] = 4

@@ -1,0 +1,157 @@
+"""AddPartitionsToTxn (key 24, v0-5): a producer puts partitions into its transaction; leaders ask whether they are in.
+
+v1 throttle time · v2 PRODUCER_FENCED · v3 flexible · v4 several transactions, for brokers that verify (KIP-890) ·
+v5 TRANSACTION_ABORTABLE
+"""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Final
+
+from pkafka.errors import ErrorCode
+from pkafka.model import INTERNAL_TOPICS
+from pkafka.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from pkafka.protocol.schema import Message
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.coordinator.routing import Routed
+from pkafka.server.ports.transactions import TransactionPort
+from pkafka.server.serving.context import Caller, RequestContext
+from pkafka.server.transactions.errors import fenced_as
+from pkafka.server.transactions.routing import Transactions
+from pkafka.server.transactions.transaction import PartitionKey, Producer
+
+_BATCHED_VERSION: Final = 4
+
+Outcome = Mapping[PartitionKey, ErrorCode] | ErrorCode
+"""What became of one transaction's partitions: an error code for each, or one for all."""
+
+
+def handle(
+    context: RequestContext[TransactionPort], request: AddPartitionsToTxnRequest, version: int
+) -> Routed:
+    """Take the request, or each of its transactions, to the coordinator of the transactional id."""
+    routing = context.worker.transaction_routing
+    if version < _BATCHED_VERSION:
+        return routing.to_owner(context, request.v3_and_below_transactional_id, request, serve, refused)
+    asked = request.transactions
+    places = routing.by_owner(one.transactional_id for one in asked)
+    parts = {
+        owner: AddPartitionsToTxnRequest(transactions=[asked[place] for place in numbers])
+        for owner, numbers in places.items()
+    }
+
+    def merged(responses: Sequence[AddPartitionsToTxnResponse]) -> AddPartitionsToTxnResponse:
+        results: dict[int, AddPartitionsToTxnResult] = {}
+        for numbers, response in zip(places.values(), responses, strict=True):
+            results.update(zip(numbers, response.results_by_transaction, strict=True))
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=[results[place] for place in range(len(asked))]
+        )
+
+    return routing.to_owners(context, parts, serve, refused, merged)
+
+
+def serve(
+    transactions: Transactions, _caller: Caller, request: AddPartitionsToTxnRequest, version: int
+) -> Message | Awaitable[Message]:
+    """Add partitions to transactions that this worker coordinates, or verify that they are in."""
+    asked = _transactions_of(request, version)
+    outcomes = [_outcome(transactions, one, version) for one in asked]
+    there = [one for one in outcomes if not isinstance(one, Awaitable)]
+    if len(there) == len(outcomes):
+        return _response(asked, there, version)
+
+    async def later() -> Message:
+        came = [await one if isinstance(one, Awaitable) else one for one in outcomes]
+        return _response(asked, came, version)
+
+    return later()
+
+
+def _transactions_of(
+    request: AddPartitionsToTxnRequest, version: int
+) -> Sequence[AddPartitionsToTxnTransaction]:
+    if version >= _BATCHED_VERSION:
+        return request.transactions
+    return [
+        AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+    ]
+
+
+def _outcome(
+    transactions: Transactions, asked: AddPartitionsToTxnTransaction, version: int
+) -> Outcome | Awaitable[ErrorCode]:
+    partitions = _partitions_of(asked)
+    refused_ones = _refused_partitions(transactions.metadata, partitions, version)
+    if refused_ones:
+        # Where one cannot be added, none is (KIP-98).
+        return {one: refused_ones.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
+    producer = Producer(asked.producer_id, asked.producer_epoch)
+    coordinator = transactions.coordinator
+    if asked.verify_only:
+        return coordinator.verify(asked.transactional_id, producer, partitions)
+    return coordinator.add(asked.transactional_id, producer, partitions)
+
+
+def _partitions_of(asked: AddPartitionsToTxnTransaction) -> list[PartitionKey]:
+    return [(topic.name, partition) for topic in asked.topics for partition in topic.partitions]
+
+
+def _refused_partitions(
+    metadata: MetadataCache, partitions: Sequence[PartitionKey], version: int
+) -> dict[PartitionKey, ErrorCode]:
+    """Those that no client may write to, and those that do not exist. Brokers ask about internal topics, too."""
+    codes: dict[PartitionKey, ErrorCode] = {}
+    for one in partitions:
+        if one[0] in INTERNAL_TOPICS and version < _BATCHED_VERSION:
+            codes[one] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif metadata.partition(*one) is None:
+            codes[one] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return codes
+
+
+def _response(
+    asked: Sequence[AddPartitionsToTxnTransaction], outcomes: Sequence[Outcome], version: int
+) -> AddPartitionsToTxnResponse:
+    results = [
+        AddPartitionsToTxnResult(
+            transactional_id=one.transactional_id, topic_results=_topic_results(one, outcome, version)
+        )
+        for one, outcome in zip(asked, outcomes, strict=True)
+    ]
+    if version >= _BATCHED_VERSION:
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
+
+
+def _topic_results(
+    asked: AddPartitionsToTxnTransaction, outcome: Outcome, version: int
+) -> list[AddPartitionsToTxnTopicResult]:
+    codes = dict.fromkeys(_partitions_of(asked), outcome) if isinstance(outcome, ErrorCode) else outcome
+    topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for (topic, partition), code in codes.items():
+        result = AddPartitionsToTxnPartitionResult(
+            partition_index=partition, partition_error_code=fenced_as(code, version)
+        )
+        topics.setdefault(topic, []).append(result)
+    return [
+        AddPartitionsToTxnTopicResult(name=topic, results_by_partition=results)
+        for topic, results in topics.items()
+    ]
+
+
+def refused(request: AddPartitionsToTxnRequest, version: int, error: ErrorCode) -> AddPartitionsToTxnResponse:
+    """Make the answer for a coordinator that is out of reach."""
+    asked = _transactions_of(request, version)
+    return _response(asked, [error] * len(asked), version)

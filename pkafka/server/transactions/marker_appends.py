@@ -1,0 +1,135 @@
+"""Appends markers to the partitions of one worker, for the coordinators of this broker and of others."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from pkafka.clock import Clock
+from pkafka.errors import ApiError, ErrorCode
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, Millis, ProducerId
+from pkafka.records.control import build_end_marker
+from pkafka.records.validation import trust
+from pkafka.server.replicas.appending import Appended, Appending, Unsafe
+from pkafka.server.replicas.disks import LOG_ERRORS, Disks
+from pkafka.server.replicas.lookup import Lookup
+from pkafka.server.replicas.partition import Partition
+from pkafka.server.replicas.partitions import Partitions
+from pkafka.server.transactions.hosted import Marker
+from pkafka.server.transactions.transaction import PartitionKey
+
+_APART: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""Refusals of one marker, which say nothing of the others."""
+
+
+class Offsets(Protocol):
+    """The committed offsets of this worker's groups, which count when a transaction ends."""
+
+    def refusal(self, partition: int) -> ErrorCode:
+        """Why no transaction can end in a partition of __consumer_offsets at the moment; NONE when it can."""
+        ...
+
+    def complete_transaction(self, partition: int, producer_id: ProducerId, *, is_commit: bool) -> None:
+        """Take over, or forget, what a transaction committed to groups of a partition; its marker is committed."""
+        ...
+
+
+class MarkerAppends:
+    """Appends markers, and says when they are committed.
+
+    Args:
+        partitions: the replicas of this worker.
+        lookup: says why a partition is not among them.
+        appending: appends to them, and waits.
+        disks: of the broker.
+        offsets: of this worker's groups.
+        clock: wall clock, for the markers' timestamps.
+    """
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        lookup: Lookup,
+        appending: Appending,
+        disks: Disks,
+        offsets: Offsets,
+        clock: Clock,
+    ) -> None:
+        self._partitions = partitions
+        self._lookup = lookup
+        self._appending = appending
+        self._disks = disks
+        self._offsets = offsets
+        self._clock = clock
+
+    def append(
+        self,
+        key: PartitionKey,
+        markers: Sequence[Marker],
+        done: Callable[[Sequence[ErrorCode]], None],
+        *,
+        timeout_ms: Millis,
+    ) -> None:
+        """Append markers to one partition, in one write where all are accepted; now or later, call back.
+
+        Args:
+            done: gets a code for each marker, once the replicas in sync have it and, in __consumer_offsets, its groups
+                have what the transaction committed.
+            timeout_ms: how long to wait for replicas.
+        """
+        codes = [ErrorCode.NONE] * len(markers)
+        unsafe: list[Unsafe] = []
+
+        def safe(failures: Mapping[PartitionKey, ErrorCode]) -> None:
+            failure = failures.get(key, ErrorCode.NONE)
+            for number, marker in enumerate(markers):
+                codes[number] = codes[number] or failure
+                if not codes[number] and key[0] == CONSUMER_OFFSETS_TOPIC:
+                    self._offsets.complete_transaction(key[1], marker.producer_id, is_commit=marker.is_commit)
+            done(codes)
+
+        try:
+            partition = self._led(key)
+            for number, outcome in enumerate(self._append_all(partition, markers)):
+                if isinstance(outcome, ErrorCode):
+                    codes[number] = outcome
+                elif outcome[1] is not None:
+                    unsafe.append(outcome[1])
+        except LOG_ERRORS as error:
+            done([self._disks.refused(*key, error)] * len(markers))
+            return
+        # The last one waits for all before it.
+        if unsafe:
+            self._appending.when_safe(unsafe[-1:], safe, timeout_ms=timeout_ms)
+        else:
+            safe({})
+
+    def _led(self, key: PartitionKey) -> Partition:
+        partition = self._partitions.led.get(key)
+        if partition is None:
+            raise self._lookup.missing_partition(*key)
+        if key[0] == CONSUMER_OFFSETS_TOPIC and (refusal := self._offsets.refusal(key[1])):
+            raise ApiError(refusal)
+        partition.check_enough_in_sync()
+        return partition
+
+    def _append_all(self, partition: Partition, markers: Sequence[Marker]) -> list[Appended | ErrorCode]:
+        try:
+            return [self._append(partition, markers)] * len(markers)
+        except ApiError as error:
+            if error.code not in _APART:
+                raise
+            if len(markers) == 1:
+                return [ErrorCode(error.code)]
+        return [outcome for marker in markers for outcome in self._append_all(partition, [marker])]
+
+    def _append(self, partition: Partition, markers: Sequence[Marker]) -> Appended:
+        now_ms = self._clock.now_ms()
+        data = bytearray()
+        for marker in markers:
+            data += build_end_marker(
+                committed=marker.is_commit,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
+                timestamp_ms=now_ms,
+            )
+        return self._appending.append(partition, trust(data), needs_all=True, now_ms=now_ms)

@@ -1,0 +1,24 @@
+"""The transactional ids of one worker, as requests about them see them."""
+
+from typing import NamedTuple, TypeAlias
+
+from pkafka.clock import Clock
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.coordinator import routing
+from pkafka.server.coordinator.keyed_topic import KeyedTopic
+from pkafka.server.transactions.coordinator import TransactionCoordinator
+
+
+class Transactions(NamedTuple):
+    """Holds what requests about transactions need."""
+
+    coordinator: TransactionCoordinator
+    offsets_topic: KeyedTopic
+    """Tells which partition of __consumer_offsets has a group."""
+    metadata: MetadataCache
+    """Tells which partitions there are."""
+    clock: Clock
+
+
+TransactionRouter: TypeAlias = routing.CoordinatorRouter[Transactions]
+Serve: TypeAlias = routing.Serve[Transactions]
