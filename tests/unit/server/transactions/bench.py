@@ -1,7 +1,7 @@
 """A transaction coordinator of its own on the logs of a worker, with markers and a clock that the test moves."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +89,17 @@ class HandMarkers:
 class Bench:
     """A coordinator on the logs of a worker that owns all of them."""
 
-    def __init__(self, worker: Worker, *, state_log: StateLog | None = None, **settings: int) -> None:
+    def __init__(
+        self, worker: Worker, *, state_log: StateLog | None = None, settings: Mapping[str, int] | None = None
+    ) -> None:
         self.worker = worker
         self.clock = ManualClock()
         self.markers = HandMarkers()
         self.next_id: int | None = 100
         self.coordinator = TransactionCoordinator(
-            CoordinatorSettings(**{"max_timeout_ms": MINUTE_MS, "expiration_ms": 10 * MINUTE_MS, **settings}),
+            CoordinatorSettings(
+                **{"max_timeout_ms": MINUTE_MS, "expiration_ms": 10 * MINUTE_MS, **(settings or {})}
+            ),
             state_log=state_log or StateLog(worker),
             partition_of=lambda name: partition_of(name, PARTITIONS),
             leader_epoch_of=lambda index: worker.partitions.led[TRANSACTION_STATE_TOPIC, index].leader_epoch,
@@ -164,6 +168,6 @@ def on_bench(root: Path, body: Callable[[Bench], Awaitable[None]], **settings: i
 
     async def run(family: Family) -> None:
         await family.lead(TRANSACTION_STATE_TOPIC, range(PARTITIONS), epoch=5)
-        await body(await Bench(family.workers[0], **settings).load())
+        await body(await Bench(family.workers[0], settings=settings).load())
 
     with_family(root, run, workers=1)

@@ -21,7 +21,7 @@ from tests.unit.server.transactions.bench import (
     now,
     on_bench,
 )
-from tests.unit.server.workers import until
+from tests.unit.server.workers import Family, until, with_family
 
 
 def states(found: list[object]) -> list[object]:
@@ -258,6 +258,21 @@ def test_an_id_that_cannot_be_forgotten_stays(tmp_path: Path) -> None:
     on_bench(tmp_path, body)
 
 
+def test_at_the_bound_those_that_were_idle_for_longest_are_forgotten(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        opened = await bench.producer("open", timeout_ms=MINUTE_MS)
+        await bench.add(opened, T0, name="open")
+        for name in ("a", "b", "c", "d"):
+            bench.clock.advance(ms=1)
+            await bench.producer(name)
+        known = {one.transactional_id for one in bench.coordinator.overview()[1]}
+        assert known == {"open", "c", "d"}
+        assert (await bench.records("a"))[-1] is None
+        assert await bench.end(opened, name="open") is ErrorCode.NONE
+
+    on_bench(tmp_path, body, ids_max=3)
+
+
 @pytest.mark.parametrize("timeout_ms", [0, -1, MINUTE_MS + 1])
 def test_a_timeout_is_within_bounds(tmp_path: Path, timeout_ms: int) -> None:
     async def body(bench: Bench) -> None:
@@ -346,3 +361,15 @@ def test_partitions_share_out_the_ids(tmp_path: Path) -> None:
         assert (TRANSACTION_STATE_TOPIC, 0) in bench.worker.partitions.led
 
     on_bench(tmp_path, body)
+
+
+def test_loading_reads_in_steps_of_the_buffer(tmp_path: Path) -> None:
+    async def run(family: Family) -> None:
+        await family.lead(TRANSACTION_STATE_TOPIC, range(PARTITIONS))
+        bench = await Bench(family.workers[0]).load()
+        for _ in range(20):
+            producer = await bench.producer()
+        after = await Bench(family.workers[0]).load()
+        assert after.facts().producer == producer
+
+    with_family(tmp_path, run, workers=1, settings={"transaction.state.log.load.buffer.size": "300"})
