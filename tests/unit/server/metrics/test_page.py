@@ -50,7 +50,11 @@ def test_the_groups_of_all_workers_are_counted_under_kafkas_names() -> None:
 @pytest.mark.parametrize("what", ["group", "transaction"])
 def test_the_times_of_loading_are_those_of_all_workers(what: str) -> None:
     name = f"kafka_server_{what}_coordinator_metrics_partition_load_time"
-    loads = ({f"{what}_loads": [3, 60.0, 40.0]}, {}, {f"{what}_loads": [1, 100.0, 100.0]})
+    loads: tuple[dict[str, Any], ...] = (
+        {f"{what}_loads": [3, 60.0, 40.0]},
+        {},
+        {f"{what}_loads": [1, 100.0, 100.0]},
+    )
     found = values([worker(**one) for one in loads])
     assert (found[f"{name}_avg", ()], found[f"{name}_max", ()]) == (40, 100)
     found = values([worker(), worker()])
