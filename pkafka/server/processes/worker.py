@@ -70,7 +70,9 @@ from pkafka.server.transactions import hosted
 from pkafka.server.transactions.coordinator import TransactionCoordinator
 from pkafka.server.transactions.marker_appends import MarkerAppends
 from pkafka.server.transactions.markers import MarkerSender
+from pkafka.server.transactions.questions import CoordinatorQuestions
 from pkafka.server.transactions.routing import TransactionRouter, Transactions
+from pkafka.server.transactions.verification import Verifier
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
@@ -256,6 +258,22 @@ class Worker:
             clock=self.clock,
             spawn=self.tasks.spawn,
         )
+        self.questions = CoordinatorQuestions(
+            coordinator=self.transactions,
+            partition_of=self.state_topic.partition_of,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            peers=self.peers,
+            config=lambda: self.config,
+            timer=self.timer,
+            spawn=self.tasks.spawn,
+        )
+        self.verifier = Verifier(
+            self.partitions,
+            self.questions,
+            lambda: self.config.transaction_partition_verification_enable,
+            self.clock,
+        )
         self._orders = Orders(
             metadata=self.metadata,
             decisions=self.decisions,
@@ -420,6 +438,7 @@ class Worker:
         self.clients.close()
         self.fetchers.close()
         self.pulses.close()
+        self.questions.close()
         self.moves.close()
         self.partitions.resign()
         try:
@@ -460,6 +479,7 @@ class Worker:
             **self.routing.operations(handlers.GROUP_APIS),
             **self.transaction_routing.operations(handlers.TRANSACTION_APIS),
             **self.markers.operations,
+            **self.questions.operations,
             **handlers.operations(self),
             **self.files.operations(self),
             **self.appends.operations,
