@@ -453,8 +453,8 @@ class Worker:
         self.clients.close()
         self.fetchers.close()
         self.pulses.close()
-        self.markers.close()
         self.questions.close()
+        self.markers.close()
         self.moves.close()
         self.partitions.resign()
         try:
@@ -494,8 +494,8 @@ class Worker:
             **self.clients.operations,
             **self.routing.operations(handlers.GROUP_APIS),
             **self.transaction_routing.operations(handlers.TRANSACTION_APIS),
-            **self.marker_owners.operations,
             **self.questions.operations,
+            **self.marker_owners.operations,
             **handlers.operations(self),
             **self.files.operations(self),
             **self.appends.operations,
