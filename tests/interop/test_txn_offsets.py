@@ -294,14 +294,14 @@ def large_metadata(script: TransactionScript, group: str) -> None:
 def deleting(script: TransactionScript, group: str) -> None:
     """Offsets and groups that are deleted while a transaction is open."""
     writer = script.init(group)
-    for delete in (
-        lambda: script.delete_offsets(group, (TOPIC, 0), (TOPIC, 1), (TOPIC, 2)),
-        lambda: script.ask(DeleteGroupsRequest(groups_names=[group]), 2),
-    ):
+    for is_whole_group in (False, True):
         script.commit(group, {(TOPIC, 0): 1})
         script.begin(writer, group)
         script.store(writer, group, {(TOPIC, 0): 2, (TOPIC, 1): 2})
-        delete()
+        if is_whole_group:
+            script.ask(DeleteGroupsRequest(groups_names=[group]), 2)
+        else:
+            script.delete_offsets(group, (TOPIC, 0), (TOPIC, 1), (TOPIC, 2))
         script.fetch_all(group)
         script.describe(group)
         script.end(writer)
@@ -346,9 +346,13 @@ def systems(kafka: System | None, pkafka: System | None) -> list[System]:
         with talking(system.bootstrap) as talk, RawClient(system.bootstrap) as client:
             talk.create(TOPIC, 3)
             for key_type in (0, 1):
-                request = FindCoordinatorRequest(key="g", key_type=key_type)
-                wait_for(lambda: not client.call(request, 1).error_code, what="a coordinator")  # noqa: B023
+                _find_first(client, key_type)
     return found
+
+
+def _find_first(client: RawClient, key_type: int) -> None:
+    request = FindCoordinatorRequest(key="g", key_type=key_type)
+    wait_for(lambda: not client.call(request, 1).error_code, what="a coordinator")
 
 
 @pytest.mark.parametrize("play", SCRIPTS, ids=[script.__name__ for script in SCRIPTS])

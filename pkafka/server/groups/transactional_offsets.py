@@ -118,7 +118,9 @@ class TransactionalOffsets:
 
         def committed(error: ErrorCode, _batch_offset: int) -> None:
             if error:
-                log.error(
+                log.log(
+                    # A zombie is no reason to wake an operator.
+                    logging.INFO if error is ErrorCode.INVALID_PRODUCER_EPOCH else logging.ERROR,
                     "Offsets of group %s in a transaction of producer %d could not be written: %s",
                     group_id,
                     producer.producer_id,

@@ -99,7 +99,7 @@ def ask(
 
 def parts_of(answer: Any) -> list[Any]:
     data = answer if isinstance(answer, bytes) else assembled(answer)
-    response = decode_response(1, VERSION, data[4:])[1]
+    response: Any = decode_response(1, VERSION, data[4:])[1]
     return [part for topic in response.responses for part in topic.partitions]
 
 
@@ -177,7 +177,9 @@ def test_a_reader_of_committed_records_wakes_when_a_transaction_ends_and_not_bef
     in_partition(tmp_path, body)
 
 
-def test_a_reader_at_several_workers_waits_for_the_last_stable_offset(tmp_path: Path) -> None:
+def test_a_reader_at_several_workers_waits_for_the_last_stable_offset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def body(family: Family) -> None:
         await family.lead("t", range(2))
         here, there = (Writing(family, index) for index in range(2))
@@ -189,7 +191,7 @@ def test_a_reader_at_several_workers_waits_for_the_last_stable_offset(tmp_path: 
             asked.append(1)
             return await original(*arguments)
 
-        family.workers[0].files.fetch = counted  # type: ignore[method-assign]
+        monkeypatch.setattr(family.workers[0].files, "fetch", counted)
         for writing in (here, there):
             writing.batch(7)
         connection = Connection()
