@@ -43,6 +43,7 @@ from pkafka.server.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    produce_append,
     renew_delegation_token,
     sasl_authenticate,
     sasl_handshake,
@@ -67,7 +68,7 @@ class Port(
     metadata.Port,
     offset_commit.Port,
     offset_fetch.Port,
-    produce.Port,
+    produce_append.Port,
     Protocol,
 ):
     """What all handlers together ask of their worker."""

@@ -71,8 +71,10 @@ from pkafka.server.transactions import hosted
 from pkafka.server.transactions.coordinator import TransactionCoordinator
 from pkafka.server.transactions.marker_appends import MarkerAppends
 from pkafka.server.transactions.markers import MarkerSender
+from pkafka.server.transactions.questions import CoordinatorQuestions
 from pkafka.server.transactions.routing import TransactionRouter, Transactions
 from pkafka.server.transactions.transaction import Producer
+from pkafka.server.transactions.verification import Verifier
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
@@ -258,6 +260,22 @@ class Worker:
             clock=self.clock,
             spawn=self.tasks.spawn,
         )
+        self.questions = CoordinatorQuestions(
+            coordinator=self.transactions,
+            partition_of=self.state_topic.partition_of,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            peers=self.peers,
+            config=lambda: self.config,
+            timer=self.timer,
+            spawn=self.tasks.spawn,
+        )
+        self.verifier = Verifier(
+            self.partitions,
+            self.questions,
+            lambda: self.config.transaction_partition_verification_enable,
+            self.clock,
+        )
         self.transactional_offsets = TransactionalOffsets(
             self.groups,
             lambda transactional_id, producer, partition, done: self.verifier.verify(
@@ -428,6 +446,7 @@ class Worker:
         self.clients.close()
         self.fetchers.close()
         self.pulses.close()
+        self.questions.close()
         self.moves.close()
         self.partitions.resign()
         try:
@@ -468,6 +487,7 @@ class Worker:
             **self.routing.operations(handlers.GROUP_APIS),
             **self.transaction_routing.operations(handlers.TRANSACTION_APIS),
             **self.markers.operations,
+            **self.questions.operations,
             **handlers.operations(self),
             **self.files.operations(self),
             **self.appends.operations,

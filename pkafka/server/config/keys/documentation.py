@@ -173,6 +173,9 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
         "How often the coordinator aborts transactions that have had their time."
     ),
     "transaction.max.timeout.ms": "The longest transaction timeout that a producer may ask for.",
+    "transaction.partition.verification.enable": (
+        "Whether the leader of a partition asks the coordinator before it begins a transaction there."
+    ),
     "transaction.remove.expired.transaction.cleanup.interval.ms": (
         "How often the coordinator forgets transactional ids that were not used for long."
     ),

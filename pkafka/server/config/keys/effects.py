@@ -27,6 +27,7 @@ _LISTENER: Final = "tests/unit/net/test_listener.py::"
 _LIVE: Final = "tests/e2e/test_configs_live.py::"
 _PROCESSES: Final = "tests/faults/test_deaths.py::"
 _SETTINGS: Final = "tests/e2e/test_broker_settings.py::"
+_PRODUCE: Final = "tests/unit/server/handlers/test_produce_in_transactions.py::"
 _QUOTA: Final = "tests/unit/server/limits/test_replication_quota.py::"
 _THROTTLES: Final = "tests/e2e/test_replication_throttles.py::"
 _TO_CONTROLLER: Final = "tests/unit/server/control/test_to_controller.py::"
@@ -197,6 +198,8 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "producer.id.expiration.ms": _SETTINGS + "test_producers_are_forgotten_after_their_expiration",
     "producer.id.expiration.check.interval.ms": _SETTINGS
     + "test_producers_are_forgotten_after_their_expiration",
+    "transaction.partition.verification.enable": _PRODUCE
+    + "test_nothing_is_asked_while_the_broker_is_told_so",
     "create.topic.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
     "alter.config.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
     "unclean.leader.election.enable": _SETTINGS
@@ -404,7 +407,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "ssl.truststore.location",
         "ssl.truststore.password",
         "ssl.truststore.type",
-        "transaction.partition.verification.enable",
         "zookeeper.ssl.cipher.suites",
         "zookeeper.ssl.crl.enable",
         "zookeeper.ssl.enabled.protocols",
