@@ -107,13 +107,14 @@ class Log:
         )
         [part] = fetched(self.client.call(request, version)).values()
         records = bytes(part.records or b"")
+        headers = [header for _position, header in iter_headers(records)]
         named = part.aborted_transactions
         if named is not None:
-            # Kafka names a few more that begin behind the last stable offset, and so behind all that is returned.
+            # Both name some that begin behind all that is returned, up to the next entry of the index; which entry that
+            # is differs where one is just at the end, and Kafka's bound is not the last stable offset.
+            end = headers[-1].next_offset if headers else offset
             named = [
-                (self.name_of(one.producer_id), one.first_offset)
-                for one in named
-                if one.first_offset < part.last_stable_offset
+                (self.name_of(one.producer_id), one.first_offset) for one in named if one.first_offset < end
             ]
         return {
             "code": part.error_code,
@@ -122,7 +123,7 @@ class Log:
             "size": len(records),
             "batches": [
                 (header.base_offset, header.last_offset, self.name_of(header.producer_id), header.attributes)
-                for _position, header in iter_headers(records)
+                for header in headers
             ],
         }
 
