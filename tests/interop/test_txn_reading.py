@@ -11,7 +11,12 @@ import pytest
 from pkafka.errors import ErrorCode
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from pkafka.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from pkafka.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from pkafka.protocol.messages.end_txn import EndTxnRequest
+from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from pkafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pkafka.records.batch import iter_headers
 from pkafka.records.builder import build_batch
@@ -20,8 +25,7 @@ from tests.differences import differences
 from tests.interop.conftest import System
 from tests.interop.test_list_offsets import answers
 from tests.raw_client import RawClient, batch, fetch_request, fetched, produce_to, topic_id
-from tests.talk import talking
-from tests.transaction_client import TransactionClient
+from tests.talk import talking, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
@@ -37,17 +41,63 @@ WITH_IDS: Final = 13
 LIST_VERSIONS: Final = registry.versions(ApiKey.LIST_OFFSETS)
 
 
-class Writer(TransactionClient):
-    """A producer whose batches are the same on both systems."""
+class Writer:
+    """A producer with a transactional id, whose batches are the same on both systems."""
 
     def __init__(self, bootstrap: str, transactional_id: str) -> None:
-        super().__init__(bootstrap, transactional_id)
+        self.transactional_id = transactional_id
+        self.client = RawClient(bootstrap)
+        self.producer = -1, -1
+        """Producer id and epoch."""
         self._next: dict[str, int] = {}
+
+    def begin(self) -> None:
+        """Get an identity."""
+        find = FindCoordinatorRequest(key_type=1, key=self.transactional_id)
+        wait_for(lambda: not self.client.call(find, 1).error_code, what="a coordinator")
+
+        def given() -> bool:
+            request = InitProducerIdRequest(
+                transactional_id=self.transactional_id, transaction_timeout_ms=600_000
+            )
+            answer = self.client.call(request, 4)
+            self.producer = answer.producer_id, answer.producer_epoch
+            return not answer.error_code
+
+        wait_for(given, what="a producer id")
 
     def open(self, topic: str) -> None:
         """Begin a transaction in the only partition of a topic."""
-        while code := self.add((topic, 0))[topic, 0]:
-            assert code is ErrorCode.CONCURRENT_TRANSACTIONS
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer[0],
+            v3_and_below_producer_epoch=self.producer[1],
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
+        )
+
+        def is_open() -> bool:
+            [found] = self.client.call(request, 3).results_by_topic_v3_and_below
+            return not found.results_by_partition[0].partition_error_code
+
+        wait_for(is_open, what="the end of the last transaction")
+
+    def ended(self, *, commit: bool) -> None:
+        """Commit or abort, and wait for the markers."""
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer[0],
+            producer_epoch=self.producer[1],
+            committed=commit,
+        )
+        assert self.client.call(request, 3).error_code == 0
+        wait_for(lambda: self.is_over, what="the markers")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no transaction is open or decided."""
+        request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
+        [found] = self.client.call(request, 0).transaction_states
+        return found.transaction_state in ("Empty", "CompleteCommit", "CompleteAbort")
 
     def write(self, topic: str, *values: bytes, at_ms: int = 0, codec: Codec = Codec.NONE) -> None:
         """Append a batch; ``at_ms``: behind noon."""
@@ -80,14 +130,13 @@ class Log:
         self.client = RawClient(system.bootstrap)
         self.writers = [Writer(system.bootstrap, f"reading-{number}") for number in range(3)]
         for writer in self.writers:
-            writer.coordinate()
             writer.begin()
 
     def close(self) -> None:
         for writer in self.writers:
             if not writer.is_over:
                 writer.ended(commit=False)
-            writer.close()
+            writer.client.close()
         self.client.close()
 
     def plain(self, topic: str, *values: bytes, at_ms: int = 0) -> None:

@@ -37,7 +37,7 @@ class TransactionBench(Bench):
         self.waiting: list[Verified] = []
         self.transactional = TransactionalOffsets(self.groups, self._verify)
         self._markers = MarkerAppends(
-            worker.partitions, worker.lookup, worker.appending, worker.disks, self.groups, self.clock
+            worker.partitions, worker.appending, worker.disks, self.groups, self.clock
         )
 
     def _verify(
