@@ -36,7 +36,6 @@ MISSING: Final = (
     "kafka.controller:type=ControllerStats,UpdateFeaturesRateAndTimeMs",  # features never change with ZooKeeper
     "kafka.controller:type=ControllerEventManager,EventQueueTimeMs",
     "kafka.controller:type=KafkaController,(ControllerState|FencedBrokerCount|ZkMigrationState)",
-    "kafka.coordinator.transaction:.*",
     "kafka.log:type=LogFlushStats,.*",
     "kafka.network:type=(Acceptor|Processor|RequestChannel|SocketServer),.*",
     "kafka.network:type=RequestMetrics,(ErrorsPerSec|(RequestQueue|ResponseQueue|Throttle)TimeMs|"
@@ -51,7 +50,6 @@ MISSING: Final = (
     "kafka.server:type=ReplicaManager,PartitionsWithLateTransactionsCount",
     "kafka.server:type=(SessionExpireListener|ZooKeeperClientMetrics),.*",
     "kafka.server:type=(alter-partition|forwarding|controller-channel|txn-marker-channel)-metrics",
-    "kafka.server:type=transaction-coordinator-metrics",
     "kafka.server:type=app-info",  # the same without an id
     "kafka.server:type=socket-server-metrics",  # for all processors, and by the client's software
     "kafka.utils:type=Throttler,.*",

@@ -75,6 +75,11 @@ _GROUP_EVENTS: Final = {
     "group_completed_rebalance": "Rebalances that ended with an assignment.",
 }
 
+_MARKER_GAUGES: Final = {
+    "UnknownDestinationQueueSize": "Transaction markers that wait for a leader of their partition.",
+    "LogAppendRetryQueueSize": "Transactions whose end is to be written to the log once more.",
+}
+
 _CONTROLLER_TIMES: Final = {
     "ControllerChange": "for another controller, or to read everything anew",
     "LeaderElection": "for brokers that came or went, with the elections that this caused",
@@ -191,6 +196,7 @@ def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metri
     yield from _topic_families(workers)
     yield from _request_families(workers)
     yield from _log_families(workers)
+    yield from _marker_families(workers)
     yield from _group_families(workers)
     yield from _cleaner_families(workers, facts)
     yield from _process_families(workers)
@@ -278,6 +284,16 @@ def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         yield family
 
 
+def _marker_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
+
+    for name, count in sum_of(worker["transaction_markers"] for worker in workers).items():
+        bean = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
+        gauge = GaugeMetricFamily(f"{bean}_{name.lower()}", _MARKER_GAUGES[name])
+        gauge.add_metric([], count)
+        yield gauge
+
+
 def _group_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
@@ -290,15 +306,22 @@ def _group_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         counter = CounterMetricFamily(f"kafka_server_group_coordinator_metrics_{name}", _GROUP_EVENTS[name])
         counter.add_metric([], count)
         yield counter
-    loads = [worker["group_loads"] for worker in workers]
+    yield from _load_time_families([worker["group_loads"] for worker in workers], "group", "groups")
+    loads = [worker["transaction_loads"] for worker in workers]
+    yield from _load_time_families(loads, "transaction", "transactional ids")
+
+
+def _load_time_families(loads: Sequence[Sequence[float]], coordinator: str, what: str) -> "Iterable[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
+
     count = sum(each[0] for each in loads)
     for name, text, value in (
         ("avg", "The average", sum(each[1] for each in loads) / count if count else math.nan),
         ("max", "The longest", max(each[2] for each in loads) if count else math.nan),
     ):
         gauge = GaugeMetricFamily(
-            f"kafka_server_group_coordinator_metrics_partition_load_time_{name}",
-            f"{text} time in ms that it took to load the groups of a partition, in the last minute.",
+            f"kafka_server_{coordinator}_coordinator_metrics_partition_load_time_{name}",
+            f"{text} time in ms that it took to load the {what} of a partition, in the last minute.",
         )
         gauge.add_metric([], value)
         yield gauge

@@ -127,6 +127,9 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "message.max.bytes": _LIVE + "test_broker_settings_reach_every_topic_that_has_none_of_its_own",
     "node.id": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "pkafka.heartbeat.timeout.ms": _PROCESSES + "test_a_stopped_worker_is_killed_and_replaced",
+    "pkafka.transaction.fenced.markers.heal.enable": (
+        "tests/e2e/test_transaction_markers.py::test_a_transaction_that_another_marker_has_ended_completes"
+    ),
     "pkafka.transactional.ids.max": _TRANSACTIONS
     + "test_at_the_bound_those_that_were_idle_for_longest_are_forgotten",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _TRANSACTION_SETTINGS
