@@ -59,7 +59,7 @@ bench: .venv/.test-ready ## Apache Kafka and pkafka in turn: every figure, its r
 
 nightly: .venv/.test-ready ## Everything, the long ones too: many seeds, faults, soak; as root, networks that break
 	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) -n auto $(WITHOUT)
-	HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) $(IN_WORKERS) $(WITH_PROCESSES)
+	PKAFKA_SPARK_ARCHIVE=1 HYPOTHESIS_PROFILE=deep $(PYTEST) --randomly-seed=$(SEED) $(IN_WORKERS) $(WITH_PROCESSES)
 
 regenerate: .venv/.test-ready ## Files made from the code: the reference, completions, man pages
 	$(BIN)/python scripts/regenerate.py

@@ -8,6 +8,7 @@ from pathlib import Path
 import hypothesis
 import psutil
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from tests.forked_commands import commands
 from tests.spark import SMALL_JVMS, spark_sessions
@@ -29,22 +30,38 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 _MARKED_FOLDERS = ("interop", "e2e", "faults")
+_WITH_SPARK = (
+    "e2e/pipeline/",
+    "interop/test_lag_report.py",
+    "interop/test_spark_dump.py",
+    "interop/test_spark_topics.py",
+)
+"""They share the session of one process: each further one takes half a minute of all cores."""
 _FIRST = (
-    "interop/test_spark_topics.py",  # makes the archive of Spark's classes, which the next ones with Spark wait for
-    "faults/test_cluster.py",
+    *_WITH_SPARK,
+    "interop/test_session.py",
+    "interop/test_mixed_cluster.py",
+    "faults/",
     "interop/test_data_directories.py",
     "interop/test_compaction.py",
-    "e2e/test_json_schemas.py",
-    "e2e/pipeline/test_pipeline_command.py",
-    "e2e/pipeline/test_topics.py",
-    "e2e/pipeline/test_load.py",
-    "e2e/pipeline/test_session.py",
-    "e2e/pipeline/test_segments.py",
-    "e2e/pipeline/test_dump_command.py",
-    "e2e/pipeline/",
-    "faults/",
 )
 """Files that take minutes come before the others, so that no worker is left with one of them at the end."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
+    """How ``--dist loadfile`` shares out the tests: a file at a time, and those with Spark as if they were one."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    scheduling = LoadFileScheduling(config, log)
+    file_of = scheduling._split_scope
+
+    def scope_of(nodeid: str) -> str:
+        file: str = file_of(nodeid)
+        return "Spark" if file.removeprefix("tests/").startswith(_WITH_SPARK) else file
+
+    scheduling._split_scope = scope_of
+    return scheduling
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -51,6 +51,9 @@ session.stop()
 """
 """What loads the classes that most of Spark's JVMs need."""
 
+ARCHIVE_VARIABLE: Final = "PKAFKA_SPARK_ARCHIVE"
+"""Set where many JVMs are going to be started."""
+
 THREADS: Final = 3
 """Of the shared session: as many as the load tests have generators."""
 END_S: Final = 300
@@ -61,7 +64,12 @@ _OF_A_SESSION: Final = ("PYSPARK_", "SPARK_AUTH_", "SPARK_BUFFER_")
 
 @cache
 def use_class_archive() -> None:
-    """Have the JVMs of Spark's that this process and its programs start from now on map their classes from a file."""
+    """Have the JVMs of Spark's that this process and its programs start from now on map their classes from a file.
+
+    Making the file takes as long as some ten starts without it, so only a run with many of them makes one.
+    """
+    if not os.environ.get(ARCHIVE_VARIABLE):
+        return
     found = importlib.util.find_spec("pyspark")
     assert found is not None
     assert found.origin is not None

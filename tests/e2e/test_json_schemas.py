@@ -18,7 +18,6 @@ from tests.e2e.json_cases import cluster, files, groups, own_tools, records, top
 from tests.e2e.json_cases.case import COMMANDS, At, Words, asked
 from tests.json_schemas import COMMON, SCHEMAS, check, leaves, prints_json
 from tests.sockets import free_port
-from tests.spark import Sessions, share
 from tests.talk import Talk, talking
 
 pytestmark = pytest.mark.usefixtures("plain_environment")
@@ -29,6 +28,7 @@ CASES = {
     for name, case in module.CASES.by_name.items()
 }
 OF_SPARK = {"pk-dump-log.report", "pk-dump-log.sql", "pk-pipeline.run", "pk-pipeline.validate"}
+"""In tests/e2e/pipeline/test_json_schemas_of_spark.py."""
 
 
 @pytest.fixture
@@ -37,20 +37,14 @@ def talk(pkafka_broker: Broker) -> Iterator[Talk]:
         yield talk
 
 
-@pytest.mark.timeout(900)  # as all that start Spark, as some of these do
-@pytest.mark.parametrize("name", sorted(SCHEMAS.keys() - COMMON))
+@pytest.mark.parametrize("name", sorted(SCHEMAS.keys() - COMMON - OF_SPARK))
 def test_what_a_command_prints_is_what_its_schema_promises(
     name: str,
     pkafka_broker: Broker,
     talk: Talk,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
 ) -> None:
-    if name in OF_SPARK:
-        sessions: Sessions = request.getfixturevalue("spark_sessions")
-        share(sessions.get(), monkeypatch)
     CASES[name](At(name, pkafka_broker, talk, tmp_path, capsys))
 
 

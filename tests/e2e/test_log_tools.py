@@ -58,7 +58,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "flag", ["--max-message-size=1", pytest.param("--verify", marks=pytest.mark.nightly)]
+    "flag",
+    [
+        pytest.param("--max-message-size=1", marks=pytest.mark.nightly),
+        pytest.param("--verify", marks=pytest.mark.nightly),
+    ],
 )
 def test_memory_stays_the_same_on_ten_gigabytes(large: Path, flag: str) -> None:
     assert sum(path.stat().st_size for path in large.iterdir()) > 10_000_000_000

@@ -144,6 +144,7 @@ def test_all_clients_in_one_group(broker: AnyBroker, java_members: dict[str, str
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.nightly
 def test_a_cooperative_group(broker: AnyBroker, java_members: dict[str, str]) -> None:
     with chaos_of(broker.bootstrap, "cooperative-sticky", java_members) as chaos:
         play(chaos, COOPERATIVE_CLIENTS, STEPS)

@@ -11,8 +11,15 @@ from typing import Any, Final
 
 import pytest
 
+from pkafka.errors import ErrorCode
 from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
+from pkafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pkafka.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from pkafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from pkafka.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from pkafka.protocol.messages.alter_partition import (
@@ -57,7 +64,9 @@ from pkafka.protocol.messages.describe_delegation_token import DescribeDelegatio
 from pkafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from pkafka.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from pkafka.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from pkafka.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from pkafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from pkafka.protocol.messages.end_txn import EndTxnRequest
 from pkafka.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from pkafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -75,6 +84,7 @@ from pkafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdenti
 from pkafka.protocol.messages.list_groups import ListGroupsRequest
 from pkafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pkafka.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from pkafka.protocol.messages.list_transactions import ListTransactionsRequest
 from pkafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pkafka.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -119,6 +129,7 @@ NOON: Final = 1_700_000_000_000
 THERE: Final = "every-api"
 MISSING: Final = "no-such-topic"
 GROUP: Final = "every-api-group"
+TRANSACTIONAL_ID: Final = "no such id"
 _TOPIC_RESOURCE: Final = 2
 # Two brokers differ in these by nature, whatever the API.
 MASKED: Final = frozenset(
@@ -421,7 +432,38 @@ def _consumer_group_heartbeat(version: int) -> Message:
     return ConsumerGroupHeartbeatRequest(group_id="g", member_id="", subscribed_topic_names=[THERE])
 
 
+def _add_partitions_to_txn(version: int) -> Message:
+    topics = [AddPartitionsToTxnTopic(name=THERE, partitions=[0, 9]), AddPartitionsToTxnTopic(name=MISSING)]
+    if version < 4:
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=TRANSACTIONAL_ID,
+            v3_and_below_producer_id=7,
+            v3_and_below_topics=topics,
+        )
+    there = [AddPartitionsToTxnTopic(name=THERE, partitions=[1])]
+    asked = [
+        AddPartitionsToTxnTransaction(transactional_id=name, producer_id=7, topics=wanted, verify_only=verify)
+        for name, wanted, verify in (
+            (TRANSACTIONAL_ID, topics, True),
+            ("another", there, True),
+            ("a third", there, False),
+        )
+    ]
+    return AddPartitionsToTxnRequest(transactions=asked)
+
+
 REQUESTS: Final[dict[ApiKey, Build]] = {
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda version: AddOffsetsToTxnRequest(
+        transactional_id=TRANSACTIONAL_ID, producer_id=7, group_id=GROUP
+    ),
+    ApiKey.END_TXN: lambda version: EndTxnRequest(transactional_id=TRANSACTIONAL_ID, producer_id=7),
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda version: DescribeTransactionsRequest(
+        transactional_ids=[TRANSACTIONAL_ID, "", TRANSACTIONAL_ID]
+    ),
+    ApiKey.LIST_TRANSACTIONS: lambda version: ListTransactionsRequest(
+        state_filters=["Ongoing", "Nonsense"], duration_filter=10**15 if version else -1
+    ),
     ApiKey.SASL_HANDSHAKE: lambda version: SaslHandshakeRequest(mechanism="PLAIN"),
     ApiKey.SASL_AUTHENTICATE: lambda version: SaslAuthenticateRequest(auth_bytes=b"\0a\0b"),
     ApiKey.DESCRIBE_ACLS: _describe_acls,
@@ -541,6 +583,16 @@ def both_with_topic(kafka: System, pkafka: System) -> list[System]:
         fetch = offset_fetch_request([(GROUP, {THERE: [0]})], 2)
         wait_for(lambda: not ask(system, fetch, 2).error_code)  # noqa: B023
         ask(system, _offset_commit(2), 2)
+        # The same for transactional ids.
+        find = FindCoordinatorRequest(key_type=1, key=TRANSACTIONAL_ID)
+        wait_for(lambda: not ask(system, find, 1).error_code)  # noqa: B023
+        describe = DescribeTransactionsRequest(transactional_ids=[TRANSACTIONAL_ID, "another", "a third"])
+        passing = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+
+        def errors() -> set[int]:
+            return {one.error_code for one in ask(system, describe, 0).transaction_states}  # noqa: B023
+
+        wait_for(lambda: not errors() & passing)  # noqa: B023
         # Two records share the highest timestamp, and one is older: which offset is it that has it?
         records = bytes(build_batch([(NOON + age, b"k", b"v", ()) for age in (-5, 0, 0, -1)]))
         data = TopicProduceData(name=THERE, partition_data=[PartitionProduceData(index=1, records=records)])

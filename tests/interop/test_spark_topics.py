@@ -175,6 +175,7 @@ def test_the_same_refusals(options: dict[str, str], spark: SparkSession, servers
     assert sentence.rstrip(".") in said[1]
 
 
+@pytest.mark.nightly  # half a minute: Spark tries each task again
 def test_partitions_that_do_not_exist_are_refused(
     spark: SparkSession, servers: dict[str, str], filled: str
 ) -> None:

@@ -372,6 +372,7 @@ class BrokerConfig:
     )
     transaction_max_timeout_ms = _Key("transaction.max.timeout.ms", int)
     transaction_partition_verification_enable = _Key("transaction.partition.verification.enable", bool)
+    transactional_ids_max = _Key("pkafka.transactional.ids.max", int)
     transaction_remove_expired_transaction_cleanup_interval_ms = _Key(
         "transaction.remove.expired.transaction.cleanup.interval.ms", int
     )

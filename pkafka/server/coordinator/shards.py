@@ -125,6 +125,10 @@ class Shards(Generic[EntryT, LoadingT]):
         """Give up an entry, which its caller ends."""
         self._owned[partition].pop(key, None)
 
+    def __len__(self) -> int:
+        """How many entries this worker has."""
+        return sum(map(len, self._owned.values()))
+
     def entries(self) -> Iterator[EntryT]:
         """All entries of this worker."""
         for entries in self._owned.values():

@@ -237,7 +237,7 @@ class Worker:
             timeout_ms=lambda: self.config.request_timeout_ms,
         )
         self.transactions = TransactionCoordinator(
-            hosted.CoordinatorSettings.of(self.config),
+            hosted.CoordinatorSettings.of(self.config, setup.workers),
             state_log=TopicLog(
                 TRANSACTION_STATE_TOPIC,
                 hosted.state_log_settings(self.config),

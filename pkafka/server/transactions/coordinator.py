@@ -6,6 +6,7 @@ id is in two processes.
 """
 
 import asyncio
+import heapq
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,7 @@ _COMPLETE_AGAIN_MS: Final = 100
 _TOMBSTONE_BYTES_MAX: Final = 256 * 1024
 """At most so many bytes of keys go into one batch of tombstones (KAFKA-13099)."""
 _TOMBSTONE_OVERHEAD_BYTES: Final = 16
+_FORGOTTEN_AT_ONCE: Final = 1_000
 
 _NO_COORDINATOR: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
 _NOT_AVAILABLE: Final = frozenset(
@@ -274,6 +276,7 @@ class TransactionCoordinator:
             self._send_markers(entry)
 
     def _create(self, transactional_id: str, facts: Facts) -> Entry:
+        self._make_room()
         partition = self.partition_of(transactional_id)
         entry = Entry(transactional_id, partition, self._leader_epoch_of(partition), Transaction(facts))
         self._shards.add(partition, transactional_id, entry)
@@ -408,18 +411,40 @@ class TransactionCoordinator:
         """Forget the ids that were not used for ``transactional.id.expiration.ms``."""
         turns = Turns()
         now_ms = self._clock.now_ms()
-        due: dict[int, list[Entry]] = defaultdict(list)
-        sizes: Counter[int] = Counter()
+        due: list[Entry] = []
         for entry in list(self._shards.entries()):
             if not entry.is_gone and entry.transaction.is_expired(now_ms, self.settings.expiration_ms):
-                due[entry.partition].append(entry)
-                sizes[entry.partition] += len(entry.transactional_id.encode()) + _TOMBSTONE_OVERHEAD_BYTES
-                if sizes[entry.partition] > _TOMBSTONE_BYTES_MAX:
-                    del sizes[entry.partition]
-                    self._forget(due.pop(entry.partition))
+                due.append(entry)
             await turns.step()
-        for entries in due.values():
-            self._forget(entries)
+        self._forget_all(due)
+
+    def _make_room(self) -> None:
+        """Forget the ids that were idle for longest, when there are as many as there may be."""
+        if len(self._shards) < self.settings.ids_max:
+            return
+        idle = (one for one in self._shards.entries() if one.transaction.is_expired(self._clock.now_ms(), 0))
+        # Many at once, since each look takes all of them; where few are allowed, one.
+        count = min(_FORGOTTEN_AT_ONCE, max(self.settings.ids_max // 100, 1))
+        oldest = heapq.nsmallest(count, idle, key=lambda one: one.transaction.facts.update_ms)
+        log.warning(
+            "There are %d transactional ids (pkafka.transactional.ids.max): forgetting %d that were idle for longest",
+            self.settings.ids_max,
+            len(oldest),
+        )
+        self._forget_all(oldest)
+
+    def _forget_all(self, entries: Iterable[Entry]) -> None:
+        """Forget ids, in batches that the topic takes."""
+        due: dict[int, list[Entry]] = defaultdict(list)
+        sizes: Counter[int] = Counter()
+        for entry in entries:
+            due[entry.partition].append(entry)
+            sizes[entry.partition] += len(entry.transactional_id.encode()) + _TOMBSTONE_OVERHEAD_BYTES
+            if sizes[entry.partition] > _TOMBSTONE_BYTES_MAX:
+                del sizes[entry.partition]
+                self._forget(due.pop(entry.partition))
+        for of_partition in due.values():
+            self._forget(of_partition)
 
     def _forget(self, entries: Sequence[Entry]) -> None:
         now_ms = self._clock.now_ms()

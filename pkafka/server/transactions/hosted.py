@@ -92,13 +92,16 @@ class CoordinatorSettings:
     """How often the coordinator looks for transactions that have had their time."""
     expire_interval_ms: Millis = 3_600_000
     """How often the coordinator looks for ids that were not used for long."""
+    ids_max: int = 1_000_000
+    """How many ids this worker keeps."""
 
     @classmethod
-    def of(cls, config: BrokerConfig) -> "CoordinatorSettings":
-        """Take the settings from the broker's configuration."""
+    def of(cls, config: BrokerConfig, workers: int) -> "CoordinatorSettings":
+        """Take the settings from the broker's configuration; so many workers share its bounds."""
         return cls(
             max_timeout_ms=config.transaction_max_timeout_ms,
             expiration_ms=config.transactional_id_expiration_ms,
             abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             expire_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            ids_max=max(config.transactional_ids_max // workers, 1),
         )

@@ -60,11 +60,11 @@ class TransactionLoading:
         for key, (offset, value) in self._last.items():
             try:
                 transactional_id = decode_key(key)
-                facts = decode_value(value)
+                facts = None if transactional_id is None else decode_value(value)
             except ProtocolError as error:
                 self._cannot_read(offset, str(error))
                 continue
-            if transactional_id is None:
+            if transactional_id is None or facts is None:
                 log.warning(
                     "Unknown version of a key while loading transaction metadata from %s. Ignoring it."
                     " It could be a left over from an aborted upgrade.",

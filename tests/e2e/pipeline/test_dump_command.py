@@ -83,6 +83,7 @@ def test_a_report(orders: Path, run: Run) -> None:
     assert int(line["bytes"]) == row["bytes"] == sum(path.stat().st_size for path in orders.glob("*.log"))
 
 
+@pytest.mark.nightly  # starts Spark in a program of its own
 def test_a_program_prints_the_same_and_leaves_no_files(orders: Path, run: Run, tmp_path: Path) -> None:
     here, files = tmp_path / "here", tmp_path / "files"
     here.mkdir()

@@ -124,6 +124,7 @@ def test_a_job_that_fails_is_one_line(run: Run, file: Path) -> None:
     assert "seven" in said
 
 
+@pytest.mark.nightly  # starts Spark in programs of their own
 def test_a_stream_ends_when_it_is_told_to_and_goes_on_later(
     file: Path, topic: str, talk: Talk, tmp_path: Path
 ) -> None:

@@ -144,6 +144,7 @@ def test_a_segment_that_is_gone_while_it_is_read(spark: SparkSession, tmp_path: 
     assert "is gone since the read was planned" in explain(caught.value)
 
 
+@pytest.mark.nightly  # starts Spark in a program of its own
 def test_a_plain_session_works_and_one_line_says_what_narrows_a_read(data: Path, tmp_path: Path) -> None:
     files = tmp_path / "files"
     environment = of_program(files)

@@ -77,6 +77,7 @@ def test_errors_are_one_line(spark: SparkSession) -> None:
     assert str(caught.value) == "ValueError: seven is too many"
 
 
+@pytest.mark.nightly  # starts Spark in a program of its own
 def test_it_says_nothing_and_leaves_nothing_however_it_ends(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()

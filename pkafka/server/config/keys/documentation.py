@@ -127,6 +127,7 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "offsets.topic.segment.bytes": "Segment size of the topic of committed offsets.",
     "pkafka.heartbeat.timeout.ms": "A process of the broker that is silent for this long is killed and replaced.",
     "pkafka.metrics.host": "The address on which the metrics page is served.",
+    "pkafka.transactional.ids.max": "How many transactional ids a broker keeps; those idle for longest go then.",
     "pkafka.metrics.port": "The port of the metrics, for Prometheus and for pk-metrics; -1: none, 0: any free port.",
     "pkafka.workers": "Number of worker processes; 0: one for each core that the broker may use.",
     "principal.builder.class": (
@@ -168,7 +169,14 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "socket.receive.buffer.bytes": "Receive buffer of a connection; -1: the system's default.",
     "socket.request.max.bytes": "The largest request that is read.",
     "socket.send.buffer.bytes": "Send buffer of a connection; -1: the system's default.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
+        "How often the coordinator aborts transactions that have had their time."
+    ),
     "transaction.max.timeout.ms": "The longest transaction timeout that a producer may ask for.",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": (
+        "How often the coordinator forgets transactional ids that were not used for long."
+    ),
+    "transaction.state.log.load.buffer.size": "Bytes of transactions' states that are read at a time.",
     "transaction.state.log.min.isr": "Replicas that must have a transaction's state before it counts.",
     "transaction.state.log.num.partitions": "Partitions of the topic of transactions; fixed at its creation.",
     "transaction.state.log.replication.factor": "Replicas of the topic of transactions.",

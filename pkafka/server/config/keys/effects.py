@@ -30,6 +30,8 @@ _SETTINGS: Final = "tests/e2e/test_broker_settings.py::"
 _QUOTA: Final = "tests/unit/server/limits/test_replication_quota.py::"
 _THROTTLES: Final = "tests/e2e/test_replication_throttles.py::"
 _TO_CONTROLLER: Final = "tests/unit/server/control/test_to_controller.py::"
+_TRANSACTIONS: Final = "tests/unit/server/transactions/test_coordinator.py::"
+_TRANSACTION_SETTINGS: Final = "tests/e2e/test_transaction_settings.py::"
 _TIMEOUTS: Final = "tests/interop/test_zookeeper_timeouts.py::"
 _ZOOKEEPER: Final = "tests/unit/coordination/test_zookeeper.py::"
 _WORKER_LOGS: Final = "tests/unit/server/replicas/test_worker_logs.py::"
@@ -124,6 +126,21 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "message.max.bytes": _LIVE + "test_broker_settings_reach_every_topic_that_has_none_of_its_own",
     "node.id": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "pkafka.heartbeat.timeout.ms": _PROCESSES + "test_a_stopped_worker_is_killed_and_replaced",
+    "pkafka.transactional.ids.max": _TRANSACTIONS
+    + "test_at_the_bound_those_that_were_idle_for_longest_are_forgotten",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": _TRANSACTION_SETTINGS
+    + "test_a_transaction_that_has_had_its_time_is_aborted_at_the_next_look",
+    "transaction.max.timeout.ms": _TRANSACTION_SETTINGS + "test_a_producer_may_not_ask_for_more_time",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": _TRANSACTION_SETTINGS
+    + "test_an_id_that_is_not_used_is_forgotten_at_the_next_look",
+    "transaction.state.log.load.buffer.size": _TRANSACTIONS + "test_loading_reads_in_steps_of_the_buffer",
+    "transaction.state.log.min.isr": _TRANSACTION_SETTINGS + "test_the_topic_is_made_as_configured",
+    "transaction.state.log.num.partitions": _TRANSACTION_SETTINGS + "test_the_topic_is_made_as_configured",
+    "transaction.state.log.replication.factor": _TRANSACTION_SETTINGS
+    + "test_the_topic_is_made_as_configured",
+    "transaction.state.log.segment.bytes": _TRANSACTION_SETTINGS + "test_the_topic_is_made_as_configured",
+    "transactional.id.expiration.ms": _TRANSACTION_SETTINGS
+    + "test_an_id_that_is_not_used_is_forgotten_at_the_next_look",
     "pkafka.workers": _CONFIG + "test_workers_follow_the_cores_unless_set",
     "process.roles": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "reserved.broker.max.id": _IDENTITY + "test_an_id_is_generated_above_those_that_people_give_and_kept",
@@ -387,16 +404,7 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "ssl.truststore.location",
         "ssl.truststore.password",
         "ssl.truststore.type",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        "transaction.max.timeout.ms",
         "transaction.partition.verification.enable",
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        "transaction.state.log.load.buffer.size",
-        "transaction.state.log.min.isr",
-        "transaction.state.log.num.partitions",
-        "transaction.state.log.replication.factor",
-        "transaction.state.log.segment.bytes",
-        "transactional.id.expiration.ms",
         "zookeeper.ssl.cipher.suites",
         "zookeeper.ssl.crl.enable",
         "zookeeper.ssl.enabled.protocols",

@@ -5,6 +5,7 @@ from typing import Final
 PKAFKA_KEYS: Final = (
     ("pkafka.workers", "int", "0", ("range", 0, 256), "medium", "read-only"),
     ("pkafka.heartbeat.timeout.ms", "int", "10000", ("range", 2000, None), "low", "read-only"),
+    ("pkafka.transactional.ids.max", "int", "1000000", ("range", 1, None), "low", "read-only"),
     ("pkafka.metrics.port", "int", "-1", ("range", -1, 65535), "low", "read-only"),
     ("pkafka.metrics.host", "string", "localhost", ("not empty",), "low", "read-only"),
 )
