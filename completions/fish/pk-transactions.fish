@@ -45,5 +45,5 @@ complete -c pk-transactions -l command-config -r -F -d 'Properties file for the 
 complete -c pk-transactions -l timeout -x -d 'Give up after this long: milliseconds, or like 5s, 2m. Default 10000.'
 complete -c pk-transactions -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'
 complete -c pk-transactions -l debug -d 'Show the traceback of a failure.'
-complete -c pk-transactions -l version -d 'Print the version of Kafka that this is compatible with.'
+complete -c pk-transactions -s v -l version -d 'Print the version of Kafka that this is compatible with.'
 complete -c pk-transactions -s h -l help -d 'Show this message and exit.'

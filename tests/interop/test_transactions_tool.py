@@ -4,22 +4,17 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import pytest
 
-from pkafka.clients.admin import Admin
 from pkafka.clients.admin.transaction_results import TransactionState
-from pkafka.clients.producer import Producer, ProducerFencedError
+from pkafka.clients.producer import ProducerFencedError
 from pkafka.errors import ApiError
-from pkafka.model import LATEST, TopicPartition
-from pkafka.protocol.messages import produce
-from pkafka.records.builder import build_batch
 from tests.differences import first_difference
 from tests.interop.conftest import JavaTool, System
 from tests.interop.side_by_side import SideBySide, pk
+from tests.open_transactions import begin, ends, hang, transactional_producer
 from tests.talk import Talk, good, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
@@ -40,60 +35,6 @@ def transactional_id() -> str:
     return f"id-{uuid.uuid4().hex[:8]}"
 
 
-@contextmanager
-def producer(system: System, transactional_id: str) -> Iterator[Producer]:
-    """A producer whose transactions this test ends."""
-    made = Producer({"bootstrap.servers": system.bootstrap, "transactional.id": transactional_id})
-    try:
-        made.init_transactions()
-        yield made
-    finally:
-        made.close(0)
-
-
-def begin(writer: Producer, topic: str, *partitions: int) -> None:
-    """Begin a transaction that has a record in each of these partitions."""
-    writer.begin_transaction()
-    for partition in partitions:
-        writer.send(topic, b"v", partition=partition)
-    writer.flush()
-
-
-def hang(talk: Talk, topic: str, *, producer_id: int, written_ms: int, epoch: int = 0) -> None:
-    """Leave a transaction in partition 0 that no coordinator knows, as brokers did that do not ask (KIP-890)."""
-    talk.set_broker(transaction_partition_verification_enable="false")
-    try:
-        batch = build_batch(
-            [(written_ms, None, b"v", ())],
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            base_sequence=0,
-            transactional=True,
-        )
-        wait_for(lambda: _appended(talk, topic, bytes(batch)), what="the setting to be heard of")
-    finally:
-        talk.set_broker(transaction_partition_verification_enable=None)
-
-
-def _appended(talk: Talk, topic: str, batch: bytes) -> bool:
-    partition = produce.PartitionProduceData(index=0, records=batch)
-    request = produce.ProduceRequest(
-        transactional_id="nobody-knows",
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[produce.TopicProduceData(name=topic, partition_data=[partition])],
-    )
-    answer = talk.admin.cluster.request(request, produce.ProduceResponse, max_version=11)
-    return not answer.responses[0].partition_responses[0].error_code
-
-
-def ends(admin: Admin, topic: str, partition: int = 0) -> tuple[int, int]:
-    """Last stable offset and high watermark."""
-    key = TopicPartition(topic, partition)
-    stable = good(admin.list_offsets({key: LATEST}, read_committed=True)[key]).offset
-    return stable, good(admin.list_offsets({key: LATEST})[key]).offset
-
-
 def state_of(talk: Talk, transactional_id: str) -> TransactionState:
     return good(talk.admin.describe_transactions([transactional_id])[transactional_id]).state
 
@@ -111,7 +52,7 @@ def test_ids_are_listed_alike(
     side: SideBySide, system: System, talk: Talk, topic: str, transactional_id: str
 ) -> None:
     talk.create(topic)
-    with producer(system, transactional_id) as writer:
+    with transactional_producer(system.bootstrap, transactional_id) as writer:
         assert re.search(rf"^{transactional_id} *\t0 +\t\d+ *\tEmpty +\t$", side.same(NAMES, "list"), re.M)
         begin(writer, topic, 0)
         shown = side.same(NAMES, "list", "--duration-filter", 0)
@@ -155,7 +96,7 @@ def test_an_id_is_described_alike_in_every_state(
 ) -> None:
     talk.create(topic, PARTITIONS)
     words = ("describe", "--transactional-id", transactional_id)
-    with producer(system, transactional_id) as writer:
+    with transactional_producer(system.bootstrap, transactional_id) as writer:
         assert "\tEmpty " in side.same(NAMES, *words)
         begin(writer, topic, 3)
         assert "\tOngoing " in same_but_duration(side, java_tool, *words)
@@ -182,7 +123,7 @@ def test_producers_are_described_alike(
     talk.create(topic, 2)
     words = ("describe-producers", "--topic", topic, "--partition")
     assert side.same(NAMES, *words, 0).count("\n") == 1
-    with producer(system, transactional_id) as writer:
+    with transactional_producer(system.bootstrap, transactional_id) as writer:
         begin(writer, topic, 0)
         assert re.search(r"\t0 +\t-1 +\t0 +\t\d{13}\t0 +\t$", side.same(NAMES, *words, 0), re.M)
         writer.commit_transaction()
@@ -309,7 +250,7 @@ def test_a_transaction_that_goes_on_does_not_hang(
     side: SideBySide, system: System, talk: Talk, topic: str, transactional_id: str
 ) -> None:
     talk.create(topic)
-    with producer(system, transactional_id) as writer:
+    with transactional_producer(system.bootstrap, transactional_id) as writer:
         begin(writer, topic, 0)
         words = ("find-hanging", "--topic", topic, "--max-transaction-timeout", -1)
         assert side.same(NAMES, *words).count("\n") == 1
@@ -323,7 +264,7 @@ def test_a_coordinator_aborts_by_id_and_shuts_the_producer_out(
     words = ("abort", "--transactional-id", transactional_id)
     missing = document(system, *words, code=1)["error"]
     assert (missing["code"], transactional_id in missing["message"]) == (105, True)
-    with producer(system, transactional_id) as writer:
+    with transactional_producer(system.bootstrap, transactional_id) as writer:
         idle = document(system, *words, code=1)["error"]["message"]
         assert idle.endswith("it is in state Empty, so there is nothing to abort")
         begin(writer, topic, 0, 1)
@@ -341,13 +282,29 @@ def test_a_coordinator_aborts_by_id_and_shuts_the_producer_out(
 # -- what holds readers back -------------------------------------------------------------------------------
 
 
+def show_elsewhere(system: System, topic: str, hung: Any, open_one: Any) -> None:
+    """pk-topics and pk-top show the same, but for how old it is."""
+    flags = ("--bootstrap-server", system.bootstrap, "--topic", topic)
+    words = (*flags, "--describe", "--held-back-partitions")
+    (found,) = json.loads(pk("topics", *words, "--output", "json"))["topics"]
+    shown = [each["held_back"] for each in found["partitions"]]
+    (look,) = json.loads(pk("top", *flags, "--interval", "0.1", "--output", "json"))["looks"]
+    by_age = sorted(look["held"], key=lambda each: each["partition"])
+    for rows in (shown, by_age):
+        assert [each | {"age_ms": 0} for each in rows] == [each | {"age_ms": 0} for each in (hung, open_one)]
+    first, second = pk("topics", *words).splitlines()
+    assert "\tLastStableOffset: 0\tHighWatermark: 1\tLag: 1\tAgeMs: " in first
+    assert first.endswith("\tTransactionalId: none\tHanging: true")
+    assert second.endswith(f"\tTransactionalId: {open_one['transactional_id']}\tHanging: false")
+
+
 def test_what_holds_readers_back_is_shown_and_ended(
     system: System, talk: Talk, topic: str, transactional_id: str
 ) -> None:
     talk.create(topic, 3, retention_ms=-1)
     producer_id, _ = talk.new_producer()
     hang(talk, topic, producer_id=producer_id, written_ms=int(time.time() * 1_000) - 90_000)
-    with producer(system, transactional_id) as writer:
+    with transactional_producer(system.bootstrap, transactional_id) as writer:
         begin(writer, topic, 1)
         talk.send(topic, b"a", b"b", partition=1)
         talk.send(topic, b"a", partition=2)
@@ -359,6 +316,8 @@ def test_what_holds_readers_back_is_shown_and_ended(
         assert (open_one["transactional_id"], open_one["state"]) == (transactional_id, "Ongoing")
         shown = pk("transactions", "--bootstrap-server", system.bootstrap, "holders", "--topic", topic)
         assert [line.split()[0] for line in shown.splitlines()] == ["TOPIC", topic, topic]
+
+        show_elsewhere(system, topic, hung, open_one)
 
         first = document(system, "unstick", topic, "--dry-run")
         assert [each["remedy"] for each in first["partitions"]] == ["marker", "young"]

@@ -8,9 +8,9 @@ from pkafka.cli.kit.options import (
     bootstrap_option,
     debug_option,
     parse_duration_ms,
+    short_version_option,
     text_output_option,
     timeout_option,
-    version_option,
 )
 from pkafka.cli.kit.output import OutputFormat
 from pkafka.cli.kit.subcommands import PrefixGroup
@@ -29,7 +29,7 @@ from pkafka.cli.transactions.unstick import unstick
 @timeout_option
 @text_output_option
 @debug_option
-@version_option
+@short_version_option
 @click.pass_context
 def main(
     ctx: click.Context,

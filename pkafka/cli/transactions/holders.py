@@ -5,9 +5,9 @@ import time
 import click
 
 from pkafka.cli.kit.columns import columns
+from pkafka.cli.kit.held_partitions import COLUMNS, row
 from pkafka.cli.kit.options import Common
 from pkafka.cli.kit.output import Table, View
-from pkafka.cli.transactions.held import COLUMNS, row
 from pkafka.cli.transactions.text import failed
 from pkafka.errors import ApiError
 
@@ -28,7 +28,7 @@ def holders(common: Common, topic: str | None, broker_id: int | None) -> None:
     with common.admin() as admin:
         names = [each.name for each in admin.list_topics()] if topic is None else [topic]
         try:
-            where = partitions_of(admin, names, broker=broker_id)
+            where = partitions_of(admin, names, broker=broker_id, led=True)
             found = held_partitions(admin, where, now_ms=int(time.time() * 1_000))
         except ApiError as error:
             raise failed("Failed to look for transactions that hold partitions back", error) from error

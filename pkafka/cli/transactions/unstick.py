@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pkafka.cli.kit.confirmation import agrees, can_ask
+from pkafka.cli.kit.held_partitions import row
 from pkafka.cli.kit.kafka_command import CommandError, failure
 from pkafka.cli.kit.options import Common, parse_duration_ms
 from pkafka.cli.kit.output import View, note
-from pkafka.cli.transactions.held import row
 from pkafka.cli.transactions.text import failed
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
@@ -77,7 +77,11 @@ def _plan(admin: "Admin", topic: str, partition: int | None, older_than_ms: int)
     from pkafka.tools.transactions.unsticking import plan
 
     try:
-        where = partitions_of(admin, [topic]) if partition is None else [TopicPartition(topic, partition)]
+        where = (
+            partitions_of(admin, [topic], led=True)
+            if partition is None
+            else [TopicPartition(topic, partition)]
+        )
         held = held_partitions(admin, where, now_ms=int(time.time() * 1_000))
     except ApiError as error:
         raise failed(f"Failed to look for transactions that hold {topic} back", error) from error
@@ -143,5 +147,5 @@ def _sentence(step: "Step", error: ApiError | None, *, dry_run: bool) -> str:
             f"{verb} the hanging transaction of producer {producer_id}, which held {where} ({behind}{age})."
         )
     if remedy is Remedy.YOUNG:
-        return f"Left alone what holds {where} ({behind}{age}): --older-than."
+        return f"Left alone what holds {where} ({behind}{age}): it is younger than --older-than."
     return f"Nothing to end at {where} ({behind}{age}): its markers are on their way."

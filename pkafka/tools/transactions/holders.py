@@ -1,6 +1,6 @@
 """What holds the last stable offset of partitions back, where readers of committed records end. Does not print."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pkafka.errors import ApiError
@@ -56,7 +56,17 @@ def held_partitions(
     Raises:
         ApiError: a partition or a transactional id cannot be asked about.
     """
-    ends = held_ends(admin, partitions)
+    return held_at(admin, held_ends(admin, partitions), now_ms=now_ms)
+
+
+def held_at(
+    admin: "Admin", ends: Mapping[TopicPartition, tuple[int, int]], *, now_ms: int
+) -> list[HeldPartition]:
+    """As :func:`held_partitions`, of partitions that are known to be held.
+
+    Args:
+        ends: last stable offset and high watermark of each.
+    """
     holders = _holders(open_transactions(admin, ends)) if ends else {}
     known = known_transactions(admin, (each.producer.producer_id for each in holders.values()))
     found: list[HeldPartition] = []

@@ -38,9 +38,13 @@ class KnownTransaction(NamedTuple):
 
 
 def partitions_of(
-    admin: "Admin", topics: Iterable[str], *, broker: int | None = None
+    admin: "Admin", topics: Iterable[str], *, broker: int | None = None, led: bool = False
 ) -> list[TopicPartition]:
-    """All partitions of topics; with ``broker``, those of which it has a replica.
+    """All partitions of topics.
+
+    Args:
+        broker: only those of which this broker has a replica.
+        led: only those that have a leader, as only these can be asked about.
 
     Raises:
         ApiError: a topic cannot be described.
@@ -53,7 +57,7 @@ def partitions_of(
             found += [
                 TopicPartition(name, each.partition)
                 for each in topic.partitions
-                if broker is None or broker in each.replicas
+                if (broker is None or broker in each.replicas) and not (led and each.leader is None)
             ]
     return found
 
