@@ -16,6 +16,7 @@ from benchmarks.scenarios import (
     producers,
     spark_segments,
     spark_topics,
+    transactions,
 )
 
 SCENARIOS: dict[str, Scenario] = {
@@ -27,6 +28,7 @@ SCENARIOS: dict[str, Scenario] = {
         latency,
         consume,
         groups,
+        transactions,
         clients,
         producers,
         consumers,

@@ -1,10 +1,10 @@
 """A client that asks about transactions, request by request, as a test says."""
 
-import itertools
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
 
 from pkafka.errors import ErrorCode
+from pkafka.model import NO_PRODUCER_ID
 from pkafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pkafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -16,30 +16,37 @@ from pkafka.protocol.messages.end_txn import EndTxnRequest
 from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from pkafka.protocol.messages.list_transactions import ListTransactionsRequest
-from pkafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.raw_client import RawClient, batch
+from pkafka.protocol.schema import Message
+from pkafka.server.coordinator.keyed_topic import partition_of
+from tests.raw_client import RawClient
 from tests.talk import wait_for
 
-PASSING = frozenset(
-    {
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
-"""What a producer hears for a moment, and asks again."""
+INIT_VERSIONS = range(6)
+ADD_VERSIONS = range(4)
+"""Of AddPartitionsToTxn as producers send it."""
+BATCHED_VERSIONS = range(4, 6)
+"""Of AddPartitionsToTxn as brokers send it."""
+OFFSETS_VERSIONS = range(5)
+END_VERSIONS = range(5)
+LIST_VERSIONS = range(2)
+
+Places = Sequence[tuple[str, Sequence[int]]]
+"""Topics and partitions, as a request has them."""
+
+
+class Identity(NamedTuple):
+    """Names a producer."""
+
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = -1
 
 
 class TransactionClient:
-    """One connection to ``bootstrap``, for a transactional id of its own."""
+    """One connection to the broker that coordinates all transactions."""
 
-    def __init__(self, bootstrap: str, transactional_id: str = "x") -> None:
-        self.transactional_id = transactional_id
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
         self.client = RawClient(bootstrap)
-        self.producer = -1, -1
-        """Producer id and epoch."""
-        self._sequences = itertools.count()
 
     def __enter__(self) -> Self:
         return self
@@ -50,157 +57,126 @@ class TransactionClient:
     def close(self) -> None:
         self.client.close()
 
-    def coordinate(self) -> None:
-        """Have __transaction_state made, and wait until the id's coordinator serves."""
-        request = FindCoordinatorRequest(key_type=1, key=self.transactional_id)
-        wait_for(lambda: not self.client.call(request, 1).error_code, what="a coordinator")
-        described = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
-        wait_for(
-            lambda: ErrorCode(self.client.call(described, 0).transaction_states[0].error_code) not in PASSING,
-            what="the coordinator",
-        )
+    def ask(self, message: Message, version: int) -> Any:
+        """Ask, and give back what is answered."""
+        return self.client.call(message, version)
+
+    def coordinate(self, partitions: int) -> None:
+        """Have __transaction_state made, and wait until all of it is coordinated and there are unused ids."""
+        find = FindCoordinatorRequest(key="t", key_type=1)
+        wait_for(lambda: not self.client.call(find, 1).error_code, what="a coordinator")
+        names = {
+            partition_of(name, partitions): name for name in (f"warm-{n}" for n in range(20 * partitions))
+        }
+        request = DescribeTransactionsRequest(transactional_ids=list(names.values()))
+
+        def are_loaded() -> bool:
+            states = self.client.call(request, 0).transaction_states
+            return all(one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND for one in states)
+
+        wait_for(are_loaded, what="the coordinators of transactions")
+        unused = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
+        wait_for(lambda: not self.client.call(unused, 1).error_code, what="unused producer ids")
+
+    # -- a producer's requests --
 
     def init(
-        self, version: int = 4, *, timeout_ms: int = 60_000, expected: tuple[int, int] = (-1, -1)
-    ) -> tuple[ErrorCode, tuple[int, int]]:
-        """InitProducerId: the error, and the identity that was given."""
-        request = InitProducerIdRequest(
-            transactional_id=self.transactional_id,
-            transaction_timeout_ms=timeout_ms,
-            producer_id=expected[0],
-            producer_epoch=expected[1],
-        )
-        answer = self.client.call(request, version)
-        return ErrorCode(answer.error_code), (answer.producer_id, answer.producer_epoch)
-
-    def begin(self, **options: Any) -> tuple[int, int]:
-        """InitProducerId until it is granted; the identity counts from now on."""
-
-        def given() -> bool:
-            error, self.producer = self.init(**options)
-            assert error in (*PASSING, ErrorCode.NONE), error.name
-            return not error
-
-        wait_for(given, what="an identity")
-        self._sequences = itertools.count()
-        return self.producer
-
-    def add(
         self,
-        *keys: tuple[str, int],
-        version: int = 3,
-        producer: tuple[int, int] | None = None,
-        verify_only: bool = False,
-    ) -> dict[tuple[str, int], ErrorCode]:
-        """AddPartitionsToTxn: the error of each partition."""
-        topics = [AddPartitionsToTxnTopic(name=topic, partitions=[index]) for topic, index in keys]
-        producer_id, epoch = producer or self.producer
-        if version < 4:
-            request = AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=self.transactional_id,
-                v3_and_below_producer_id=producer_id,
-                v3_and_below_producer_epoch=epoch,
-                v3_and_below_topics=topics,
-            )
-            found = self.client.call(request, version).results_by_topic_v3_and_below
-        else:
-            transaction = AddPartitionsToTxnTransaction(
-                transactional_id=self.transactional_id,
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                verify_only=verify_only,
-                topics=topics,
-            )
-            answer = self.client.call(AddPartitionsToTxnRequest(transactions=[transaction]), version)
-            [result] = answer.results_by_transaction
-            found = result.topic_results
-        return {
-            (topic.name, one.partition_index): ErrorCode(one.partition_error_code)
-            for topic in found
-            for one in topic.results_by_partition
-        }
+        transactional_id: str | None,
+        expected: Identity | None = None,
+        *,
+        timeout_ms: int = 60_000,
+        version: int = 5,
+    ) -> Identity:
+        """Ask for an identity; what is answered, whatever the error."""
+        named = expected or Identity()
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=named.producer_id,
+            producer_epoch=named.epoch,
+        )
+        answer = self.ask(request, version)
+        return Identity() if answer is None else Identity(answer.producer_id, answer.producer_epoch)
+
+    def add(self, transactional_id: str, producer: Identity, places: Places, *, version: int = 3) -> Any:
+        """Put partitions into a transaction, as a producer does."""
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.epoch,
+            v3_and_below_topics=_topics(places),
+        )
+        return self.ask(request, version)
 
     def add_offsets(
-        self, group: str, version: int = 3, *, producer: tuple[int, int] | None = None
-    ) -> ErrorCode:
-        """AddOffsetsToTxn."""
-        producer_id, epoch = producer or self.producer
+        self, transactional_id: str, producer: Identity, group_id: str = "g", *, version: int = 4
+    ) -> Any:
+        """Put the offsets of a group into a transaction."""
         request = AddOffsetsToTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            group_id=group,
+            transactional_id=transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            group_id=group_id,
         )
-        return ErrorCode(self.client.call(request, version).error_code)
+        return self.ask(request, version)
 
-    def produce(self, topic: str, *values: bytes, partition: int = 0, version: int = 9) -> ErrorCode:
-        """Produce the next batch of the transaction to a partition."""
-        producer_id, epoch = self.producer
-        data = batch(
-            *values,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            base_sequence=next(self._sequences) if len(values) == 1 else 0,
-            transactional=True,
-        )
-        request = ProduceRequest(
-            transactional_id=self.transactional_id,
-            acks=-1,
-            timeout_ms=10_000,
-            topic_data=[
-                TopicProduceData(
-                    name=topic, partition_data=[PartitionProduceData(index=partition, records=data)]
-                )
-            ],
-        )
-        answer = self.client.call(request, version)
-        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
-
-    def end(
-        self, *, commit: bool = True, version: int = 3, producer: tuple[int, int] | None = None
-    ) -> ErrorCode:
-        """EndTxn."""
-        producer_id, epoch = producer or self.producer
+    def end(self, transactional_id: str, producer: Identity, *, commit: bool = True, version: int = 4) -> Any:
+        """Commit or abort a transaction."""
         request = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=producer_id,
-            producer_epoch=epoch,
+            transactional_id=transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
             committed=commit,
         )
-        return ErrorCode(self.client.call(request, version).error_code)
+        return self.ask(request, version)
 
-    def ended(self, *, commit: bool = True) -> None:
-        """EndTxn until all markers are written."""
-        wait_for(lambda: self.end(commit=commit) is ErrorCode.NONE and self.is_over, what="the end")
+    # -- requests of brokers and operators --
 
-    @property
-    def is_over(self) -> bool:
-        """Whether no transaction of the id is open or decided."""
-        return self.state not in ("Ongoing", "PrepareCommit", "PrepareAbort")
+    def batched(self, *transactions: AddPartitionsToTxnTransaction, version: int = 5) -> Any:
+        """Add partitions to several transactions, or verify them, as brokers do."""
+        return self.ask(AddPartitionsToTxnRequest(transactions=list(transactions)), version)
 
-    @property
-    def state(self) -> str:
-        """The state of the id; empty when there is no such id."""
-        return str(self.describe().transaction_state)
+    def describe(self, *transactional_ids: str) -> Any:
+        return self.ask(DescribeTransactionsRequest(transactional_ids=list(transactional_ids)), 0)
 
-    def describe(self, transactional_id: str | None = None) -> Any:
-        """DescribeTransactions of one id."""
-        name = self.transactional_id if transactional_id is None else transactional_id
-        [state] = self.client.call(
-            DescribeTransactionsRequest(transactional_ids=[name]), 0
-        ).transaction_states
-        return state
-
-    def listed(
+    def list(
         self,
-        version: int = 1,
         *,
-        states: Sequence[str] = (),
-        producer_ids: Sequence[int] = (),
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
         duration_ms: int = -1,
+        version: int = 1,
     ) -> Any:
-        """ListTransactions."""
+        """List transactional ids of the broker."""
         request = ListTransactionsRequest(
             state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=duration_ms
         )
-        return self.client.call(request, version)
+        return self.ask(request, version)
+
+    def state(self, transactional_id: str) -> str:
+        """The state of an id as DescribeTransactions names it; empty when there is none."""
+        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        [found] = self.client.call(request, 0).transaction_states
+        return str(found.transaction_state)
+
+    def wait_for_state(self, transactional_id: str, state: str) -> None:
+        """Wait until an id is in a state."""
+        wait_for(lambda: self.state(transactional_id) == state, what=f"{transactional_id} in {state}")
+
+
+def part(
+    transactional_id: str, producer: Identity, places: Places, *, verify: bool
+) -> AddPartitionsToTxnTransaction:
+    """One transaction of a batched request."""
+    return AddPartitionsToTxnTransaction(
+        transactional_id=transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        verify_only=verify,
+        topics=_topics(places),
+    )
+
+
+def _topics(places: Places) -> list[AddPartitionsToTxnTopic]:
+    return [AddPartitionsToTxnTopic(name=topic, partitions=list(partitions)) for topic, partitions in places]

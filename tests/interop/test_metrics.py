@@ -51,7 +51,6 @@ MISSING: Final = (
     "kafka.server:type=ReplicaManager,PartitionsWithLateTransactionsCount",
     "kafka.server:type=(SessionExpireListener|ZooKeeperClientMetrics),.*",
     "kafka.server:type=(alter-partition|forwarding|controller-channel|txn-marker-channel)-metrics",
-    "kafka.server:type=transaction-coordinator-metrics",
     "kafka.server:type=app-info",  # the same without an id
     "kafka.server:type=socket-server-metrics",  # for all processors, and by the client's software
     "kafka.utils:type=Throttler,.*",

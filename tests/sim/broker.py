@@ -81,6 +81,11 @@ SETTINGS: Final[Mapping[str, str]] = {
     "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "1",
     "offsets.topic.segment.bytes": "4096",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": str(IN_SYNC_MIN),
+    "transaction.state.log.segment.bytes": "4096",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 
 

@@ -17,6 +17,8 @@ from tests.sim.clients import Administrator, Client, Consumer, PlainProducer, Pr
 from tests.sim.group import OFFSETS, Ledger, Member
 from tests.sim.network import HOST_OF_STORE, Network
 from tests.sim.store import Coordination
+from tests.sim.transactions import KEYS, STATE, CommittedReader, Promises, TransactionalProducer
+from tests.sim.transactions import TOPIC as TRANSACTIONAL
 from tests.sim.world import Loop, World
 
 TOPIC: Final = "t"
@@ -27,6 +29,7 @@ _HEAL_MAX_S: Final = 90.0
 _LAST_LOOK_MAX_S: Final = 20.0
 _LOOK_S: Final = 0.2
 _SEGMENT_BYTES: Final = (400, 2_000, 10_000, 1 << 20)
+_WRITING: Final = Producer | PlainProducer | Member | TransactionalProducer
 _REGISTRATION_S: Final = 0.002
 """What a broker needs to register itself, about."""
 
@@ -59,6 +62,7 @@ class Outcome:
     acknowledged: int
     read: int
     commits: int
+    transactions: int
     simulated_s: float
     steps: int
     faults: dict[str, int]
@@ -74,7 +78,7 @@ class Outcome:
             return f"seed {self.seed}: {self.violations[0]}  (again: {again})"
         return (
             f"seed {self.seed}: {self.acknowledged} records acknowledged, {self.read} read, {self.commits} commits,"
-            f" {sum(self.faults.values())} faults in {self.simulated_s:.0f} s"
+            f" {self.transactions} transactions, {sum(self.faults.values())} faults in {self.simulated_s:.0f} s"
         )
 
 
@@ -102,6 +106,8 @@ class Simulation:
         self.happened: dict[str, int] = {}
         self.keys: list[Key] = []
         self.members: list[Member] = []
+        self.promises = Promises(world)
+        self.writers: list[TransactionalProducer] = []
         self._looks_again_s = 0.0
 
     def run(self) -> Outcome:
@@ -127,6 +133,7 @@ class Simulation:
             acknowledged=len(self.checker.acknowledged),
             read=self.checker.read_count,
             commits=self.ledger.commits if self.members else 0,
+            transactions=self.promises.committed,
             simulated_s=world.elapsed_s,
             steps=world.steps,
             faults=self.happened,
@@ -148,7 +155,7 @@ class Simulation:
         world.note("-- no more faults")
         faults.heal()
         for client in self.clients:
-            client.is_stopping = isinstance(client, Producer | PlainProducer | Member)
+            client.is_stopping = isinstance(client, _WRITING)
         settled = world.run(self._is_settled, at_most_s=_HEAL_MAX_S)
         if not settled and not world.violations:
             world.violated(f"not well {_HEAL_MAX_S:.0f} s after the last fault: {self._trouble()}")
@@ -161,6 +168,14 @@ class Simulation:
             member.begin(member.last_look)
         if not self.world.run(lambda: all(one.is_done for one in self.members), at_most_s=_LAST_LOOK_MAX_S):
             self.world.violated("the group's commits cannot be read")
+        for writer in self.writers:
+            writer.begin(writer.last_look)
+        if not self.world.run(lambda: all(one.is_done for one in self.writers), at_most_s=_LAST_LOOK_MAX_S):
+            self.world.violated(
+                "a transaction does not end, or what it committed for its group cannot be read"
+            )
+            return
+        self.promises.check_end({one.name: one.offset for one in self.writers if one.offset is not None})
 
     def _begin_clients(self) -> None:
         world, random = self.world, self.world.random
@@ -172,6 +187,7 @@ class Simulation:
 
         async def create() -> None:
             await admin.create(TOPIC, [first, second], configs)
+            await admin.create(TRANSACTIONAL, [second, first], configs)
 
         admin.begin(create)
         self.keys = [(TOPIC, 0), (TOPIC, 1)]
@@ -185,6 +201,14 @@ class Simulation:
         self.ledger = Ledger(world, self.keys)
         self.members = [Member(world, self.checker, f"m{one}", self.ids, self.ledger) for one in range(2)]
         self.clients += self.members
+        self.writers = [
+            TransactionalProducer(world, self.checker, name, self.ids, self.promises, transactional_id)
+            for name, transactional_id in (("xa", "x"), ("xb", "x"), ("y", "y"))
+        ]
+        self.clients += self.writers
+        self.clients += [
+            CommittedReader(world, self.checker, f"r{key[1]}", self.ids, key, self.promises) for key in KEYS
+        ]
 
     def _some_brokers(self, count: int) -> list[int]:
         return self.world.random.sample(self.ids, count)
@@ -197,13 +221,13 @@ class Simulation:
 
     def _trouble(self) -> str:
         for client in self.clients:
-            if isinstance(client, Producer | PlainProducer | Member) and not client.is_done:
+            if isinstance(client, _WRITING) and not client.is_done:
                 return f"{client.name} still waits for an answer"
         trouble = self.checker.unsettled()
         if trouble:
             return trouble
         for client in self.clients:
-            if isinstance(client, Consumer):
+            if isinstance(client, Consumer | CommittedReader):
                 # Of the others some had replicas that have moved away since.
                 in_sync = self.checker.isrs()[client.key]
                 end = max(self.checker.end_of(broker, client.key) or 0 for broker in in_sync)
@@ -454,7 +478,7 @@ class Faults:
 
     def _move(self) -> bool:
         random, simulation = self._world.random, self._simulation
-        key = random.choice([*simulation.keys, OFFSETS])
+        key = random.choice([*simulation.keys, *KEYS, OFFSETS, STATE])
         target = None if random.random() < 0.2 else simulation._some_brokers(3)
 
         async def move() -> None:

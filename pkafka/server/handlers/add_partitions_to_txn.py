@@ -4,7 +4,7 @@ v1 throttle time · v2 PRODUCER_FENCED · v3 flexible · v4 several transactions
 v5 TRANSACTION_ABORTABLE
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Final
 
 from pkafka.errors import ErrorCode
@@ -100,7 +100,8 @@ def _outcome(
     producer = Producer(asked.producer_id, asked.producer_epoch)
     coordinator = transactions.coordinator
     if asked.verify_only:
-        return coordinator.verify(asked.transactional_id, producer, partitions)
+        outcome = coordinator.verify(asked.transactional_id, producer, partitions)
+        return dict.fromkeys(partitions, outcome) if isinstance(outcome, ErrorCode) else outcome
     return coordinator.add(asked.transactional_id, producer, partitions)
 
 
@@ -138,17 +139,30 @@ def _response(
 def _topic_results(
     asked: AddPartitionsToTxnTransaction, outcome: Outcome, version: int
 ) -> list[AddPartitionsToTxnTopicResult]:
-    codes = dict.fromkeys(_partitions_of(asked), outcome) if isinstance(outcome, ErrorCode) else outcome
-    topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
-    for (topic, partition), code in codes.items():
-        result = AddPartitionsToTxnPartitionResult(
-            partition_index=partition, partition_error_code=fenced_as(code, version)
-        )
-        topics.setdefault(topic, []).append(result)
-    return [
-        AddPartitionsToTxnTopicResult(name=topic, results_by_partition=results)
-        for topic, results in topics.items()
-    ]
+    if isinstance(outcome, ErrorCode):
+        # What is named twice, or without partitions, is answered so, as in Kafka.
+        return [
+            _topic_result(one.name, dict.fromkeys(one.partitions, outcome), one.partitions, version)
+            for one in asked.topics
+        ]
+    topics: dict[str, dict[int, ErrorCode]] = {}
+    for (topic, partition), code in outcome.items():
+        topics.setdefault(topic, {})[partition] = code
+    return [_topic_result(topic, codes, codes, version) for topic, codes in topics.items()]
+
+
+def _topic_result(
+    topic: str, codes: Mapping[int, ErrorCode], partitions: Iterable[int], version: int
+) -> AddPartitionsToTxnTopicResult:
+    return AddPartitionsToTxnTopicResult(
+        name=topic,
+        results_by_partition=[
+            AddPartitionsToTxnPartitionResult(
+                partition_index=one, partition_error_code=fenced_as(codes[one], version)
+            )
+            for one in partitions
+        ],
+    )
 
 
 def refused(request: AddPartitionsToTxnRequest, version: int, error: ErrorCode) -> AddPartitionsToTxnResponse:

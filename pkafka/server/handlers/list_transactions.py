@@ -68,7 +68,7 @@ def _is_wanted(request: ListTransactionsRequest, facts: Facts, now_ms: int) -> b
 
 
 def _unknown(request: ListTransactionsRequest) -> list[str]:
-    return [one for one in request.state_filters if one not in BY_TEXT]
+    return [one for one in dict.fromkeys(request.state_filters) if one not in BY_TEXT]
 
 
 def refused(_request: ListTransactionsRequest, _version: int, error: ErrorCode) -> ListTransactionsResponse:

@@ -68,6 +68,7 @@ _OF_LEADERS: Final = (
 )
 """What the leader of a partition knows of it."""
 _GROUPS: Final = "kafka.server:type=group-coordinator-metrics"
+_TRANSACTIONS: Final = "kafka.server:type=transaction-coordinator-metrics"
 _FETCHER_MANAGERS: Final = {
     "ReplicaFetcherManager": ("fetchers", "Replica"),
     "ReplicaAlterLogDirsManager": ("moves", "ReplicaAlterLogDirs"),
@@ -174,13 +175,18 @@ def _group_beans(workers: Sequence[Snapshot], meters: Meters, now_s: float) -> B
         name = event.replace("_", "-")
         attributes[f"{name}-count"] = float(count)
         attributes[f"{name}-rate"] = meters.rates(f"{_GROUPS}:{event}", count, now_s)["OneMinuteRate"]
-    loads = [worker["group_loads"] for worker in workers if worker["group_loads"][0]]
+    attributes |= _load_times(workers, "group_loads")
+    return {_GROUPS: attributes, _TRANSACTIONS: _load_times(workers, "transaction_loads")}
+
+
+def _load_times(workers: Sequence[Snapshot], figure: str) -> dict[str, float]:
+    """How long the last loadings of a coordinator's partitions took."""
+    loads = [worker[figure] for worker in workers if worker[figure][0]]
     number = sum(count for count, _, _ in loads)
-    attributes["partition-load-time-max"] = max((largest for _, _, largest in loads), default=math.nan)
-    attributes["partition-load-time-avg"] = (
-        sum(total for _, total, _ in loads) / number if number else math.nan
-    )
-    return {_GROUPS: attributes}
+    return {
+        "partition-load-time-max": max((largest for _, _, largest in loads), default=math.nan),
+        "partition-load-time-avg": sum(total for _, total, _ in loads) / number if number else math.nan,
+    }
 
 
 def _gauges(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[str, Any]]:

@@ -290,15 +290,22 @@ def _group_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         counter = CounterMetricFamily(f"kafka_server_group_coordinator_metrics_{name}", _GROUP_EVENTS[name])
         counter.add_metric([], count)
         yield counter
-    loads = [worker["group_loads"] for worker in workers]
+    yield from _load_time_families([worker["group_loads"] for worker in workers], "group", "groups")
+    loads = [worker["transaction_loads"] for worker in workers]
+    yield from _load_time_families(loads, "transaction", "transactional ids")
+
+
+def _load_time_families(loads: Sequence[Sequence[float]], coordinator: str, what: str) -> "Iterable[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
+
     count = sum(each[0] for each in loads)
     for name, text, value in (
         ("avg", "The average", sum(each[1] for each in loads) / count if count else math.nan),
         ("max", "The longest", max(each[2] for each in loads) if count else math.nan),
     ):
         gauge = GaugeMetricFamily(
-            f"kafka_server_group_coordinator_metrics_partition_load_time_{name}",
-            f"{text} time in ms that it took to load the groups of a partition, in the last minute.",
+            f"kafka_server_{coordinator}_coordinator_metrics_partition_load_time_{name}",
+            f"{text} time in ms that it took to load the {what} of a partition, in the last minute.",
         )
         gauge.add_metric([], value)
         yield gauge

@@ -37,4 +37,5 @@ def figures(worker: "Worker") -> dict[str, Any]:
         "groups": groups.gauges(),
         "group_events": groups.counters.by_name(),
         "group_loads": groups.load_times.figures(groups.timer.now_ms()),
+        "transaction_loads": worker.transactions.load_times.figures(worker.timer.now_ms()),
     }

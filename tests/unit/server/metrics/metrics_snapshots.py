@@ -70,6 +70,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "groups": {"NumOffsets": 5, "NumGroups": 2, "NumGroupsStable": 1},
         "group_events": {"offset_commit": 7, "group_completed_rebalance": 1},
         "group_loads": [0, 0.0, 0.0],
+        "transaction_loads": [0, 0.0, 0.0],
         "led": [["t", 0, 3, 2, 2, 4, 0]],
         "followed": [["u", 7, 3]],
         "producer_ids": 4,

@@ -154,6 +154,12 @@ def test_events_of_groups_have_a_count_and_a_rate() -> None:
     assert (groups["offset-commit-count"], groups["offset-commit-rate"]) == (14.0, 2.8)
 
 
+def test_the_loading_of_transactional_ids_is_timed() -> None:
+    found = made(worker(transaction_loads=[2, 30.0, 20.0]), worker(transaction_loads=[1, 60.0, 60.0]))
+    beans = found["kafka.server:type=transaction-coordinator-metrics"]
+    assert (beans["partition-load-time-avg"], beans["partition-load-time-max"]) == (30.0, 60.0)
+
+
 def test_throttled_replicas_have_one_rate_for_all_workers() -> None:
     rates = {"LeaderReplication": 1000.0}
     found = made(worker(replication_rates=rates), worker(replication_rates=rates))

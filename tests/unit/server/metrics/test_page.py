@@ -5,6 +5,8 @@ import math
 import urllib.request
 from typing import Any
 
+import pytest
+
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.metrics.page import BrokerFacts, families
 from pkafka.server.metrics.server import MetricsServer
@@ -45,9 +47,15 @@ def test_the_groups_of_all_workers_are_counted_under_kafkas_names() -> None:
     assert found["kafka_server_group_coordinator_metrics_group_completed_rebalance_total", ()] == 2
 
 
-def test_the_times_of_loading_groups_are_those_of_all_workers() -> None:
-    name = "kafka_server_group_coordinator_metrics_partition_load_time"
-    found = values([worker(group_loads=[3, 60.0, 40.0]), worker(), worker(group_loads=[1, 100.0, 100.0])])
+@pytest.mark.parametrize("what", ["group", "transaction"])
+def test_the_times_of_loading_are_those_of_all_workers(what: str) -> None:
+    name = f"kafka_server_{what}_coordinator_metrics_partition_load_time"
+    loads: tuple[dict[str, Any], ...] = (
+        {f"{what}_loads": [3, 60.0, 40.0]},
+        {},
+        {f"{what}_loads": [1, 100.0, 100.0]},
+    )
+    found = values([worker(**one) for one in loads])
     assert (found[f"{name}_avg", ()], found[f"{name}_max", ()]) == (40, 100)
     found = values([worker(), worker()])
     assert math.isnan(found[f"{name}_avg", ()])
