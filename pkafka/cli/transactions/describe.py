@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pkafka.cli.kit.options import Common
-from pkafka.cli.kit.output import View
+from pkafka.cli.kit.output import Table, View
 from pkafka.cli.transactions.text import NONE, failed, table
 from pkafka.errors import ApiError
 
@@ -31,7 +31,9 @@ def describe(common: Common, transactional_id: str) -> None:
     now_ms = int(time.time() * 1_000)
     duration_ms = None if found.start_time_ms is None else now_ms - found.start_time_ms
     lines = table(_HEADERS, [_cells(transactional_id, found, duration_ms)])
-    common.show(View("transactions", lines, [_row(transactional_id, found, duration_ms)]))
+    row = _row(transactional_id, found, duration_ms)
+    flat = {**row, "partitions": [str(each) for each in sorted(found.partitions)]}
+    common.show(View("transactions", lines, [row], tables=[Table([flat])]))
 
 
 def _cells(
