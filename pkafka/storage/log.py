@@ -26,6 +26,7 @@ from pkafka.storage.log_files import (
 )
 from pkafka.storage.log_reader import LogReader
 from pkafka.storage.log_values import (
+    AppendOrigin,
     AppendResult,
     DeletedFiles,
     LogHooks,
@@ -99,6 +100,7 @@ class Log(LogReader):
         leader_epoch: LeaderEpoch,
         now_ms: Millis,
         flush_later: bool = False,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
         """Give the batches their offsets and write them behind the last one.
 
@@ -107,6 +109,7 @@ class Log(LogReader):
             leader_epoch: of this leader.
             now_ms: the wall clock, for rolling by age.
             flush_later: leave the flush that flush.messages asks for to the caller (see flush_is_due).
+            origin: of the producers' batches; for markers it makes no difference.
 
         Raises:
             ApiError: RECORD_LIST_TOO_LARGE, a refusal of the producer's sequence, epoch or transaction (the log is
@@ -129,7 +132,7 @@ class Log(LogReader):
         for batch in batches:
             last = offset + batch.last_offset_delta
             if batch.producer_id >= 0:
-                trial = trial or ProducerTrial(self.producers)
+                trial = trial or ProducerTrial(self.producers, origin)
                 try:
                     duplicate = trial.take(batch, data, offset, last)
                 except ApiError as error:
@@ -492,11 +495,7 @@ class Log(LogReader):
             segment.update_config(config)
 
     def expire_producers(self, now_ms: Millis) -> int:
-        """Forget producers that were silent for ``producer.id.expiration.ms``.
-
-        Returns:
-            How many.
-        """
+        """Forget producers that were silent for ``producer.id.expiration.ms``; returns how many."""
         return self.producers.expire(now_ms, self.producer_expiration_ms)
 
     @property

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,15 @@ from pkafka.storage.segments import Segments
 
 if TYPE_CHECKING:
     from pkafka.storage.log import Log
+
+
+class AppendOrigin(Enum):
+    """Says which rules hold for what producers' batches a leader appends (Kafka's AppendOrigin)."""
+
+    CLIENT = "client"
+    """A producer numbers its batches: what it sent before is not written again, and nothing may be missing."""
+    COORDINATOR = "coordinator"
+    """A group coordinator writes offsets for a producer, each batch with sequence 0: only the epoch counts."""
 
 
 class AppendResult(NamedTuple):

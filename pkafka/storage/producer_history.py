@@ -57,6 +57,9 @@ class ProducerHistory:
     def commit(self, trial: ProducerTrial, index: TransactionIndex) -> None:
         """The batches of a trial were written; ``index`` is that of the active segment."""
         self._producers.entries.update(trial.entries)
+        if self._producers.verifications:
+            for producer_id in trial.entries:
+                self._producers.end_verification(producer_id)
         for producer_id, first_offset in trial.begun:
             self._producers.begin(producer_id, first_offset)
         for transaction in trial.completed:
@@ -65,6 +68,8 @@ class ProducerHistory:
     def replay(self, batch: StoredBatch, index: TransactionIndex) -> None:
         """A leader's batch was written; ``index`` is that of the active segment."""
         completed = replay(self._producers, batch)
+        if self._producers.verifications:
+            self._producers.end_verification(batch.producer_id)
         if completed is not None:
             self._complete(completed, index)
 

@@ -56,6 +56,42 @@ class CompletedTransaction(NamedTuple):
     is_aborted: bool
 
 
+class Verification:
+    """Stands for the attempts to verify a producer's transaction in a partition (KIP-890).
+
+    There is one from the first attempt until the transaction begins in the log, or a marker comes. An answer that was
+    asked for under one that is there no more says nothing of a transaction of today (KAFKA-14884).
+    """
+
+    __slots__ = ("epoch", "lowest_sequence", "since_ms")
+
+    def __init__(self, epoch: int, sequence: int, now_ms: int) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence
+        """Of the batches that wait, or were refused: none with a higher sequence may come before that one."""
+        self.since_ms = now_ms
+
+    def attempt(self, epoch: int, sequence: int) -> None:
+        """Note one more batch that is to be verified."""
+        if epoch > self.epoch:
+            self.epoch, self.lowest_sequence = epoch, sequence
+        elif epoch == self.epoch and sequence < self.lowest_sequence:
+            self.lowest_sequence = sequence
+
+    def check_sequence(self, batch: ProducerBatch) -> None:
+        """Whether a client's batch is not ahead of one that is still to be verified.
+
+        Raises:
+            ApiError: OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        if batch.producer_epoch == self.epoch and batch.first_sequence > self.lowest_sequence:
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {batch.producer_id} at offset {batch.base_offset}: "
+                f"{batch.first_sequence} (incoming seq. number), {self.lowest_sequence} (earliest seen sequence)",
+            )
+
+
 class ProducerEntry:
     """The state of one producer id."""
 
@@ -104,13 +140,12 @@ class ProducerEntry:
                     return batch
         return None
 
-    def check(self, batch: ProducerBatch) -> None:
-        """Whether a client's batch may follow.
+    def check_sequence(self, batch: ProducerBatch) -> None:
+        """Whether a client's batch, of an epoch that is not an old one, follows the batches before it.
 
         Raises:
-            ApiError: INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER.
+            ApiError: OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
-        self._check_epoch(batch.producer_epoch, batch.base_offset)
         first = batch.first_sequence
         if batch.producer_epoch != self.producer_epoch:
             # A producer that is not known any more (its records are gone) may begin anywhere.
@@ -177,7 +212,7 @@ class ProducerEntry:
             ApiError: with ``check``, INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """
         if check:
-            self._check_epoch(producer_epoch, offset)
+            self.check_epoch(producer_epoch, offset)
             if self.coordinator_epoch > coordinator_epoch:
                 raise ApiError(
                     ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -195,7 +230,12 @@ class ProducerEntry:
         self.last_timestamp = timestamp  # also when it is before that of a record, as in Kafka
         return completed
 
-    def _check_epoch(self, epoch: int, offset: int) -> None:
+    def check_epoch(self, epoch: int, offset: int) -> None:
+        """Whether a batch is of an epoch that is not an old one.
+
+        Raises:
+            ApiError: INVALID_PRODUCER_EPOCH.
+        """
         if epoch < self.producer_epoch:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -212,10 +252,13 @@ class ProducerEntry:
 class Producers:
     """All producers of one partition and its open transactions."""
 
-    __slots__ = ("_ongoing", "_undecided", "entries")
+    __slots__ = ("_ongoing", "_undecided", "entries", "verifications")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self.verifications: dict[int, Verification] = {}
+        """By producer id, for transactions that have not begun in the log yet. Not a part of snapshots; it stays when
+        the log is cut, as the next leader's log has every marker that is committed."""
         # Both keyed by first offset. Ongoing ones are added in log order, so the first key is the lowest. A completed
         # one stays until its marker is replicated: until then a new leader could still lack it.
         self._ongoing: dict[int, int] = {}
@@ -231,6 +274,33 @@ class Producers:
     def put(self, entry: ProducerEntry) -> None:
         """Keep the entry that a batch was tried on."""
         self.entries[entry.producer_id] = entry
+
+    def has_open_transaction(self, producer_id: int) -> bool:
+        """Whether a producer's transaction has begun in the log and has not ended."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.transaction_first_offset != NO_OFFSET
+
+    def verify(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> Verification:
+        """Note that a producer's batch is to be verified.
+
+        Args:
+            sequence: the first of the batch.
+            now_ms: the wall clock.
+
+        Returns:
+            What the attempt is made under. The batch may be written while :attr:`verifications` has the same object.
+        """
+        found = self.verifications.get(producer_id)
+        if found is None:
+            found = self.verifications[producer_id] = Verification(epoch, sequence, now_ms)
+        else:
+            found.attempt(epoch, sequence)
+        return found
+
+    def end_verification(self, producer_id: int) -> None:
+        """A transactional batch or a marker of a producer was written."""
+        if self.verifications:
+            self.verifications.pop(producer_id, None)
 
     def begin(self, producer_id: int, first_offset: int) -> None:
         """A transaction began at ``first_offset``."""
@@ -285,6 +355,13 @@ class Producers:
         ]
         for producer_id in gone:
             del self.entries[producer_id]
+        forgotten = [
+            producer_id
+            for producer_id, one in self.verifications.items()
+            if now_ms - one.since_ms >= expiration_ms
+        ]
+        for producer_id in forgotten:
+            del self.verifications[producer_id]
         return len(gone)
 
     def clear(self) -> None:

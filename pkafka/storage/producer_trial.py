@@ -6,6 +6,7 @@ The log commits the copies once the write has succeeded; until then the state is
 from pkafka.model import Offset
 from pkafka.records.control import ControlType
 from pkafka.records.validation import ValidatedBatch
+from pkafka.storage.log_values import AppendOrigin
 from pkafka.storage.producer_rebuild import read_marker
 from pkafka.storage.producer_state import (
     BatchMetadata,
@@ -18,12 +19,18 @@ from pkafka.storage.producer_state import (
 
 
 class ProducerTrial:
-    """Producer entries that the batches of one append are tried on, kept only when the write succeeds."""
+    """Producer entries that the batches of one append are tried on, kept only when the write succeeds.
 
-    __slots__ = ("_producers", "begun", "completed", "entries")
+    Args:
+        producers: of the log.
+        origin: of the batches.
+    """
 
-    def __init__(self, producers: Producers) -> None:
+    __slots__ = ("_is_clients", "_producers", "begun", "completed", "entries")
+
+    def __init__(self, producers: Producers, origin: AppendOrigin) -> None:
         self._producers = producers
+        self._is_clients = origin is AppendOrigin.CLIENT
         self.entries: dict[int, ProducerEntry] = {}
         self.begun: list[tuple[int, Offset]] = []
         self.completed: list[CompletedTransaction] = []
@@ -44,9 +51,10 @@ class ProducerTrial:
             return None
         first = batch.base_sequence
         last_sequence = advance_sequence(first, batch.last_offset_delta)
-        duplicate = entry.find_duplicate(batch.producer_epoch, first, last_sequence)
-        if duplicate is not None:
-            return duplicate
+        if self._is_clients:
+            duplicate = entry.find_duplicate(batch.producer_epoch, first, last_sequence)
+            if duplicate is not None:
+                return duplicate
         noted = ProducerBatch(
             producer_id,
             batch.producer_epoch,
@@ -57,7 +65,11 @@ class ProducerTrial:
             batch.max_timestamp,
             batch.is_transactional,
         )
-        entry.check(noted)
+        entry.check_epoch(batch.producer_epoch, base)
+        if self._is_clients:
+            if self._producers.verifications and producer_id in self._producers.verifications:
+                self._producers.verifications[producer_id].check_sequence(noted)
+            entry.check_sequence(noted)
         entry = self.entries[producer_id] = entry.copy()
         if entry.add(noted):
             self.begun.append((producer_id, base))

@@ -36,6 +36,8 @@ SETTINGS: Final[Mapping[str, object]] = {
     "group.initial.rebalance.delay.ms": 0,
     "zookeeper.session.timeout.ms": 6000,
     "log.cleaner.enable": "false",
+    # A partition with a replica on the ghost keeps a broker that stops waiting.
+    "controlled.shutdown.retry.backoff.ms": 100,
 }
 TOPIC: Final = "transactions"
 """Of three partitions."""

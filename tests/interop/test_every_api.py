@@ -109,6 +109,11 @@ from pkafka.protocol.messages.stop_replica import (
 )
 from pkafka.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
+from pkafka.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from pkafka.records.conversion import down_convert
@@ -452,7 +457,15 @@ def _add_partitions_to_txn(version: int) -> Message:
     return AddPartitionsToTxnRequest(transactions=asked)
 
 
+def _write_txn_markers(version: int) -> Message:
+    topics = [
+        WritableTxnMarkerTopic(name=name, partition_indexes=[0, 9]) for name in (MISSING, "not/legal", "")
+    ]
+    return WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=7, topics=topics)])
+
+
 REQUESTS: Final[dict[ApiKey, Build]] = {
+    ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,
     ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: lambda version: AddOffsetsToTxnRequest(
         transactional_id=TRANSACTIONAL_ID, producer_id=7, group_id=GROUP

@@ -36,7 +36,6 @@ MISSING: Final = (
     "kafka.controller:type=ControllerStats,UpdateFeaturesRateAndTimeMs",  # features never change with ZooKeeper
     "kafka.controller:type=ControllerEventManager,EventQueueTimeMs",
     "kafka.controller:type=KafkaController,(ControllerState|FencedBrokerCount|ZkMigrationState)",
-    "kafka.coordinator.transaction:.*",
     "kafka.log:type=LogFlushStats,.*",
     "kafka.network:type=(Acceptor|Processor|RequestChannel|SocketServer),.*",
     "kafka.network:type=RequestMetrics,(ErrorsPerSec|(RequestQueue|ResponseQueue|Throttle)TimeMs|"

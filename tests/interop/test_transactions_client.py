@@ -1,7 +1,4 @@
-"""Transactions of pkafka's producer on Apache Kafka: what commits, aborts, zombies and restarts of the broker come to.
-
-On Kafka alone: pkafka has no transaction coordinator yet.
-"""
+"""Transactions of pkafka's producer on both systems: what commits, aborts, zombies and restarts of brokers come to."""
 
 import os
 import re
@@ -10,7 +7,9 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
+import psutil
 import pytest
 
 from pkafka.clients.admin.client import Admin
@@ -33,25 +32,37 @@ from pkafka.clients.producer import (
 )
 from pkafka.errors import ApiError, ConfigError, ErrorCode
 from pkafka.model import TopicPartition
+from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+from pkafka.server.handlers import MESSAGE_APIS
+from pkafka.testing import Broker, running_broker
 from pkafka.tools.zookeeper.server import running_server
 from tests.interop import kafka as oracle
-from tests.interop.conftest import SYSTEMS, JavaTool, System
+from tests.interop.conftest import EITHER, JavaTool, System
 from tests.interop.side_by_side import pk
 from tests.talk import Talk, good, talking, wait_for
 
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.timeout(180),
-    pytest.mark.skipif("kafka" not in SYSTEMS, reason="PKAFKA_INTEROP_SYSTEMS leaves Apache Kafka out"),
-]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
 
-@pytest.fixture(scope="module")
-def kafka(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[oracle.KafkaBroker]:
+with_offsets = pytest.mark.usefixtures("offsets_in_transactions")
+
+
+class OwnBroker(System, Protocol):
+    """A broker that a test may stop, kill and start again."""
+
+    @property
+    def pid(self) -> int: ...
+    def start(self) -> None: ...
+    def kill(self) -> None: ...
+    def restart(self) -> None: ...
+
+
+@pytest.fixture(scope="module", params=EITHER)
+def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
     """A broker of this module's own, which it may kill, and which ends transactions in time."""
     settings = {
         "broker.id": 0,
@@ -64,13 +75,26 @@ def kafka(kafka_classpath: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "group.initial.rebalance.delay.ms": 0,
         "zookeeper.session.timeout.ms": 6_000,
     }
-    with oracle.running_kafka(tmp_path_factory.mktemp("kafka"), overrides=settings) as broker:
-        yield broker
+    directory = tmp_path_factory.mktemp(request.param)
+    if request.param == "pkafka":
+        with running_broker(directory, {**settings, "pkafka.workers": 2}) as pkafka:
+            yield pkafka
+    else:
+        request.getfixturevalue("kafka_classpath")  # skips where there is none
+        with oracle.running_kafka(directory, overrides=settings) as kafka:
+            yield kafka
 
 
 @pytest.fixture
-def talk(kafka: oracle.KafkaBroker) -> Iterator[Talk]:
-    with talking(kafka.bootstrap) as client:
+def offsets_in_transactions(own: OwnBroker) -> None:
+    """Skips the test on a broker that stores no offsets in transactions."""
+    if isinstance(own, Broker) and ApiKey.TXN_OFFSET_COMMIT not in MESSAGE_APIS:
+        pytest.skip("this broker does not serve TxnOffsetCommit")
+
+
+@pytest.fixture
+def talk(own: OwnBroker) -> Iterator[Talk]:
+    with talking(own.bootstrap) as client:
         yield client
 
 
@@ -102,20 +126,20 @@ def ended(talk: Talk, transactional_id: str) -> None:
     )
 
 
-def freeze(pid: int) -> None:
-    """Stop a process, all of its threads, until SIGCONT."""
-    os.kill(pid, signal.SIGSTOP)
-    tasks = Path(f"/proc/{pid}/task")
-    wait_for(
-        lambda: all(
-            (each / "stat").read_text().rpartition(")")[2].split()[0] == "T" for each in tasks.iterdir()
-        )
-    )
+def freeze(broker: OwnBroker) -> list[int]:
+    """Stop a broker, all of its processes and threads, until SIGCONT; returns their ids."""
+    first = psutil.Process(broker.pid)
+    pids = [first.pid, *(child.pid for child in first.children(recursive=True))]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    tasks = [task for pid in pids for task in Path(f"/proc/{pid}/task").iterdir()]
+    wait_for(lambda: all((each / "stat").read_text().rpartition(")")[2].split()[0] == "T" for each in tasks))
+    return pids
 
 
-def _starts(kafka: oracle.KafkaBroker) -> bool:
+def _starts(own: OwnBroker) -> bool:
     try:
-        kafka.start()
+        own.start()
     except RuntimeError as refused:
         if "NodeExists" not in str(refused):
             raise
@@ -134,30 +158,30 @@ def state_of(talk: Talk, transactional_id: str) -> str:
 
 
 def test_a_transaction_is_seen_when_it_is_committed_and_not_before(
-    kafka: oracle.KafkaBroker, talk: Talk, topic: str
+    own: OwnBroker, talk: Talk, topic: str
 ) -> None:
     talk.create(topic, 3)
-    with made(kafka, topic) as producer:
+    with made(own, topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         sent = [b"%d" % number for number in range(300)]
         futures = [producer.send(topic, value, partition=index % 3) for index, value in enumerate(sent)]
         producer.flush(30)
         assert all(each.exception(0) is None for each in futures)
-        assert values(kafka, topic, 3) == []
-        assert len(values(kafka, topic, 3, committed=False)) == 300
+        assert values(own, topic, 3) == []
+        assert len(values(own, topic, 3, committed=False)) == 300
         producer.commit_transaction()
         ended(talk, topic)
-        assert sorted(values(kafka, topic, 3)) == sorted(sent)
+        assert sorted(values(own, topic, 3)) == sorted(sent)
         with producer.transaction():
             producer.send_batch(topic, [b"bulk"] * 10_000)
         ended(talk, topic)
-        assert values(kafka, topic, 3).count(b"bulk") == 10_000
+        assert values(own, topic, 3).count(b"bulk") == 10_000
 
 
-def test_an_aborted_transaction_is_never_seen(kafka: oracle.KafkaBroker, talk: Talk, topic: str) -> None:
+def test_an_aborted_transaction_is_never_seen(own: OwnBroker, talk: Talk, topic: str) -> None:
     talk.create(topic, 2)
-    with made(kafka, topic, linger_ms=3) as producer:
+    with made(own, topic, linger_ms=3) as producer:
         producer.init_transactions()
         for number in range(20):
             producer.begin_transaction()
@@ -173,8 +197,8 @@ def test_an_aborted_transaction_is_never_seen(kafka: oracle.KafkaBroker, talk: T
             _begin_and_fail(producer, topic)
     ended(talk, topic)
     expected = [b"%d" % number for number in range(0, 20, 2)]
-    assert values(kafka, topic, 2) == expected * 2
-    assert b"never" in values(kafka, topic, 2, committed=False)
+    assert values(own, topic, 2) == expected * 2
+    assert b"never" in values(own, topic, 2, committed=False)
 
 
 def _begin_and_fail(producer: Producer, topic: str) -> None:
@@ -183,25 +207,26 @@ def _begin_and_fail(producer: Producer, topic: str) -> None:
         raise ClientError("mine")
 
 
-def test_a_large_transaction_over_many_partitions(kafka: oracle.KafkaBroker, talk: Talk, topic: str) -> None:
+def test_a_large_transaction_over_many_partitions(own: OwnBroker, talk: Talk, topic: str) -> None:
     talk.create(topic, 12)
-    with made(kafka, topic, compression_type="lz4") as producer:
+    with made(own, topic, compression_type="lz4") as producer:
         producer.init_transactions()
         with producer.transaction():
             for start in range(0, 100_000, 10_000):
                 keys = [b"%d" % number for number in range(start, start + 10_000)]
                 producer.send_batch(topic, keys, keys)
     ended(talk, topic)
-    found = values(kafka, topic, 12)
+    found = values(own, topic, 12)
     assert len(found) == 100_000
     assert set(found) == {b"%d" % number for number in range(100_000)}
 
 
-def test_offsets_are_a_part_of_the_transaction(kafka: oracle.KafkaBroker, talk: Talk, topic: str) -> None:
+@with_offsets
+def test_offsets_are_a_part_of_the_transaction(own: OwnBroker, talk: Talk, topic: str) -> None:
     talk.create(topic, 2)
     one, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    keys = {"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}", "enable.auto.commit": "false"}
-    with made(kafka, topic) as producer, Consumer(keys) as consumer:
+    keys = {"bootstrap.servers": own.bootstrap, "group.id": f"g-{topic}", "enable.auto.commit": "false"}
+    with made(own, topic) as producer, Consumer(keys) as consumer:
         consumer.subscribe([topic])
         wait_for(lambda: not consumer.poll(50) and set(consumer.assignment()) == {one, two})
         group = consumer.group_metadata()
@@ -224,19 +249,18 @@ def test_offsets_are_a_part_of_the_transaction(kafka: oracle.KafkaBroker, talk: 
         }
 
 
-def test_a_member_that_was_thrown_out_cannot_store_offsets(
-    kafka: oracle.KafkaBroker, talk: Talk, topic: str
-) -> None:
+@with_offsets
+def test_a_member_that_was_thrown_out_cannot_store_offsets(own: OwnBroker, talk: Talk, topic: str) -> None:
     """Also when it knows already: else a zombie's offsets would pass for those of a consumer without a group."""
     talk.create(topic)
     partition = TopicPartition(topic, 0)
     keys = {
-        "bootstrap.servers": kafka.bootstrap,
+        "bootstrap.servers": own.bootstrap,
         "group.id": f"g-{topic}",
         "enable.auto.commit": "false",
         "heartbeat.interval.ms": 100,
     }
-    with made(kafka, topic) as producer, Consumer(keys) as consumer:
+    with made(own, topic) as producer, Consumer(keys) as consumer:
         consumer.subscribe([topic])
         wait_for(lambda: not consumer.poll(50) and consumer.assignment())
         before = consumer.group_metadata()
@@ -255,15 +279,15 @@ def test_a_member_that_was_thrown_out_cannot_store_offsets(
         with producer.transaction():
             producer.send(topic, b"next")
     ended(talk, topic)
-    assert values(kafka, topic) == [b"next"]
+    assert values(own, topic) == [b"next"]
 
 
 # -- what fails ---------------------------------------------------------------------------------------------------
 
 
-def test_a_zombie_is_fenced(kafka: oracle.KafkaBroker, talk: Talk, topic: str) -> None:
+def test_a_zombie_is_fenced(own: OwnBroker, talk: Talk, topic: str) -> None:
     talk.create(topic)
-    with made(kafka, topic) as zombie, made(kafka, topic) as successor:
+    with made(own, topic) as zombie, made(own, topic) as successor:
         zombie.init_transactions()
         zombie.begin_transaction()
         zombie.send(topic, b"of the zombie").result(30)
@@ -281,15 +305,15 @@ def test_a_zombie_is_fenced(kafka: oracle.KafkaBroker, talk: Talk, topic: str) -
         successor.send(topic, b"of the successor")
         successor.commit_transaction()
     ended(talk, topic)
-    assert values(kafka, topic) == [b"of the successor"]
-    assert values(kafka, topic, committed=False) == [b"of the zombie", b"of the successor"]
+    assert values(own, topic) == [b"of the successor"]
+    assert values(own, topic, committed=False) == [b"of the zombie", b"of the successor"]
 
 
 def test_a_batch_that_fails_leaves_nothing_but_an_abort_and_a_new_epoch(
-    kafka: oracle.KafkaBroker, talk: Talk, topic: str
+    own: OwnBroker, talk: Talk, topic: str
 ) -> None:
     talk.create(topic, **{"max.message.bytes": 2_000})
-    with made(kafka, topic) as producer:
+    with made(own, topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         good = producer.send(topic, b"good")
@@ -310,19 +334,17 @@ def test_a_batch_that_fails_leaves_nothing_but_an_abort_and_a_new_epoch(
         with producer.transaction():
             producer.send(topic, b"again")
     ended(talk, topic)
-    assert values(kafka, topic) == [b"again"]
-    assert values(kafka, topic, committed=False) == [b"good", b"again"]
+    assert values(own, topic) == [b"again"]
+    assert values(own, topic, committed=False) == [b"good", b"again"]
 
 
-def test_a_call_that_timed_out_goes_on_when_it_is_made_again(
-    kafka: oracle.KafkaBroker, talk: Talk, topic: str
-) -> None:
+def test_a_call_that_timed_out_goes_on_when_it_is_made_again(own: OwnBroker, talk: Talk, topic: str) -> None:
     talk.create(topic)
-    with made(kafka, topic) as producer:
+    with made(own, topic) as producer:
         producer.init_transactions()
         producer.begin_transaction()
         producer.send(topic, b"v").result(30)
-        freeze(kafka.pid)
+        frozen = freeze(own)
         try:
             text = "Timeout expired after 300ms while awaiting commit_transaction"
             with pytest.raises(ClientTimeoutError, match=text):
@@ -332,18 +354,17 @@ def test_a_call_that_timed_out_goes_on_when_it_is_made_again(
             with pytest.raises(IllegalStateError, match="timed out and must be retried"):
                 producer.send(topic, b"w")
         finally:
-            os.kill(kafka.pid, signal.SIGCONT)
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
         producer.commit_transaction()
         with producer.transaction():
             producer.send(topic, b"w")
     ended(talk, topic)
-    assert values(kafka, topic) == [b"v", b"w"]
+    assert values(own, topic) == [b"v", b"w"]
 
 
 @pytest.mark.parametrize("how", ["restart", "kill"])
-def test_transactions_outlive_their_coordinator(
-    kafka: oracle.KafkaBroker, talk: Talk, topic: str, how: str
-) -> None:
+def test_transactions_outlive_their_coordinator(own: OwnBroker, talk: Talk, topic: str, how: str) -> None:
     talk.create(topic, 2)
     committed: list[bytes] = []
     stop = threading.Event()
@@ -353,7 +374,7 @@ def test_transactions_outlive_their_coordinator(
     def work() -> None:
         number = 0
         try:
-            with made(kafka, topic, reconnect_backoff_max_ms=200) as producer:
+            with made(own, topic, reconnect_backoff_max_ms=200) as producer:
                 producer.init_transactions()
                 while not stop.is_set():
                     mine = [b"%d-%d" % (number, each) for each in range(20)]
@@ -378,17 +399,17 @@ def test_transactions_outlive_their_coordinator(
         assert begun.wait(60)
         before = len(committed)
         if how == "restart":
-            kafka.restart()
+            own.restart()
         else:
-            kafka.kill()
-            wait_for(lambda: _starts(kafka), timeout_s=90, what="the end of the dead broker's session")
+            own.kill()
+            wait_for(lambda: _starts(own), timeout_s=90, what="the end of the dead broker's session")
         wait_for(lambda: errors or len(committed) > before + 200, timeout_s=60)
     finally:
         stop.set()
         thread.join(60)
     assert not errors
     ended(talk, topic)
-    assert sorted(values(kafka, topic, 2)) == sorted(committed)
+    assert sorted(values(own, topic, 2)) == sorted(committed)
 
 
 def test_transactions_follow_a_coordinator_that_moves(kafka_classpath: str, tmp_path: Path) -> None:
@@ -456,11 +477,9 @@ def _move_the_coordinator(brokers: dict[int, oracle.KafkaBroker]) -> None:
     assert sorted(values(left, "t", 2)) == sorted(sent)
 
 
-def test_a_closed_producer_leaves_no_transaction_behind(
-    kafka: oracle.KafkaBroker, talk: Talk, topic: str
-) -> None:
+def test_a_closed_producer_leaves_no_transaction_behind(own: OwnBroker, talk: Talk, topic: str) -> None:
     talk.create(topic)
-    producer = made(kafka, topic, linger_ms=60_000)
+    producer = made(own, topic, linger_ms=60_000)
     producer.init_transactions()
     producer.begin_transaction()
     future = producer.send(topic, b"v")
@@ -468,17 +487,17 @@ def test_a_closed_producer_leaves_no_transaction_behind(
     assert future.result(0).offset == 0  # as Kafka's: it is sent, and aborted
     assert state_of(talk, topic) in ("PrepareAbort", "CompleteAbort")
     wait_for(lambda: state_of(talk, topic) == "CompleteAbort")
-    assert values(kafka, topic) == []
+    assert values(own, topic) == []
 
 
 def test_the_performance_tool_sends_in_transactions(
-    kafka: oracle.KafkaBroker, talk: Talk, topic: str, java_tool: JavaTool
+    own: OwnBroker, talk: Talk, topic: str, java_tool: JavaTool
 ) -> None:
     talk.create(topic, 2)
     slowly = ("--throughput", "20000", "--transaction-duration-ms", "30")
     flags: tuple[str, ...]
     flags = ("--topic", topic, "--num-records", "2000", "--record-size", "50")
-    flags += ("--producer-props", f"bootstrap.servers={kafka.bootstrap}")
+    flags += ("--producer-props", f"bootstrap.servers={own.bootstrap}")
     ours = pk("producer_perf_test", *flags, *slowly, "--transactional-id", f"{topic}-py")
     theirs = java_tool(
         "org.apache.kafka.tools.ProducerPerformance", *flags, *slowly, "--transactional-id", f"{topic}-java"
@@ -487,12 +506,12 @@ def test_the_performance_tool_sends_in_transactions(
     assert theirs.startswith("2000 records sent, ")
     for name in ("py", "java"):
         ended(talk, f"{topic}-{name}")
-    assert len(values(kafka, topic, 2)) == 4_000
+    assert len(values(own, topic, 2)) == 4_000
     markers = sum(talk.ends(topic, partition)[1] for partition in (0, 1)) - 4_000
     assert markers > 4, "several transactions"
     pk("producer_perf_test", *flags, "--throughput", "-1", "--transaction-duration-ms", "1")
     ended(talk, "performance-producer-default-transactional-id")
-    assert len(values(kafka, topic, 2)) == 6_000
+    assert len(values(own, topic, 2)) == 6_000
 
 
 # -- Kafka's own client says the same -----------------------------------------------------------------------------
@@ -501,15 +520,15 @@ def test_the_performance_tool_sends_in_transactions(
 class Told:
     """The outcomes of TransactionOracle.java, of this producer."""
 
-    def __init__(self, kafka: oracle.KafkaBroker, talk: Talk, topic: str) -> None:
-        self.kafka = kafka
+    def __init__(self, own: OwnBroker, talk: Talk, topic: str) -> None:
+        self.own = own
         self.talk = talk
         self.topic = topic
         self.prefix = f"{topic}-py-"
         self.lines: dict[str, str] = {}
 
     def made(self, name: str, **keys: object) -> Producer:
-        return made(self.kafka, name and f"{self.prefix}{name}", **keys)
+        return made(self.own, name and f"{self.prefix}{name}", **keys)
 
     def say(self, name: str, step: Callable[[], object]) -> None:
         try:
@@ -552,7 +571,7 @@ class Told:
 
     def _out_of_order(self) -> None:
         say = self.say
-        with Producer({"bootstrap.servers": self.kafka.bootstrap}) as plain:
+        with Producer({"bootstrap.servers": self.own.bootstrap}) as plain:
             say("plain begin", plain.begin_transaction)
         with self.made("order") as producer:
             say("begin before init", producer.begin_transaction)
@@ -662,8 +681,9 @@ class Told:
             say("init after close", after.init_transactions)
 
 
+@with_offsets
 def test_kafkas_own_producer_says_the_same(
-    kafka: oracle.KafkaBroker, talk: Talk, topic: str, kafka_classpath: str, tmp_path: Path
+    own: OwnBroker, talk: Talk, topic: str, kafka_classpath: str, tmp_path: Path
 ) -> None:
     talk.create(topic)
     classes = oracle.compile_java(kafka_classpath, tmp_path / "classes", "TransactionOracle")
@@ -671,11 +691,11 @@ def test_kafkas_own_producer_says_the_same(
     prefix = f"{topic}-java-"
     command = [oracle.java_program("java"), "-cp", classes, logging, "TransactionOracle"]
     done = subprocess.run(
-        [*command, kafka.bootstrap, topic, prefix], capture_output=True, text=True, timeout=120, check=True
+        [*command, own.bootstrap, topic, prefix], capture_output=True, text=True, timeout=120, check=True
     )
     theirs = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
     assert theirs.pop("begin when closed").startswith("IllegalStateException")  # ClosedError here
-    told = Told(kafka, talk, topic)
+    told = Told(own, talk, topic)
     told.play()
     assert theirs.keys() == told.lines.keys()
     for name, line in theirs.items():

@@ -4,7 +4,7 @@ This module only writes the nodes; the controller watches them, elects leaders a
 the controller thread, one request after the other. Texts are those of Kafka 3.9.1 in ZooKeeper mode.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from pkafka.coordination.store import (
@@ -153,6 +153,25 @@ def mark_for_deletion(store: Store, name: str) -> None:
 def is_marked_for_deletion(store: Store, name: str) -> bool:
     """Whether a topic waits for its deletion."""
     return store.exists(f"{DELETE_TOPICS}/{name}") is not None
+
+
+def existing(store: Store, partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Those of some partitions that the cluster has; a topic whose deletion has not ended has its partitions still.
+
+    Raises:
+        StoreError: the store failed.
+        ZnodeFormatError: the node of a topic cannot be read.
+    """
+    found: dict[str, Collection[int]] = {}
+    partitions = list(partitions)
+    for name in {topic for topic, _index in partitions}:
+        try:
+            data, _stat = store.get(TopicAssignment.path(name))
+        except NoNodeError:
+            found[name] = ()
+        else:
+            found[name] = TopicAssignment.decode(data).partitions.keys()
+    return [(topic, index) for topic, index in partitions if index in found[topic]]
 
 
 def grow_topic(

@@ -238,6 +238,7 @@ class BrokerConfig:
     heartbeat_timeout_ms = _Key("pkafka.heartbeat.timeout.ms", int)
     metrics_port = _Key("pkafka.metrics.port", int)
     metrics_host = _Key("pkafka.metrics.host", str)
+    transaction_fenced_markers_heal_enable = _Key("pkafka.transaction.fenced.markers.heal.enable", bool)
 
     # -- network ---------------------------------------------------------------------------------------
     @property

@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from pkafka.coordination.store import StoreError, StoreFullError
+from pkafka.coordination.znode_json import ZnodeFormatError
 from pkafka.coordination.znodes import LogDirEvent
 from pkafka.errors import StorageError
 from pkafka.model import ProducerId, TopicPartition
 from pkafka.protocol.codec import encode
+from pkafka.server.cluster import topics
 from pkafka.server.cluster.producer_ids import ProducerIdsExhaustedError
 from pkafka.server.control import apis
 from pkafka.server.control.apis import ControlRequestContext
@@ -54,6 +56,7 @@ class Requests:
             words.API: self._api,
             words.AUTO_CREATE: self._auto_create,
             words.PRODUCER_ID: self._producer_id,
+            words.EXISTING_PARTITIONS: self._existing_partitions,
             words.COMMIT_TO_STORE: self._commit_to_store,
             words.FETCH_FROM_STORE: self._fetch_from_store,
             words.LOG_DIR_FAILED: self._log_dir_failed,
@@ -84,6 +87,18 @@ class Requests:
             return await self._broker.producer_ids.next(ControlRequestContext(self._broker, self._channels))
         except (StoreError, ProducerIdsExhaustedError) as error:
             log.warning("no block of producer ids could be had: %s", error)
+            return None
+
+    async def _existing_partitions(
+        self, _peer: Peer, rows: Payload, _blob: memoryview, _fds: list[int]
+    ) -> list[tuple[str, int]] | None:
+        """Which of these partitions there are, for a worker whose metadata do not know them (yet, or any more)."""
+        await self._broker.booted.wait()
+        asked = [(topic, partition) for topic, partition in rows]
+        try:
+            return await self._broker.run_on_store(topics.existing, self._broker.store, asked)
+        except (StoreError, ZnodeFormatError) as error:
+            log.warning("The store does not say whether partitions exist: %s", error)
             return None
 
     async def _commit_to_store(

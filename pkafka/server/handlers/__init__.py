@@ -43,10 +43,12 @@ from pkafka.server.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    produce_append,
     renew_delegation_token,
     sasl_authenticate,
     sasl_handshake,
     sync_group,
+    write_txn_markers,
 )
 from pkafka.server.ipc.peer import Handler
 from pkafka.server.serving.dispatch import FrameApi, MessageApi
@@ -66,7 +68,8 @@ class Port(
     metadata.Port,
     offset_commit.Port,
     offset_fetch.Port,
-    produce.Port,
+    produce_append.Port,
+    write_txn_markers.Port,
     Protocol,
 ):
     """What all handlers together ask of their worker."""
@@ -98,6 +101,7 @@ MESSAGE_APIS: Final[dict[int, MessageApi[Port]]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
     ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
     ApiKey.END_TXN: end_txn.handle,
+    ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
     ApiKey.DESCRIBE_ACLS: describe_acls.handle,
     ApiKey.CREATE_ACLS: create_acls.handle,
     ApiKey.DELETE_ACLS: delete_acls.handle,

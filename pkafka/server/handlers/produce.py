@@ -4,16 +4,16 @@ v1 throttle time · v2 log append time · v3 transactional id, v2 batches only �
 errors · v9 flexible · v10 current leader (KIP-951) · v11 no change on the wire
 
 The hot path: the handler validates and appends the records of this worker's partitions before it returns, without a
-task, a future or an object per record. Only for partitions of other workers it calls these.
+task, a future or an object per record. Only for partitions of other workers it calls these, and only the first records
+of a transaction in a partition wait for the transaction's coordinator.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from functools import partial
+from typing import Any, Final
 
-from pkafka.clock import Clock
-from pkafka.errors import ApiError, ErrorCode, PkafkaError
-from pkafka.model import INTERNAL_TOPICS
+from pkafka.errors import ErrorCode, PkafkaError
 from pkafka.net.buffers import Lease
 from pkafka.net.connection import Answer, Detach, LaterAnswer, ServerConnection
 from pkafka.protocol.headers import RequestHeader
@@ -24,23 +24,24 @@ from pkafka.protocol.hot import (
     decode_produce,
     encode_produce_response,
 )
-from pkafka.records.batch import ATTRIBUTE_TRANSACTIONAL, ATTRIBUTES_POSITION, BATCH_OVERHEAD, MAGIC_POSITION
-from pkafka.records.validation import RecordError, validate
-from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.handlers.produce_append import (
+    Outcome,
+    Port,
+    Row,
+    Terms,
+    append,
+    append_in_transaction,
+    failed,
+    has_transactions,
+    refusal_of,
+)
 from pkafka.server.ipc.peer import Blob, Handler, LaterReply, PeerLate, Reply
-from pkafka.server.metrics.counters import Metrics
-from pkafka.server.replicas.appending import Appending, Unsafe
-from pkafka.server.replicas.disks import LOG_ERRORS, Disks
-from pkafka.server.replicas.lookup import Lookup
-from pkafka.server.replicas.partition import Partition, PartitionKey
-from pkafka.server.replicas.partitions import Partitions
-from pkafka.server.serving.clients import Clients
+from pkafka.server.replicas.appending import Unsafe
+from pkafka.server.replicas.partition import PartitionKey
 from pkafka.server.serving.dispatch import frame
-from pkafka.server.serving.peers import Peers
 
 log = logging.getLogger(__name__)
 
-ACKS_ALL: Final = -1
 _REFUSED: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -50,63 +51,13 @@ _REFUSED: Final = frozenset(
     }
 )
 """Errors of records that are not in the log and that their producer sends again."""
-_ADMIN_CLIENT_ID: Final = "__admin_client"
 _IN_BLOB: Final = "produce"
 """The operation by which a worker appends records that travel with the frame."""
 _IN_ARENA: Final = "produce_from"
 """The same for records that lie in the arena of the worker that received them."""
 
 _FIRST_VERSION_WITH_LEADERS: Final = 10
-_WITHOUT_LOG_START: Final = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.MESSAGE_TOO_LARGE,
-    ErrorCode.RECORD_LIST_TOO_LARGE,
-    ErrorCode.CORRUPT_MESSAGE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    ErrorCode.INVALID_REQUIRED_ACKS,
-    ErrorCode.INVALID_TOPIC_EXCEPTION,
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-)
-"""Errors with which Kafka sends no log start offset."""
-
-Row: TypeAlias = tuple[str, int, int, int, int, int, list[tuple[int, str]], str | None, CurrentLeader | None]
-"""Topic, partition, error code, base offset, log append time, log start offset, record errors, error message, and the
-leader when that is another broker."""
-Outcome: TypeAlias = tuple[Row, Unsafe | None]
-"""What became of a record set. The row must not leave before the records are as safe as their producer wants."""
 _NO_ROW: Final[Row] = ("", -1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, [], None, None)
-
-
-class Port(Protocol):
-    """What Produce asks of its worker."""
-
-    @property
-    def partitions(self) -> Partitions: ...
-
-    @property
-    def lookup(self) -> Lookup: ...
-
-    @property
-    def disks(self) -> Disks: ...
-
-    @property
-    def appending(self) -> Appending: ...
-
-    @property
-    def metadata(self) -> MetadataCache: ...
-
-    @property
-    def metrics(self) -> Metrics: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def peers(self) -> Peers: ...
-
-    @property
-    def clients(self) -> Clients: ...
 
 
 def handle(
@@ -119,19 +70,30 @@ def handle(
     """
     version = header.api_version
     transactional_id, acks, timeout_ms, parts = decode_produce(frame, position, version)
+    if has_transactions(parts):
+        refusal = refusal_of(transactional_id, parts)
+        if refusal is not None:
+            code, message = refusal
+            rows = [failed(*part[:2], code, message=message) for part in parts]
+            return _answer_now(worker, connection, header, acks, rows)
+    else:
+        transactional_id = None
     refused = _refused_before(connection) if connection.has_refused else None
     if len(parts) == 1 and not refused:
         # Most requests of a busy producer take this way.
         topic, partition, data = parts[0]
         if (topic, partition) in worker.partitions.led:
-            outcome = append(
-                worker, topic, partition, data, version, acks, header.client_id, transactional_id
-            )
-            row, unsafe = outcome
-            if unsafe is None and not row[2]:
-                return _answer_now(worker, connection, header, acks, [row])
+            outcome = None
+            if transactional_id is None:
+                outcome = append(worker, topic, partition, data, version, acks, header.client_id)
+                row, unsafe = outcome
+                if unsafe is None and not row[2]:
+                    return _answer_now(worker, connection, header, acks, [row])
             gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
-            gathering.take_own(0, outcome)
+            if outcome is None:
+                gathering.append_own(0, transactional_id)
+            else:
+                gathering.take_own(0, outcome)
             return gathering.wait()
     foreign = worker.peers.foreign_owner([(topic, partition) for topic, partition, _data in parts])
     if foreign is not None and not connection.has_answers_due:
@@ -140,11 +102,7 @@ def handle(
             return detach
     gathering = _Gathering(worker, connection, header, acks, timeout_ms, parts)
     for number in gathering.forward_others(transactional_id, refused or {}):
-        topic, partition, data = parts[number]
-        gathering.take_own(
-            number,
-            append(worker, topic, partition, data, version, acks, header.client_id, transactional_id),
-        )
+        gathering.append_own(number, transactional_id)
     return gathering.wait()
 
 
@@ -165,104 +123,6 @@ def _refused_before(connection: ServerConnection) -> dict[tuple[str, int], Row]:
     }
     connection.has_refused = bool(refused)
     return refused
-
-
-def append(
-    worker: Port,
-    topic: str,
-    partition: int,
-    data: Blob | None,
-    version: int,
-    acks: int,
-    client_id: str | None,
-    transactional_id: str | None,
-) -> Outcome:
-    """Append one record set to a log of this worker."""
-    found = worker.partitions.led.get((topic, partition))
-    if found is None:
-        return _not_here(worker, topic, partition), None
-    try:
-        worker.metrics.produce(topic)
-        _check_may_append(found, acks, client_id)
-        now_ms = worker.clock.now_ms()
-        records = validate(data if data is not None else b"", found.rules(version), now_ms=now_ms)
-        for batch in records.batches:
-            if batch.is_transactional:
-                _refuse_transaction(transactional_id)
-        result, unsafe = worker.appending.append(found, records, needs_all=acks == ACKS_ALL, now_ms=now_ms)
-    except LOG_ERRORS as error:
-        worker.metrics.failed_produce(topic)
-        code = worker.disks.refused(topic, partition, error)
-        if isinstance(error, ApiError):
-            return _refused(found, error, data, transactional_id), None
-        return _failed(topic, partition, code), None
-    row: Row = (
-        topic,
-        partition,
-        0,
-        result.base_offset,
-        result.log_append_time_ms,
-        result.log_start_offset,
-        [],
-        None,
-        None,
-    )
-    return row, unsafe
-
-
-def _refuse_transaction(transactional_id: str | None) -> None:
-    """Refuse records of a transaction: this broker has no transactions.
-
-    Raises:
-        ApiError: always; the code depends on whether the request names its transactional id.
-    """
-    if transactional_id is None:
-        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not served by this version of pkafka")
-
-
-def _refused(partition: Partition, error: ApiError, data: Blob | None, transactional_id: str | None) -> Row:
-    """Make the row of a record set that was not appended, with the fields that Kafka fills beside the code."""
-    if transactional_id is None and data is not None and _is_transactional(data):
-        error = ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)  # whatever else is wrong
-    log_start = partition.log.log_start_offset
-    faults: list[tuple[int, str]] = []
-    message = error.message if error.code == ErrorCode.INVALID_TXN_STATE else None
-    if isinstance(error, RecordError):
-        faults = error.record_errors
-        message = error.message if error.is_told else None
-        log_start = -1 if error.before_log else log_start
-    if error.code in _WITHOUT_LOG_START:
-        log_start = -1
-    return (partition.topic, partition.index, error.code, -1, -1, log_start, faults, message, None)
-
-
-def _is_transactional(data: Blob) -> bool:
-    """Whether a record set begins with a batch of a transaction."""
-    if len(data) < BATCH_OVERHEAD or data[MAGIC_POSITION] != 2:
-        return False
-    return bool(data[ATTRIBUTES_POSITION + 1] & ATTRIBUTE_TRANSACTIONAL)
-
-
-def _check_may_append(partition: Partition, acks: int, client_id: str | None) -> None:
-    if acks not in (0, 1, ACKS_ALL):
-        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if partition.topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if acks == ACKS_ALL:
-        partition.check_enough_in_sync()
-
-
-def _failed(topic: str, partition: int, code: ErrorCode, leader: CurrentLeader | None = None) -> Row:
-    return (topic, partition, code, -1, -1, -1, [], None, leader)
-
-
-def _not_here(worker: Port, topic: str, partition: int) -> Row:
-    error = worker.lookup.missing_partition(topic, partition)
-    leader = None
-    if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        leader = worker.lookup.current_leader(topic, partition)
-    return _failed(topic, partition, error.code, leader)
 
 
 def _answer(
@@ -366,12 +226,39 @@ class _Gathering(LaterAnswer):
             self._forward(owner, numbers, transactional_id)
         return here
 
+    def append_own(self, number: int, transactional_id: str | None) -> None:
+        """Append a record set to a partition of this worker.
+
+        Args:
+            transactional_id: None when no record set of the request belongs to a transaction.
+        """
+        header, part = self._header, self._parts[number]
+        terms = header.api_version, self._acks, header.client_id
+        if transactional_id is None:
+            self.take_own(number, append(self._worker, *part, *terms))
+            return
+        later = partial(self._take_later, number)
+        outcome = append_in_transaction(self._worker, transactional_id, part, Terms(*terms), later)
+        if outcome is None:
+            self._missing += 1
+        else:
+            self.take_own(number, outcome)
+
     def take_own(self, number: int, outcome: Outcome) -> None:
         """Note the outcome of a record set that this worker has appended."""
         row, unsafe = outcome
         self._note(number, row)
         if unsafe is not None:
             self._unsafe.append(unsafe)
+
+    def _take_later(self, number: int, outcome: Outcome) -> None:
+        """Note the outcome of a record set that had to wait for the coordinator of its transaction."""
+        row, unsafe = outcome
+        self._note(number, row)
+        if unsafe is None:
+            self._share_is_there()
+        else:
+            _when_safe(self._worker, self.rows, [unsafe], self._timeout_ms, self._share_is_there)
 
     def _note(self, number: int, row: Row) -> None:
         self.rows[number] = row
@@ -448,7 +335,7 @@ class _Gathering(LaterAnswer):
             self._held = None
 
     def _fail(self, numbers: Sequence[int], code: ErrorCode) -> None:
-        self._take(numbers, [_failed(*self._parts[number][:2], code) for number in numbers])
+        self._take(numbers, [failed(*self._parts[number][:2], code) for number in numbers])
 
     def _take(self, numbers: Sequence[int], answers: Sequence[Row]) -> None:
         for number, answer in zip(numbers, answers, strict=True):
@@ -511,7 +398,7 @@ def _note_failures(
             moved = code == ErrorCode.NOT_LEADER_OR_FOLLOWER
             leader = leader_of(row[0], row[1]) if moved else None
             if code == ErrorCode.KAFKA_STORAGE_ERROR:
-                rows[number] = _failed(row[0], row[1], code)
+                rows[number] = failed(row[0], row[1], code)
             else:
                 rows[number] = (*row[:2], code, *row[3:8], leader)
 
@@ -527,13 +414,53 @@ def _safe_rows(worker: Port, outcomes: Sequence[Outcome], timeout_ms: int) -> li
     return later
 
 
+def _rows_in_transaction(
+    worker: Port, transactional_id: str, sets: Sequence[ProduceRow], terms: Terms, timeout_ms: int
+) -> LaterReply:
+    """Append record sets for another worker's client, and give the rows once all transactions are verified."""
+    later = LaterReply()
+    rows = [_NO_ROW] * len(sets)
+    unsafe: list[Unsafe] = []
+    missing = 1
+
+    def share_is_there() -> None:
+        nonlocal missing
+        missing -= 1
+        if not missing:
+            later.give(rows)
+
+    def take_later(number: int, outcome: Outcome) -> None:
+        rows[number], waits = outcome
+        if waits is None:
+            share_is_there()
+        else:
+            _when_safe(worker, rows, [waits], timeout_ms, share_is_there)
+
+    for number, part in enumerate(sets):
+        outcome = append_in_transaction(worker, transactional_id, part, terms, partial(take_later, number))
+        if outcome is None:
+            missing += 1
+            continue
+        rows[number], waits = outcome
+        if waits is not None:
+            unsafe.append(waits)
+    if unsafe:
+        missing += 1
+        _when_safe(worker, rows, unsafe, timeout_ms, share_is_there)
+    share_is_there()
+    return later
+
+
 def _serve_arena(worker: Port, payload: Sequence[Any], arena: memoryview) -> list[Row] | LaterReply:
     """Append records for this worker's partitions from the arena of the worker that received them."""
     version, acks, timeout_ms, client_id, transactional_id, parts = payload
-    outcomes = [
-        append(
-            worker, topic, partition, arena[place : place + size], version, acks, client_id, transactional_id
+    if transactional_id is not None:
+        sets = [(topic, partition, arena[place : place + size]) for topic, partition, place, size in parts]
+        return _rows_in_transaction(
+            worker, transactional_id, sets, Terms(version, acks, client_id), timeout_ms
         )
+    outcomes = [
+        append(worker, topic, partition, arena[place : place + size], version, acks, client_id)
         for topic, partition, place, size in parts
     ]
     return _safe_rows(worker, outcomes, timeout_ms)
@@ -542,12 +469,16 @@ def _serve_arena(worker: Port, payload: Sequence[Any], arena: memoryview) -> lis
 def _serve_blob(worker: Port, payload: Sequence[Any], blob: memoryview) -> list[Row] | LaterReply:
     """Append records for this worker's partitions that another worker received and sent as a blob."""
     version, acks, timeout_ms, client_id, transactional_id, parts = payload
-    outcomes = []
+    sets: list[ProduceRow] = []
     position = 0
     for topic, partition, size in parts:
-        data = blob[position : position + size]
-        outcomes.append(append(worker, topic, partition, data, version, acks, client_id, transactional_id))
+        sets.append((topic, partition, blob[position : position + size]))
         position += size
+    if transactional_id is not None:
+        return _rows_in_transaction(
+            worker, transactional_id, sets, Terms(version, acks, client_id), timeout_ms
+        )
+    outcomes = [append(worker, *one, version, acks, client_id) for one in sets]
     return _safe_rows(worker, outcomes, timeout_ms)
 
 

@@ -198,6 +198,8 @@ def _gauges(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple[s
             yield _bean("kafka.log", "Log", name, topic=row[0], partition=row[1], **on_its_way), row[place]
     for name, value in sum_of(worker["groups"] for worker in workers).items():
         yield _bean("kafka.coordinator.group", "GroupMetadataManager", name), value
+    for name, value in sum_of(worker["transaction_markers"] for worker in workers).items():
+        yield _bean("kafka.coordinator.transaction", "TransactionMarkerChannelManager", name), value
     for name, kind in _CLEANER_GAUGES.items():
         if name in facts.log_cleaner:
             yield _bean("kafka.log", kind, _SPELLED.get(name, name)), facts.log_cleaner[name]

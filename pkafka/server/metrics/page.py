@@ -75,6 +75,11 @@ _GROUP_EVENTS: Final = {
     "group_completed_rebalance": "Rebalances that ended with an assignment.",
 }
 
+_MARKER_GAUGES: Final = {
+    "UnknownDestinationQueueSize": "Transaction markers that wait for a leader of their partition.",
+    "LogAppendRetryQueueSize": "Transactions whose end is to be written to the log once more.",
+}
+
 _CONTROLLER_TIMES: Final = {
     "ControllerChange": "for another controller, or to read everything anew",
     "LeaderElection": "for brokers that came or went, with the elections that this caused",
@@ -191,6 +196,7 @@ def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metri
     yield from _topic_families(workers)
     yield from _request_families(workers)
     yield from _log_families(workers)
+    yield from _marker_families(workers)
     yield from _group_families(workers)
     yield from _cleaner_families(workers, facts)
     yield from _process_families(workers)
@@ -276,6 +282,16 @@ def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
                 labels["is_future"] = "true"  # on its way to another log directory
             family.add_sample(name, labels, row[place])
         yield family
+
+
+def _marker_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
+    from prometheus_client.core import GaugeMetricFamily
+
+    for name, count in sum_of(worker["transaction_markers"] for worker in workers).items():
+        bean = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
+        gauge = GaugeMetricFamily(f"{bean}_{name.lower()}", _MARKER_GAUGES[name])
+        gauge.add_metric([], count)
+        yield gauge
 
 
 def _group_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":

@@ -34,6 +34,10 @@ def figures(worker: "Worker") -> dict[str, Any]:
         "uncleanable": worker.logs.compaction.uncleanable(),
         "directories": [str(path) for path in disks.log_dirs],
         "offline_directories": [str(path) for path in disks.log_dirs if disks.is_offline(str(path))],
+        "transaction_markers": {
+            "UnknownDestinationQueueSize": worker.markers.unknown_destinations,
+            "LogAppendRetryQueueSize": len(worker.transactions.append_retries),
+        },
         "groups": groups.gauges(),
         "group_events": groups.counters.by_name(),
         "group_loads": groups.load_times.figures(groups.timer.now_ms()),

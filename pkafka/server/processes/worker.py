@@ -6,6 +6,7 @@ comes from the control process; what it does not own it asks of the worker that 
 
 import asyncio
 import logging
+import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from typing import Any
 
 from pkafka.clock import Clock, SystemClock
 from pkafka.errors import ApiError, PkafkaError, StorageError
-from pkafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 from pkafka.net.buffers import Arena, ReadBuffers
 from pkafka.net.page_cache import PageCache
 from pkafka.net.together import Together
@@ -68,9 +69,14 @@ from pkafka.server.serving.orders import Orders
 from pkafka.server.serving.peers import Peers
 from pkafka.server.transactions import hosted
 from pkafka.server.transactions.coordinator import TransactionCoordinator
+from pkafka.server.transactions.incarnations import Incarnations
 from pkafka.server.transactions.marker_appends import MarkerAppends
+from pkafka.server.transactions.marker_links import ClientIds, MarkerLink
+from pkafka.server.transactions.marker_owners import MarkerOwners
 from pkafka.server.transactions.markers import MarkerSender
+from pkafka.server.transactions.questions import CoordinatorQuestions
 from pkafka.server.transactions.routing import TransactionRouter, Transactions
+from pkafka.server.transactions.verification import Verifier
 from pkafka.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
@@ -96,6 +102,8 @@ class WorkerSetup:
     """How fast replicas are copied to other log directories; as above."""
     replication_rates: SharedReplicationRates = field(default_factory=SharedReplicationRates)
     """Shared by all workers; one that is alone has its own."""
+    start: str = field(default_factory=lambda: secrets.token_hex(8))
+    """Tells this start of the broker from others; the same for a worker that is forked again."""
 
 
 class Worker:
@@ -225,16 +233,25 @@ class Worker:
             spawn=self.tasks.spawn,
         )
         self.offsets = OffsetKeeper(self.groups)
-        self.marker_appends = MarkerAppends(
-            self.partitions, self.lookup, self.appending, self.disks, self.groups, self.clock
+        self.marker_owners = MarkerOwners(
+            self.partitions,
+            self.peers,
+            MarkerAppends(self.partitions, self.appending, self.disks, self.groups, self.clock),
+            Incarnations(lambda broker: broker in self.metadata.brokers),
+            lambda: self.config.request_timeout_ms,
+        )
+        self._marker_client_ids = ClientIds(
+            lambda: self.partitions.broker_id, setup.index, setup.start, self.clock
         )
         self.markers = MarkerSender(
             metadata=self.metadata,
             partitions=self.partitions,
-            peers=self.peers,
-            appends=self.marker_appends,
+            owners=self.marker_owners,
+            new_link=self._marker_link,
+            existing=self.control_line.existing_partitions,
             timer=self.timer,
-            timeout_ms=lambda: self.config.request_timeout_ms,
+            spawn=self.tasks.spawn,
+            heals=self.config.transaction_fenced_markers_heal_enable,
         )
         self.transactions = TransactionCoordinator(
             hosted.CoordinatorSettings.of(self.config, setup.workers),
@@ -255,6 +272,22 @@ class Worker:
             timer=self.timer,
             clock=self.clock,
             spawn=self.tasks.spawn,
+        )
+        self.questions = CoordinatorQuestions(
+            coordinator=self.transactions,
+            partition_of=self.state_topic.partition_of,
+            metadata=self.metadata,
+            partitions=self.partitions,
+            peers=self.peers,
+            config=lambda: self.config,
+            timer=self.timer,
+            spawn=self.tasks.spawn,
+        )
+        self.verifier = Verifier(
+            self.partitions,
+            self.questions,
+            lambda: self.config.transaction_partition_verification_enable,
+            self.clock,
         )
         self._orders = Orders(
             metadata=self.metadata,
@@ -420,6 +453,8 @@ class Worker:
         self.clients.close()
         self.fetchers.close()
         self.pulses.close()
+        self.questions.close()
+        self.markers.close()
         self.moves.close()
         self.partitions.resign()
         try:
@@ -459,7 +494,8 @@ class Worker:
             **self.clients.operations,
             **self.routing.operations(handlers.GROUP_APIS),
             **self.transaction_routing.operations(handlers.TRANSACTION_APIS),
-            **self.markers.operations,
+            **self.questions.operations,
+            **self.marker_owners.operations,
             **handlers.operations(self),
             **self.files.operations(self),
             **self.appends.operations,
@@ -470,6 +506,16 @@ class Worker:
         }
 
     # -- what the parts say --
+
+    def _marker_link(self, broker: BrokerId) -> MarkerLink:
+        listener = self.config.inter_broker_listener_name
+        return MarkerLink(
+            broker,
+            lambda: self.metadata.endpoint(broker, listener),
+            self._marker_client_ids.next,
+            lambda: self.config,
+            self.tasks.spawn,
+        )
 
     def _take_settings(self, config: BrokerConfig) -> None:
         self.config = config

@@ -13,7 +13,7 @@ from pkafka.server.metrics.counters import Metrics
 from pkafka.server.replicas.acknowledgements import DelayedProduce, Done, Unacknowledged
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.progress import Progress
-from pkafka.storage.log_values import AppendResult
+from pkafka.storage.log_values import AppendOrigin, AppendResult
 
 Flush: TypeAlias = Callable[[Sequence[tuple[Partition, Offset]]], Awaitable[Sequence[Partition]]]
 """Flushes logs up to an offset each, and lets readers see the records; returns the partitions whose disk refused."""
@@ -60,7 +60,13 @@ class Appending:
         self._spawn = spawn
 
     def append(
-        self, partition: Partition, records: ValidatedRecords, *, needs_all: bool, now_ms: Millis
+        self,
+        partition: Partition,
+        records: ValidatedRecords,
+        *,
+        needs_all: bool,
+        now_ms: Millis,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> Appended:
         """Append records; those that are the repetition of some in the log stay where they are.
 
@@ -69,13 +75,18 @@ class Appending:
             records: offsets and epoch are written into their memory.
             needs_all: whether the producer waits for all replicas in sync (acks=all).
             now_ms: the wall clock.
+            origin: of the producers' batches.
 
         Raises:
             ApiError, StorageError, OSError: as :meth:`Log.append_as_leader`; the records are not in the log.
         """
         log = partition.log
         result = log.append_as_leader(
-            records, leader_epoch=partition.leader_epoch, now_ms=now_ms, flush_later=True
+            records,
+            leader_epoch=partition.leader_epoch,
+            now_ms=now_ms,
+            flush_later=True,
+            origin=origin,
         )
         is_new = not result.duplicate
         if is_new:

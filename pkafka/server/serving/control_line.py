@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from pkafka.errors import ErrorCode
+from pkafka.errors import ApiError, ErrorCode
 from pkafka.server.ipc import words
 from pkafka.server.ipc.peer import Payload, Peer, PeerGone
 
@@ -44,6 +44,16 @@ class ControlLine:
         """Send a note to the control process, when there is one."""
         if self.peer is not None:
             self.peer.note(operation, payload)
+
+    async def existing_partitions(
+        self, partitions: Sequence[tuple[str, int]]
+    ) -> Sequence[tuple[str, int]] | None:
+        """Ask which of these partitions the cluster has; None when the store does not say."""
+        try:
+            answer = await self.ask(words.EXISTING_PARTITIONS, list(partitions))
+        except ApiError:
+            return None
+        return None if answer is None else [(topic, index) for topic, index in answer]
 
     async def auto_create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         """Have missing topics created by the controller (auto.create.topics.enable).

@@ -115,6 +115,8 @@ class TransactionCoordinator:
         self.load_times = self._shards.load_times
         self._ongoing: set[Entry] = set()
         """Those with an open transaction, which may time out."""
+        self.append_retries: set[Entry] = set()
+        """Those whose end could not be noted, and is going to be tried again (Kafka's LogAppendRetryQueueSize)."""
 
     def look_up(self, transactional_id: str) -> tuple[ErrorCode, Entry | None]:
         """Find an id.
@@ -285,6 +287,7 @@ class TransactionCoordinator:
     def _bury(self, entry: Entry) -> None:
         entry.is_gone = True
         self._ongoing.discard(entry)
+        self.append_retries.discard(entry)
         if entry.debt is not None:
             entry.debt.cancel()
             entry.debt = None
@@ -355,6 +358,7 @@ class TransactionCoordinator:
     def _complete(self, entry: Entry) -> None:
         """All markers are written: note that the transaction is over, however often that takes."""
         entry.debt = None
+        self.append_retries.discard(entry)
         facts = entry.transaction.pending
         if entry.is_gone or facts is None:
             return
@@ -363,6 +367,7 @@ class TransactionCoordinator:
             if entry.is_gone:
                 return
             if error:
+                self.append_retries.add(entry)
                 self._timer.after(_COMPLETE_AGAIN_MS, partial(self._complete, entry))
                 return
             entry.transaction.stored()

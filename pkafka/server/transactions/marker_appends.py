@@ -1,23 +1,41 @@
 """Appends markers to the partitions of one worker, for the coordinators of this broker and of others."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode
-from pkafka.model import CONSUMER_OFFSETS_TOPIC, Millis, ProducerId
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, NO_OFFSET, NO_PRODUCER_ID, Millis, Offset, ProducerId
 from pkafka.records.control import build_end_marker
 from pkafka.records.validation import trust
 from pkafka.server.replicas.appending import Appended, Appending, Unsafe
 from pkafka.server.replicas.disks import LOG_ERRORS, Disks
-from pkafka.server.replicas.lookup import Lookup
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.transactions.hosted import Marker
-from pkafka.server.transactions.transaction import PartitionKey
+from pkafka.server.transactions.transaction import NO_PRODUCER_EPOCH, PartitionKey
 
-_APART: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+_APART: Final = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
 """Refusals of one marker, which say nothing of the others."""
+
+
+class ProducerAt(NamedTuple):
+    """Says what the log of a partition knows of a producer; the defaults stand for a producer that it does not know."""
+
+    producer_epoch: int = -1
+    coordinator_epoch: int = -1
+    transaction_first_offset: Offset = NO_OFFSET
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the producer has an open transaction in the partition."""
+        return self.transaction_first_offset != NO_OFFSET
 
 
 class Offsets(Protocol):
@@ -37,7 +55,6 @@ class MarkerAppends:
 
     Args:
         partitions: the replicas of this worker.
-        lookup: says why a partition is not among them.
         appending: appends to them, and waits.
         disks: of the broker.
         offsets: of this worker's groups.
@@ -47,14 +64,12 @@ class MarkerAppends:
     def __init__(
         self,
         partitions: Partitions,
-        lookup: Lookup,
         appending: Appending,
         disks: Disks,
         offsets: Offsets,
         clock: Clock,
     ) -> None:
         self._partitions = partitions
-        self._lookup = lookup
         self._appending = appending
         self._disks = disks
         self._offsets = offsets
@@ -102,10 +117,24 @@ class MarkerAppends:
         else:
             safe({})
 
+    def producer_at(self, key: PartitionKey, producer_id: ProducerId) -> ProducerAt | None:
+        """What the log of a partition knows of a producer; None when this worker does not lead the partition."""
+        partition = self._partitions.led.get(key)
+        if partition is None:
+            return None
+        entry = partition.log.producers.entries.get(producer_id)
+        if entry is None:
+            return ProducerAt()
+        return ProducerAt(entry.producer_epoch, entry.coordinator_epoch, entry.transaction_first_offset)
+
     def _led(self, key: PartitionKey) -> Partition:
         partition = self._partitions.led.get(key)
         if partition is None:
-            raise self._lookup.missing_partition(*key)
+            # Kafka looks at its replicas, not at the metadata: a partition that lives on other brokers is unknown.
+            is_here = key in self._partitions.hosted
+            raise ApiError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if is_here else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
         if key[0] == CONSUMER_OFFSETS_TOPIC and (refusal := self._offsets.refusal(key[1])):
             raise ApiError(refusal)
         partition.check_enough_in_sync()
@@ -113,6 +142,8 @@ class MarkerAppends:
 
     def _append_all(self, partition: Partition, markers: Sequence[Marker]) -> list[Appended | ErrorCode]:
         try:
+            if any(_is_nonsense(marker) for marker in markers):
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             return [self._append(partition, markers)] * len(markers)
         except ApiError as error:
             if error.code not in _APART:
@@ -133,3 +164,8 @@ class MarkerAppends:
                 timestamp_ms=now_ms,
             )
         return self._appending.append(partition, trust(data), needs_all=True, now_ms=now_ms)
+
+
+def _is_nonsense(marker: Marker) -> bool:
+    """Whether a marker names no producer. Kafka cannot make a batch of it, and says UNKNOWN_SERVER_ERROR."""
+    return marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch == NO_PRODUCER_EPOCH

@@ -16,7 +16,8 @@ from pkafka.server.transactions.states import MAY_FOLLOW, TransactionState
 PartitionKey: TypeAlias = tuple[str, int]
 
 NO_PRODUCER_EPOCH: Final = -1
-_EPOCH_EXHAUSTED: Final = 2**15 - 2
+_EPOCH_LAST: Final = 2**15 - 1
+_EPOCH_EXHAUSTED: Final = _EPOCH_LAST - 1
 """A producer with this epoch gets another id. The last epoch is left for a fence of its open transaction."""
 
 
@@ -221,13 +222,14 @@ class Transaction:
         """Abort an open transaction with a new epoch, as its producer is silent or has a successor.
 
         The epoch counts from now on. A fence that could not be written keeps it: the record may be committed yet, and
-        another epoch each time would use them up (KAFKA-9666).
+        another epoch each time would use them up (KAFKA-9666). No producer has the last epoch. Where the log says that
+        an open transaction has it all the same, the transaction is aborted with it; Kafka could not end it.
         """
         if self.pending is not None or self.facts.state is not TransactionState.ONGOING:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if not self.is_fenced:
             self.facts = self.facts._replace(
-                producer_epoch=self.facts.producer_epoch + 1, last_epoch=NO_PRODUCER_EPOCH
+                producer_epoch=min(self.facts.producer_epoch + 1, _EPOCH_LAST), last_epoch=NO_PRODUCER_EPOCH
             )
             self.is_fenced = True
         return self._to(self.facts._replace(state=TransactionState.PREPARE_ABORT, update_ms=now_ms))

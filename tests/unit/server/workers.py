@@ -19,7 +19,7 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from pkafka.server.config.broker_config import BrokerConfig
-from pkafka.server.handlers import produce
+from pkafka.server.handlers import produce_append
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.child import Birth, worker_name
 from pkafka.server.ipc.lifeline import Lifeline
@@ -189,10 +189,9 @@ def append_as_producer(
     *,
     version: int = 9,
     client_id: str | None = None,
-    transactional_id: str | None = None,
-) -> produce.Row:
+) -> produce_append.Row:
     """Append one record set of a producer; its row of the answer, whether or not the records are safe yet."""
-    row, _unsafe = produce.append(worker, topic, partition, data, version, acks, client_id, transactional_id)
+    row, _unsafe = produce_append.append(worker, topic, partition, data, version, acks, client_id)
     return row
 
 

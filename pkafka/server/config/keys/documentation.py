@@ -129,6 +129,10 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
     "pkafka.metrics.host": "The address on which the metrics page is served.",
     "pkafka.transactional.ids.max": "How many transactional ids a broker keeps; those idle for longest go then.",
     "pkafka.metrics.port": "The port of the metrics, for Prometheus and for pk-metrics; -1: none, 0: any free port.",
+    "pkafka.transaction.fenced.markers.heal.enable": (
+        "Whether a transaction completes that another marker, with a higher epoch, has ended in a partition; false: its"
+        " id stays in its Prepare state, as in Kafka."
+    ),
     "pkafka.workers": "Number of worker processes; 0: one for each core that the broker may use.",
     "principal.builder.class": (
         "A class of Java that names the principal of a client; none can be loaded, so only Kafka's own is accepted."
@@ -173,6 +177,9 @@ BROKER_DOCUMENTATION: Final[dict[str, str]] = {
         "How often the coordinator aborts transactions that have had their time."
     ),
     "transaction.max.timeout.ms": "The longest transaction timeout that a producer may ask for.",
+    "transaction.partition.verification.enable": (
+        "Whether the leader of a partition asks the coordinator before it begins a transaction there."
+    ),
     "transaction.remove.expired.transaction.cleanup.interval.ms": (
         "How often the coordinator forgets transactional ids that were not used for long."
     ),

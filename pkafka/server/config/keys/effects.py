@@ -27,6 +27,7 @@ _LISTENER: Final = "tests/unit/net/test_listener.py::"
 _LIVE: Final = "tests/e2e/test_configs_live.py::"
 _PROCESSES: Final = "tests/faults/test_deaths.py::"
 _SETTINGS: Final = "tests/e2e/test_broker_settings.py::"
+_PRODUCE: Final = "tests/unit/server/handlers/test_produce_in_transactions.py::"
 _QUOTA: Final = "tests/unit/server/limits/test_replication_quota.py::"
 _THROTTLES: Final = "tests/e2e/test_replication_throttles.py::"
 _TO_CONTROLLER: Final = "tests/unit/server/control/test_to_controller.py::"
@@ -126,6 +127,9 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "message.max.bytes": _LIVE + "test_broker_settings_reach_every_topic_that_has_none_of_its_own",
     "node.id": _CONFIG + "test_wrong_setting_is_refused_with_key_and_what_is_allowed",
     "pkafka.heartbeat.timeout.ms": _PROCESSES + "test_a_stopped_worker_is_killed_and_replaced",
+    "pkafka.transaction.fenced.markers.heal.enable": (
+        "tests/e2e/test_transaction_markers.py::test_a_transaction_that_another_marker_has_ended_completes"
+    ),
     "pkafka.transactional.ids.max": _TRANSACTIONS
     + "test_at_the_bound_those_that_were_idle_for_longest_are_forgotten",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _TRANSACTION_SETTINGS
@@ -197,6 +201,8 @@ BROKER_EFFECTIVE: Final[Mapping[str, str]] = {
     "producer.id.expiration.ms": _SETTINGS + "test_producers_are_forgotten_after_their_expiration",
     "producer.id.expiration.check.interval.ms": _SETTINGS
     + "test_producers_are_forgotten_after_their_expiration",
+    "transaction.partition.verification.enable": _PRODUCE
+    + "test_nothing_is_asked_while_the_broker_is_told_so",
     "create.topic.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
     "alter.config.policy.class.name": _SETTINGS + "test_policies_of_the_operator",
     "unclean.leader.election.enable": _SETTINGS
@@ -404,7 +410,6 @@ BROKER_ACCEPTED_WITHOUT_EFFECT: Final = frozenset(
         "ssl.truststore.location",
         "ssl.truststore.password",
         "ssl.truststore.type",
-        "transaction.partition.verification.enable",
         "zookeeper.ssl.cipher.suites",
         "zookeeper.ssl.crl.enable",
         "zookeeper.ssl.enabled.protocols",

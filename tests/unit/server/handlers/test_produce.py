@@ -20,7 +20,7 @@ from pkafka.protocol.messages.produce import (
 )
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_records
-from pkafka.server.handlers import produce
+from pkafka.server.handlers import produce, produce_append
 from pkafka.server.ipc import lifeline
 from pkafka.server.ipc.child import worker_name
 from pkafka.server.processes.worker import Worker
@@ -313,25 +313,20 @@ def test_without_acks_an_error_closes_the_connection_and_nothing_is_answered(
 
 
 @pytest.mark.parametrize(
-    ("data", "acks", "transactional_id", "code"),
+    ("data", "acks", "code"),
     [
-        (GOOD, 1, None, ErrorCode.NONE),
-        (GOOD, -1, None, ErrorCode.NONE),
-        (GOOD, 2, None, ErrorCode.INVALID_REQUIRED_ACKS),
-        (TRANSACTIONAL, -1, "mine", ErrorCode.INVALID_TXN_STATE),
-        (TRANSACTIONAL, -1, None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (TRANSACTIONAL[:-1], -1, None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (GOOD[:-1], -1, None, ErrorCode.INVALID_RECORD),
-        (GOOD + GOOD, -1, None, ErrorCode.INVALID_RECORD),
+        (GOOD, 1, ErrorCode.NONE),
+        (GOOD, -1, ErrorCode.NONE),
+        (GOOD, 2, ErrorCode.INVALID_REQUIRED_ACKS),
+        (GOOD[:-1], -1, ErrorCode.INVALID_RECORD),
+        (GOOD + GOOD, -1, ErrorCode.INVALID_RECORD),
     ],
 )
-def test_the_code_of_a_record_set(
-    tmp_path: Path, data: bytes, acks: int, transactional_id: str | None, code: ErrorCode
-) -> None:
+def test_the_code_of_a_record_set(tmp_path: Path, data: bytes, acks: int, code: ErrorCode) -> None:
     async def body(family: Family) -> None:
         await family.lead("t", [0])
         [worker] = family.workers
-        row, _unsafe = produce.append(worker, "t", 0, bytearray(data), VERSION, acks, "me", transactional_id)
+        row, _unsafe = produce_append.append(worker, "t", 0, bytearray(data), VERSION, acks, "me")
         assert row[:3] == ("t", 0, code)
         assert worker.partitions.led["t", 0].log.log_end_offset == (2 if not code else 0)
 
@@ -349,8 +344,13 @@ def test_the_code_of_a_record_set(
         (ErrorCode.KAFKA_STORAGE_ERROR, ("t", 0, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1, [], None, None)),
     ],
 )
-def test_what_is_in_the_log_has_its_place_there_beside_an_error(code: ErrorCode, row: produce.Row) -> None:
-    rows: list[produce.Row] = [("t", 0, 0, 7, 99, 2, [], None, None), ("t", 1, 0, 8, 99, 0, [], None, None)]
+def test_what_is_in_the_log_has_its_place_there_beside_an_error(
+    code: ErrorCode, row: produce_append.Row
+) -> None:
+    rows: list[produce_append.Row] = [
+        ("t", 0, 0, 7, 99, 2, [], None, None),
+        ("t", 1, 0, 8, 99, 0, [], None, None),
+    ]
     other = rows[1]
     produce._note_failures(rows, {("t", 0): code}, lambda _topic, _index: None)
     assert rows == [row, other]
@@ -362,8 +362,8 @@ def test_the_log_of_offsets_is_written_by_nobody_else(tmp_path: Path) -> None:
         [worker] = family.workers
 
         def code(client: str) -> int:
-            row, _unsafe = produce.append(
-                worker, "__consumer_offsets", 0, bytearray(GOOD), VERSION, -1, client, None
+            row, _unsafe = produce_append.append(
+                worker, "__consumer_offsets", 0, bytearray(GOOD), VERSION, -1, client
             )
             return row[2]
 
@@ -393,7 +393,7 @@ def test_replicas_in_sync(
         settings = {"min.insync.replicas": str(wanted)}
         partition.update_config(LogConfig.from_topic_configs(settings, worker.config.log_config()))
         lead_replicas(partition, replicas, isr)
-        row, _unsafe = produce.append(worker, "t", 0, bytearray(GOOD), VERSION, -1, "me", None)
+        row, _unsafe = produce_append.append(worker, "t", 0, bytearray(GOOD), VERSION, -1, "me")
         assert row[2] == code
 
     with_family(tmp_path, body, workers=1)
@@ -413,7 +413,7 @@ def test_an_append_wakes_who_waits_for_it(tmp_path: Path) -> None:
         )
         await asyncio.sleep(0.02)  # nothing is to happen: only waiting shows that
         assert not waiting.done()
-        produce.append(other, "t", theirs, bytearray(GOOD), VERSION, 1, "me", None)
+        produce_append.append(other, "t", theirs, bytearray(GOOD), VERSION, 1, "me")
         await asyncio.wait_for(waiting, 5)
 
     with_family(tmp_path, body)

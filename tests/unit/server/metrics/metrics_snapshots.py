@@ -67,6 +67,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "uncleanable": [],
         "directories": ["/data/a", "/data/b"],
         "offline_directories": ["/data/b"],
+        "transaction_markers": {"UnknownDestinationQueueSize": 2, "LogAppendRetryQueueSize": 1},
         "groups": {"NumOffsets": 5, "NumGroups": 2, "NumGroupsStable": 1},
         "group_events": {"offset_commit": 7, "group_completed_rebalance": 1},
         "group_loads": [0, 0.0, 0.0],

@@ -149,6 +149,13 @@ def test_elections_have_a_count_a_rate_and_a_time() -> None:
     assert (unclean["Count"], unclean["EventType"], unclean["OneMinuteRate"]) == (2, "elections", 0.4)
 
 
+def test_markers_that_wait_are_those_of_all_workers() -> None:
+    beans = made(worker(), worker())
+    bean = "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name="
+    assert beans[f"{bean}UnknownDestinationQueueSize"] == {"Value": 4}
+    assert beans[f"{bean}LogAppendRetryQueueSize"] == {"Value": 2}
+
+
 def test_events_of_groups_have_a_count_and_a_rate() -> None:
     groups = made(worker(), worker())["kafka.server:type=group-coordinator-metrics"]
     assert (groups["offset-commit-count"], groups["offset-commit-rate"]) == (14.0, 2.8)

@@ -47,6 +47,14 @@ def test_the_groups_of_all_workers_are_counted_under_kafkas_names() -> None:
     assert found["kafka_server_group_coordinator_metrics_group_completed_rebalance_total", ()] == 2
 
 
+def test_the_markers_of_all_workers_are_counted() -> None:
+    waiting = {"UnknownDestinationQueueSize": 3, "LogAppendRetryQueueSize": 0}
+    found = values([worker(), worker(transaction_markers=waiting)])
+    bean = "kafka_coordinator_transaction_transactionmarkerchannelmanager"
+    assert found[f"{bean}_unknowndestinationqueuesize", ()] == 5
+    assert found[f"{bean}_logappendretryqueuesize", ()] == 1
+
+
 @pytest.mark.parametrize("what", ["group", "transaction"])
 def test_the_times_of_loading_are_those_of_all_workers(what: str) -> None:
     name = f"kafka_server_{what}_coordinator_metrics_partition_load_time"

@@ -15,8 +15,9 @@ from pkafka.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 from pkafka.records.builder import build_batch
-from pkafka.server.handlers import produce
-from pkafka.server.handlers.produce import _NO_ROW, Row, _when_safe
+from pkafka.server.handlers import produce_append
+from pkafka.server.handlers.produce import _NO_ROW, _when_safe
+from pkafka.server.handlers.produce_append import Row
 from pkafka.server.ipc.peer import Peer
 from pkafka.server.ipc.words import IsrAnswer
 from pkafka.server.processes.worker import Worker
@@ -64,7 +65,7 @@ def test_records_are_acknowledged_once_the_isr_has_shrunk_though_the_epoch_rose(
         await family.lead("t", [0])
         partition = worker.partitions.led["t", 0]
         lead_replicas(partition, [0, 1, 2], [0, 1, 2])
-        row, unsafe = produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)
+        row, unsafe = produce_append.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None)
         assert unsafe is not None
         rows = [row]
         answered = asyncio.Event()
@@ -94,7 +95,7 @@ def test_records_on_a_disk_that_fails_are_answered_at_once_and_their_partition_a
         await family.lead("t", [0])
         partition = worker.partitions.led["t", 0]
         lead_replicas(partition, [0, 1, 2], [0, 1])
-        row, unsafe = produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)
+        row, unsafe = produce_append.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None)
         assert unsafe is not None
         rows = [row]
         assert rows[0][2] == ErrorCode.NONE
@@ -141,7 +142,7 @@ def test_nobody_waits_for_a_follower_that_will_not_be_in_sync(tmp_path: Path, ne
         assert partition.leadership is not None
         proposal = partition.leadership.proposed
         assert proposal is not None
-        row, unsafe = produce.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None, None)
+        row, unsafe = produce_append.append(worker, "t", 0, build_batch([(1, None, b"v", [])]), 9, -1, None)
         assert unsafe is not None
         rows = [row]
         answered = asyncio.Event()

@@ -9,14 +9,14 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.records.builder import build_batch
-from pkafka.server.handlers import produce
+from pkafka.server.handlers import produce_append
 from pkafka.server.processes.worker import Worker
 from pkafka.storage.files import OsFiles
 from pkafka.storage.log import Log
 from tests.unit.server.workers import Family, append_as_producer, lead_replicas, until, with_family
 
 
-def append(worker: Worker, topic: str = "t", partition: int = 0) -> produce.Row:
+def append(worker: Worker, topic: str = "t", partition: int = 0) -> produce_append.Row:
     return append_as_producer(worker, topic, partition, build_batch([(1, None, b"v", [])]), 1)
 
 

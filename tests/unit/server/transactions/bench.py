@@ -12,8 +12,8 @@ from pkafka.server.coordinator.keyed_topic import partition_of
 from pkafka.server.coordinator.topic_log import Committed, TopicLog
 from pkafka.server.processes.worker import Worker
 from pkafka.server.transactions.coordinator import TransactionCoordinator
+from pkafka.server.transactions.debts import OwedMarkers
 from pkafka.server.transactions.hosted import CoordinatorSettings, Entry, Marker, state_log_settings
-from pkafka.server.transactions.markers import OwedMarkers
 from pkafka.server.transactions.records import decode_key, decode_value
 from pkafka.server.transactions.transaction import Facts, PartitionKey, Producer
 from tests.unit.server.workers import Family, until, with_family
