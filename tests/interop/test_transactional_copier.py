@@ -110,7 +110,7 @@ def _check_copies(cluster: Cluster, count: int) -> None:
 @pytest.mark.parametrize("kinds", [pytest.param("k", marks=[pytest.mark.nightly, pytest.mark.oracle]), "p"])
 def test_copiers_are_killed(zookeeper: ZooKeeper, kafka_classpath: str, tmp_path: Path, kinds: str) -> None:
     with _cluster(tmp_path, zookeeper, kinds) as cluster, contextlib.ExitStack() as running:
-        _fill(cluster, 1_000)
+        _fill(cluster, 400)
         copiers = _copiers(cluster, kafka_classpath, tmp_path, size=20)
         for copier in copiers:
             running.enter_context(copier)
@@ -118,7 +118,7 @@ def test_copiers_are_killed(zookeeper: ZooKeeper, kafka_classpath: str, tmp_path
             wait_for(lambda: '"progress"' in copier.text() or copier.is_done(), what="progress")  # noqa: B023
             copier.bounce()
         _wait_for_copies(cluster, copiers, timeout_s=60)
-        _check_copies(cluster, 1_000)
+        _check_copies(cluster, 400)
 
 
 @pytest.mark.nightly
