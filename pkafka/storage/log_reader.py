@@ -128,6 +128,23 @@ class LogReader:
             segment = self._segments.higher(segment.base_offset)
         return found
 
+    def aborted_within(self, found: LogRead, bound: Offset) -> list[AbortedTransaction]:
+        """The aborted transactions that overlap what was read; a few behind its end may be among them.
+
+        As in Kafka the end is what the offset index says, so the records are not looked at. The list would otherwise
+        name all aborted transactions up to the end of the log with each small read.
+
+        Args:
+            found: what was read.
+            bound: the last stable offset: nothing behind it was read.
+        """
+        segment = found.segment
+        end = segment.offset_index.offset_from(found.position + found.length)
+        if end is None:
+            following = self._segments.higher(segment.base_offset)
+            end = self.log_end_offset if following is None else following.base_offset
+        return self.aborted_transactions(found.first_offset, min(end, bound))
+
     def offset_for_timestamp(self, timestamp: Millis) -> TimestampOffset | None:
         """The first record whose timestamp is not below ``timestamp``; None when all are older."""
         for segment in self._segments:

@@ -51,6 +51,12 @@ class OffsetIndex(IndexFile):
         slot = self._slot_at_or_below(position, _POSITION)
         return self._entry_at(slot)[1] if slot >= 0 else 0
 
+    def offset_from(self, position: int) -> int | None:
+        """The first indexed offset whose position is not below ``position``; None without one."""
+        if not self.entries or position > self.last_position:
+            return None
+        return self._entry_at(self._slot_at_or_below(position - 1, _POSITION) + 1)[0]
+
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or behind ``offset``."""
         if self.entries:

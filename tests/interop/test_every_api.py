@@ -107,6 +107,11 @@ from pkafka.protocol.messages.stop_replica import (
     StopReplicaTopicState,
     StopReplicaTopicV1,
 )
+from pkafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from pkafka.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from pkafka.protocol.messages.update_metadata import UpdateMetadataRequest
 from pkafka.protocol.messages.write_txn_markers import (
@@ -457,6 +462,18 @@ def _add_partitions_to_txn(version: int) -> Message:
     return AddPartitionsToTxnRequest(transactions=asked)
 
 
+def _txn_offset_commit(version: int) -> Message:
+    offset = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata=None)
+    elsewhere = TxnOffsetCommitRequestPartition(partition_index=9, committed_offset=5)
+    topics = [
+        TxnOffsetCommitRequestTopic(name=THERE, partitions=[offset, elsewhere]),
+        TxnOffsetCommitRequestTopic(name=MISSING, partitions=[offset]),
+    ]
+    return TxnOffsetCommitRequest(
+        transactional_id=TRANSACTIONAL_ID, group_id=GROUP, producer_id=7, topics=topics
+    )
+
+
 def _write_txn_markers(version: int) -> Message:
     topics = [
         WritableTxnMarkerTopic(name=name, partition_indexes=[0, 9]) for name in (MISSING, "not/legal", "")
@@ -471,6 +488,7 @@ REQUESTS: Final[dict[ApiKey, Build]] = {
         transactional_id=TRANSACTIONAL_ID, producer_id=7, group_id=GROUP
     ),
     ApiKey.END_TXN: lambda version: EndTxnRequest(transactional_id=TRANSACTIONAL_ID, producer_id=7),
+    ApiKey.TXN_OFFSET_COMMIT: _txn_offset_commit,
     ApiKey.DESCRIBE_TRANSACTIONS: lambda version: DescribeTransactionsRequest(
         transactional_ids=[TRANSACTIONAL_ID, "", TRANSACTIONAL_ID]
     ),

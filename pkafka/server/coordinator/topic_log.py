@@ -7,13 +7,13 @@ from typing import Final, NamedTuple, TypeAlias
 
 from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode, StorageError
-from pkafka.model import Millis, TopicPartition
+from pkafka.model import NO_OFFSET, Millis, Offset, ProducerId, TopicPartition
 from pkafka.records.batch import BatchHeader, peek, read_header
-from pkafka.records.builder import RecordFields
+from pkafka.records.builder import RecordFields, build_batch
 from pkafka.records.compression import Codec
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record, iter_entries, read_batches
-from pkafka.records.validation import build_validated
+from pkafka.records.validation import ValidatedRecords, build_validated, validate
 from pkafka.server.ipc.turns import Turns
 from pkafka.server.replicas.acknowledgements import Unacknowledged
 from pkafka.server.replicas.appending import Appended, Appending, Unsafe
@@ -21,6 +21,7 @@ from pkafka.server.replicas.disks import LOG_ERRORS, Disks
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.log import Log
+from pkafka.storage.log_values import AppendOrigin
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +29,17 @@ Committed: TypeAlias = Callable[[ErrorCode, int], None]
 """Called once, now or later, with the outcome of an append: NONE and the offset of its first record, or the error."""
 
 _ACKS_ALL: Final = -1
+_FIRST_SEQUENCE: Final = 0
 _LOOK_AGAIN_S: Final = 0.01
 _PRODUCE_VERSION: Final = 11
 _MAGIC_V2: Final = 2
+
+
+class TransactionalProducer(NamedTuple):
+    """Names the producer whose transaction a batch becomes part of."""
+
+    producer_id: ProducerId
+    epoch: int
 
 
 class TopicLogSettings(NamedTuple):
@@ -84,12 +93,18 @@ class TopicLog:
         *,
         acks: int | None = None,
         timeout_ms: Millis | None = None,
-    ) -> None:
+        producer: TransactionalProducer | None = None,
+    ) -> Offset | None:
         """Append records as one batch, and call back when they are committed.
 
         Args:
             acks: like a producer's; what the topic's settings say when left out.
             timeout_ms: how long to wait for replicas; what the topic's settings say when left out.
+            producer: whose transaction the batch is part of; None for a batch that counts at once. As in Kafka every
+                batch of a transaction has sequence 0, and only the producer's epoch is looked at.
+
+        Returns:
+            The offset of the first record; None when the records are not in the log.
         """
         key = self.topic, partition
         acks = self._settings.acks if acks is None else acks
@@ -97,26 +112,63 @@ class TopicLog:
             found = self._partitions.led.get(key)
             if found is None:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            result, unsafe = self._append(found, records, needs_all=acks == _ACKS_ALL)
+            result, unsafe = self._append(found, records, producer, needs_all=acks == _ACKS_ALL)
         except LOG_ERRORS as error:
             committed(self._disks.refused(*key, error), -1)
+            return None
+        if unsafe is None:
+            committed(ErrorCode.NONE, result.base_offset)
         else:
-            if unsafe is None:
-                committed(ErrorCode.NONE, result.base_offset)
-            else:
-                self._appending.when_safe(
-                    [unsafe],
-                    lambda codes: committed(codes.get(key, ErrorCode.NONE), result.base_offset),
-                    timeout_ms=self._settings.commit_timeout_ms if timeout_ms is None else timeout_ms,
-                )
+            self._appending.when_safe(
+                [unsafe],
+                lambda codes: committed(codes.get(key, ErrorCode.NONE), result.base_offset),
+                timeout_ms=self._settings.commit_timeout_ms if timeout_ms is None else timeout_ms,
+            )
+        return result.base_offset
 
-    def _append(self, found: Partition, records: Sequence[RecordFields], *, needs_all: bool) -> Appended:
+    def _append(
+        self,
+        found: Partition,
+        records: Sequence[RecordFields],
+        producer: TransactionalProducer | None,
+        *,
+        needs_all: bool,
+    ) -> Appended:
         if needs_all:
             found.check_enough_in_sync()
         now_ms = self._clock.now_ms()
+        validated = self._validated(found, records, producer, now_ms)
+        return self._appending.append(
+            found, validated, needs_all=needs_all, now_ms=now_ms, origin=AppendOrigin.COORDINATOR
+        )
+
+    def _validated(
+        self,
+        found: Partition,
+        records: Sequence[RecordFields],
+        producer: TransactionalProducer | None,
+        now_ms: Millis,
+    ) -> ValidatedRecords:
         rules, codec = found.rules(_PRODUCE_VERSION), self._settings.codec
-        validated = build_validated(records, rules, codec=codec, now_ms=now_ms)
-        return self._appending.append(found, validated, needs_all=needs_all, now_ms=now_ms)
+        if producer is None:
+            return build_validated(records, rules, codec=codec, now_ms=now_ms)
+        data = build_batch(
+            records,
+            codec=codec,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=_FIRST_SEQUENCE,
+            transactional=True,
+        )
+        return validate(data, rules, now_ms=now_ms)
+
+    def open_transaction(self, partition: int, producer_id: ProducerId) -> TransactionalProducer | None:
+        """The producer with its epoch, when the log has an open transaction of it; None when it has none."""
+        found = self._partitions.led.get((self.topic, partition))
+        entry = None if found is None else found.log.producers.entries.get(producer_id)
+        if entry is None or entry.transaction_first_offset == NO_OFFSET:
+            return None
+        return TransactionalProducer(producer_id, entry.producer_epoch)
 
     # -- reading --
 

@@ -35,7 +35,7 @@ from pkafka.server.groups.group import Group, GroupDescription, join_refusal
 from pkafka.server.groups.hosted import CoordinatorSettings, Entry, GroupCounters
 from pkafka.server.groups.loading import LoadedGroup
 from pkafka.server.groups.offsets import PartitionKey
-from pkafka.server.groups.records import encode_group_key, encode_group_value
+from pkafka.server.groups.records import CommittedOffset, encode_group_key, encode_group_value
 from pkafka.server.groups.restoring import GroupLoading
 from pkafka.server.groups.states import GroupState
 from pkafka.server.replicas.delayed import Timer
@@ -78,6 +78,8 @@ class GroupCoordinator:
             group_log, self._new_loading, self._bury, what="groups", timer=timer, spawn=spawn
         )
         self.load_times = self._shards.load_times
+        self._pending: dict[int, dict[ProducerId, dict[Entry, None]]] = {}
+        """The groups with commits in an open transaction, by partition and producer: markers name no group."""
         self._settler: Settler[Entry, Effect] = Settler(timer, attrgetter("group"), self._perform)
         self.settle = self._settler.settle
         """Carries out what a group has decided; called after each event of a group."""
@@ -197,6 +199,7 @@ class GroupCoordinator:
 
     def _loaded(self, loading: GroupLoading, entries: Mapping[str, Entry]) -> None:
         for entry in list(entries.values()):
+            self._note_pending(entry)
             self.settle(entry)
         if loading.deleted:
             self.deleted_meanwhile(loading.deleted)
@@ -217,6 +220,7 @@ class GroupCoordinator:
     def end(self, partition: int) -> None:
         """This broker leads a partition no more: members that wait in its groups hear so."""
         count = self._shards.end(partition)
+        self._pending.pop(partition, None)
         if count:
             log.info("Unloaded %d groups of %s-%d", count, CONSUMER_OFFSETS_TOPIC, partition)
 
@@ -226,6 +230,8 @@ class GroupCoordinator:
         self._bury(entry)
 
     def _bury(self, entry: Entry) -> None:
+        for producer_id in entry.offsets.open_transactions:
+            self._pending.get(entry.partition, {}).get(producer_id, {}).pop(entry, None)
         entry.group.unload()
         self._settler.end(entry)
 
@@ -242,9 +248,25 @@ class GroupCoordinator:
         """
         return ErrorCode.NONE if self._shards.has(partition) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    def add_pending(
+        self,
+        entry: Entry,
+        producer_id: ProducerId,
+        commits: Mapping[PartitionKey, CommittedOffset],
+        batch_offset: int,
+    ) -> None:
+        """Note commits that a producer's open transaction has in the log, in the batch at that offset."""
+        entry.offsets.add_pending(producer_id, commits, batch_offset)
+        self._note_pending(entry)
+
+    def _note_pending(self, entry: Entry) -> None:
+        for producer_id in entry.offsets.open_transactions:
+            of_partition = self._pending.setdefault(entry.partition, {})
+            of_partition.setdefault(producer_id, {})[entry] = None
+
     def complete_transaction(self, partition: int, producer_id: ProducerId, *, is_commit: bool) -> None:
         """Take over, or forget, what a transaction committed to groups of a partition; its marker is committed."""
-        for entry in self._shards.entries_of(partition):
+        for entry in self._pending.get(partition, {}).pop(producer_id, ()):
             entry.offsets.complete_transaction(producer_id, is_commit=is_commit)
 
     # -- performing what groups want --

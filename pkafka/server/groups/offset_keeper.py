@@ -2,40 +2,32 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from pkafka.errors import ErrorCode
 from pkafka.records.builder import RecordFields
+from pkafka.server.coordinator.topic_log import TransactionalProducer
+from pkafka.server.groups.commits import (
+    Commits,
+    Outcomes,
+    Waiting,
+    accepted,
+    records_of,
+    told_of,
+    tombstones_of,
+)
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.group import Group
 from pkafka.server.groups.hosted import Entry
-from pkafka.server.groups.offsets import CONSUMER_PROTOCOL, GroupOffsets, Holder, PartitionKey
-from pkafka.server.groups.records import (
-    CommittedOffset,
-    encode_group_key,
-    encode_offset_key,
-    encode_offset_value,
-)
+from pkafka.server.groups.offsets import CONSUMER_PROTOCOL, GroupOffsets, Holder, PartitionKey, Removed
+from pkafka.server.groups.records import CommittedOffset, encode_group_key
 from pkafka.server.groups.states import GroupState
 from pkafka.server.ipc.turns import Turns
 
 log = logging.getLogger(__name__)
 
-Outcomes: TypeAlias = dict[PartitionKey, ErrorCode]
-
-_COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
-_COORDINATOR_NOT_AVAILABLE: Final = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    }
-)
-_TOO_LARGE: Final = frozenset(
-    {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE}
-)
 _NO_ACKS: Final = 0
 _TOMBSTONES_PER_BATCH: Final = 500
 """At most so many tombstones go into one batch: a larger batch may exceed what the topic allows."""
@@ -52,13 +44,15 @@ class OffsetKeeper:
         self._groups = groups
         groups.deleted_meanwhile = self.partitions_deleted
 
+    # -- commits --
+
     def commit(
         self,
         group_id: str,
         member_id: str,
         instance_id: str | None,
         generation: int,
-        commits: Mapping[PartitionKey, CommittedOffset],
+        commits: Commits,
     ) -> "Outcomes | asyncio.Future[Outcomes]":
         """Serve OffsetCommit; returns the outcome of each partition."""
         error, entry = self._groups.look_up(group_id, is_empty_id_allowed=True)
@@ -74,45 +68,28 @@ class OffsetKeeper:
             return dict.fromkeys(commits, error)
         return self._store_offsets(entry, commits)
 
-    def _store_offsets(
-        self, entry: Entry, commits: Mapping[PartitionKey, CommittedOffset]
-    ) -> "Outcomes | asyncio.Future[Outcomes]":
-        chars_max = self._groups.settings.offset_metadata_chars_max
+    def _store_offsets(self, entry: Entry, commits: Commits) -> "Outcomes | asyncio.Future[Outcomes]":
+        refused, good = accepted(commits, self._groups.settings.offset_metadata_chars_max)
+        if not good:
+            return refused
+        waiting = Waiting(refused)
         group_id = entry.group.group_id
-        now_ms = self._groups.clock.now_ms()
-        outcomes: Outcomes = {}
-        accepted: dict[PartitionKey, CommittedOffset] = {}
-        records: list[RecordFields] = []
-        for key, one in commits.items():
-            if java_length(one.metadata) > chars_max:
-                outcomes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            else:
-                accepted[key] = one
-                records.append((now_ms, encode_offset_key(group_id, *key), encode_offset_value(one), ()))
-        if not records:
-            return outcomes
-        is_over = False
-        waiter: asyncio.Future[Outcomes] | None = None
 
         def committed(error: ErrorCode, batch_offset: int) -> None:
-            nonlocal is_over
-            is_over = True
             if error:
                 log.error("Offsets of group %s could not be written: %s", group_id, error.name)
-                entry.offsets.failed(accepted)
+                entry.offsets.failed(good)
             else:
-                entry.offsets.stored(accepted, batch_offset)
-                self._groups.counters.offset_commits += len(accepted)
-            outcomes.update(dict.fromkeys(accepted, _commit_error(error)))
-            if waiter is not None and not waiter.done():
-                waiter.set_result(outcomes)
+                entry.offsets.stored(good, batch_offset)
+                self._groups.counters.offset_commits += len(good)
+            waiting.end(dict.fromkeys(good, told_of(error)))
 
-        entry.offsets.stage(accepted)
+        entry.offsets.stage(good)
+        records = records_of(group_id, good, self._groups.clock.now_ms())
         self._groups.log.append(entry.partition, records, committed)
-        if is_over:
-            return outcomes
-        waiter = asyncio.get_running_loop().create_future()
-        return waiter
+        return waiting.outcomes()
+
+    # -- what is committed --
 
     def committed(
         self, group_id: str, keys: Iterable[PartitionKey] | None, *, require_stable: bool
@@ -172,7 +149,7 @@ class OffsetKeeper:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if entry.group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        removed = self.clean(entry, lambda offsets: offsets.remove(offsets.partitions()), is_deleted=True)
+        removed = self.clean(entry, GroupOffsets.remove_all, is_deleted=True)
         self._groups.counters.offset_deletions += removed
         log.info(
             "The following groups were deleted: %s. A total of %d offsets were removed.", group_id, removed
@@ -213,7 +190,7 @@ class OffsetKeeper:
         if removed:
             log.info("Removed %d expired offsets", removed)
 
-    def _remove_expired(self, group: Group, now_ms: int, offsets: GroupOffsets) -> list[PartitionKey]:
+    def _remove_expired(self, group: Group, now_ms: int, offsets: GroupOffsets) -> Removed:
         holder = Holder(
             protocol_type=group.protocol_type,
             is_empty=group.state is GroupState.EMPTY,
@@ -228,7 +205,7 @@ class OffsetKeeper:
     def clean(
         self,
         entry: Entry,
-        remove: Callable[[GroupOffsets], Sequence[PartitionKey]],
+        remove: Callable[[GroupOffsets], Removed],
         *,
         is_deleted: bool = False,
     ) -> int:
@@ -237,41 +214,38 @@ class OffsetKeeper:
         When a tombstone is lost, the next loading finds its offset, which is removed again.
 
         Returns:
-            How many offsets were removed.
+            How many offsets were removed; those of open transactions do not count.
         """
         group = entry.group
-        removed = remove(entry.offsets)
         now_ms = self._groups.clock.now_ms()
-        tombstones: list[RecordFields] = [
-            (now_ms, encode_offset_key(group.group_id, *key), None, ()) for key in removed
-        ]
+        removed = remove(entry.offsets)
+        keys = dict.fromkeys(removed.committed)
+        for producer_id, pending in removed.pending.items():
+            producer = self._groups.log.open_transaction(entry.partition, producer_id)
+            if producer is None:
+                # Its marker is in the log and will count in a moment: tombstones behind the marker.
+                keys.update(dict.fromkeys(pending))
+            else:
+                # As part of the transaction: others do not touch what the marker brings. Kafka writes none, so that
+                # these offsets come back when the transaction commits and the group is loaded again.
+                self._write(entry, tombstones_of(group.group_id, pending, now_ms), producer)
+        tombstones = tombstones_of(group.group_id, keys, now_ms)
         if is_deleted or (group.state is GroupState.EMPTY and not entry.offsets):
             log.info("Group %s transitioned to Dead in generation %d", group.group_id, group.generation)
             if group.generation > 0:
                 # A group that only stored offsets has no record of its own, and needs no tombstone.
                 tombstones.append((now_ms, encode_group_key(group.group_id), None, ()))
             self._groups.forget(entry)
+        self._write(entry, tombstones)
+        return len(removed.committed)
+
+    def _write(
+        self, entry: Entry, tombstones: Sequence[RecordFields], producer: TransactionalProducer | None = None
+    ) -> None:
         for start in range(0, len(tombstones), _TOMBSTONES_PER_BATCH):
             batch = tombstones[start : start + _TOMBSTONES_PER_BATCH]
-            self._groups.log.append(entry.partition, batch, self._cleaned, acks=_NO_ACKS)
-        return len(removed)
+            self._groups.log.append(entry.partition, batch, self._cleaned, acks=_NO_ACKS, producer=producer)
 
     def _cleaned(self, error: ErrorCode, _offset: int) -> None:
         if error is not ErrorCode.NONE:
             log.error("Tombstones of deleted offsets or groups could not be written: %s", error.name)
-
-
-def java_length(text: str) -> int:
-    """The length of a string in Java: its UTF-16 units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) // 2
-
-
-def _commit_error(error: ErrorCode) -> ErrorCode:
-    """Return the error that a client hears when its commit was not appended; NONE for NONE."""
-    if not error:
-        return error
-    if error in _COORDINATOR_MOVED:
-        return ErrorCode.NOT_COORDINATOR
-    if error in _COORDINATOR_NOT_AVAILABLE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else error

@@ -7,6 +7,7 @@ from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.coordinator import routing
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.offset_keeper import OffsetKeeper
+from pkafka.server.groups.transactional_offsets import TransactionalOffsets
 
 
 class Groups(NamedTuple):
@@ -14,6 +15,7 @@ class Groups(NamedTuple):
 
     coordinator: GroupCoordinator
     offsets: OffsetKeeper
+    transactional_offsets: TransactionalOffsets
     metadata: MetadataCache
     """Tells which partitions there are, so that offsets of others are refused."""
     clock: Clock

@@ -48,6 +48,7 @@ from pkafka.server.handlers import (
     sasl_authenticate,
     sasl_handshake,
     sync_group,
+    txn_offset_commit,
     write_txn_markers,
 )
 from pkafka.server.ipc.peer import Handler
@@ -102,6 +103,7 @@ MESSAGE_APIS: Final[dict[int, MessageApi[Port]]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
     ApiKey.END_TXN: end_txn.handle,
     ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
+    ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
     ApiKey.DESCRIBE_ACLS: describe_acls.handle,
     ApiKey.CREATE_ACLS: create_acls.handle,
     ApiKey.DELETE_ACLS: delete_acls.handle,
@@ -132,6 +134,7 @@ GROUP_APIS: Final[dict[int, group_routing.Serve]] = {
     ApiKey.DESCRIBE_GROUPS: describe_groups.serve,
     ApiKey.LIST_GROUPS: list_groups.serve,
     ApiKey.DELETE_GROUPS: delete_groups.serve,
+    ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.serve,
     ApiKey.OFFSET_DELETE: offset_delete.serve,
 }
 """Those of ``MESSAGE_APIS`` that the worker of the group serves."""

@@ -98,7 +98,8 @@ def local(worker: Port, row: Wanted) -> Deleted:
     if target < 0 or target > log.high_watermark:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     log.raise_log_start_offset(target)
-    worker.progress.fetches.check((topic, index))
+    worker.progress.fetches.check(partition.key)
+    worker.progress.fetches.check(partition.stable_key)
     return Deleted(ErrorCode.NONE, partition.low_watermark(), target)
 
 

@@ -44,7 +44,7 @@ from pkafka.server.replicas.fetch_sessions import (
     FetchSessionCache,
     FetchTarget,
 )
-from pkafka.server.replicas.partition import end_key
+from pkafka.server.replicas.partition import Bound
 from pkafka.server.replicas.reading import (
     FIRST_VERSION_WITH_IDS,
     FIRST_VERSION_WITH_MAGIC_2,
@@ -282,8 +282,10 @@ class _Fetch(DelayedOperation):
         return total >= self._min_bytes
 
     def _keys_to_watch(self) -> list[Hashable]:
-        keys = [row[:2] for row in self._wanted]
-        return [end_key(*key) for key in keys] if self._limits.follows else [*keys]
+        bound = self._limits.bound
+        if bound is Bound.HIGH_WATERMARK:
+            return [row[:2] for row in self._wanted]
+        return [bound.key(row[0], row[1]) for row in self._wanted]
 
     async def _read_everywhere(self, by_owner: dict[int, list[int]]) -> None:
         """Read at several workers; when that was too little, read again after a signal or the time-out."""
@@ -302,16 +304,11 @@ class _Fetch(DelayedOperation):
             finally:
                 for fd in held:
                     os.close(fd)
-            rows = self._wanted
+            rows, bound = self._wanted, self._limits.bound
             await worker.appends.any(
                 {
                     owner: [
-                        (
-                            rows[place][0],
-                            rows[place][1],
-                            self._found[place].readable_end,
-                            self._limits.follows,
-                        )
+                        (rows[place][0], rows[place][1], self._found[place].readable_end, bound)
                         for place in places
                     ]
                     for owner, places in by_owner.items()

@@ -22,7 +22,7 @@ from pkafka.protocol.schema import Message
 from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.coordinator.routing import Routed
-from pkafka.server.groups.offset_keeper import Outcomes, java_length
+from pkafka.server.groups.commits import Outcomes, java_length
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
 from pkafka.server.groups.routing import Groups

@@ -30,6 +30,7 @@ from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.hosted import CoordinatorSettings, offsets_log_settings
 from pkafka.server.groups.offset_keeper import OffsetKeeper
 from pkafka.server.groups.routing import GroupRouter, Groups
+from pkafka.server.groups.transactional_offsets import TransactionalOffsets
 from pkafka.server.ipc import lifeline, words
 from pkafka.server.ipc.child import Birth, ChildMain, Life, main_of
 from pkafka.server.ipc.garbage import spare_what_lasts
@@ -76,6 +77,7 @@ from pkafka.server.transactions.marker_owners import MarkerOwners
 from pkafka.server.transactions.markers import MarkerSender
 from pkafka.server.transactions.questions import CoordinatorQuestions
 from pkafka.server.transactions.routing import TransactionRouter, Transactions
+from pkafka.server.transactions.transaction import Producer
 from pkafka.server.transactions.verification import Verifier
 from pkafka.storage.log_directory import LogDirectory
 
@@ -289,6 +291,12 @@ class Worker:
             lambda: self.config.transaction_partition_verification_enable,
             self.clock,
         )
+        self.transactional_offsets = TransactionalOffsets(
+            self.groups,
+            lambda transactional_id, producer, partition, done: self.verifier.verify(
+                transactional_id, Producer(*producer), (CONSUMER_OFFSETS_TOPIC, partition), done
+            ),
+        )
         self._orders = Orders(
             metadata=self.metadata,
             decisions=self.decisions,
@@ -327,7 +335,7 @@ class Worker:
         )
         self.routing = GroupRouter(
             "group",
-            Groups(self.groups, self.offsets, self.metadata, self.clock),
+            Groups(self.groups, self.offsets, self.transactional_offsets, self.metadata, self.clock),
             self.offsets_topic,
             workers=setup.workers,
             partitions=self.partitions,

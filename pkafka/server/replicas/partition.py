@@ -4,6 +4,7 @@ import copy
 import errno
 import os
 from collections.abc import Hashable
+from enum import IntEnum
 from typing import Final, Protocol, TypeAlias
 
 from pkafka.errors import ApiError, ErrorCode
@@ -38,9 +39,25 @@ def _level(config: LogConfig, codec: Codec | None) -> int | None:
     return None
 
 
-def end_key(topic: str, index: int) -> Hashable:
-    """The key under which fetches of followers wait, which read records that are not committed yet, too."""
-    return "end of log", topic, index
+class Bound(IntEnum):
+    """Says where the records end that a reader may have."""
+
+    HIGH_WATERMARK = 0
+    """A consumer reads what is committed."""
+    LOG_END = 1
+    """A follower reads all."""
+    LAST_STABLE = 2
+    """A consumer of committed transactions reads what is decided."""
+
+    def key(self, topic: str, index: int) -> Hashable:
+        """The key under which fetches wait for the bound of a partition to move."""
+        return (topic, index) if self is Bound.HIGH_WATERMARK else (self, topic, index)
+
+    def of(self, log: Log) -> Offset:
+        """Where it is in a log."""
+        if self is Bound.HIGH_WATERMARK:
+            return log.high_watermark
+        return log.last_stable_offset if self is Bound.LAST_STABLE else log.log_end_offset
 
 
 class Home(Protocol):
@@ -85,6 +102,7 @@ class Partition:
         "log",
         "partition_epoch",
         "replicas",
+        "stable_key",
         "topic",
     )
 
@@ -94,7 +112,8 @@ class Partition:
         self.index = index
         self.key: PartitionKey = (topic, index)
         """The key under which operations wait for committed records."""
-        self.end_key = end_key(topic, index)
+        self.end_key = Bound.LOG_END.key(topic, index)
+        self.stable_key = Bound.LAST_STABLE.key(topic, index)
         self.log = partition_log
         self.decided: LeaderAndIsrPartitionState | None = None
         """The controller's last decision; None when there is none, or when the replica was told to stop."""

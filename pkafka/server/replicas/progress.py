@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from pkafka.model import BrokerId
 from pkafka.server.replicas.delayed import Purgatory, Timer
 from pkafka.server.replicas.leadership import IsrProposal
-from pkafka.server.replicas.partition import Partition, PartitionKey, end_key
+from pkafka.server.replicas.partition import Bound, Partition, PartitionKey
 from pkafka.server.replicas.partitions import Partitions
 
 
@@ -33,8 +33,8 @@ class Progress:
             # One answer then takes all that comes in this turn: a follower asks half as often.
             self.fetches.check_soon(partition.end_key)
             self.let_read(partition)
-        elif partition.advance_high_watermark():
-            self.fetches.check(partition.key)  # and no producer waits for others
+        else:
+            self._let_consumers_read(partition)  # and no producer waits for others
 
     def follower_fetched(self, partition: Partition, broker_id: int, offset: int, log_start: int) -> None:
         """Note that a follower has all records before ``offset``.
@@ -61,15 +61,27 @@ class Progress:
 
     def let_read(self, partition: Partition) -> None:
         """Advance the high watermark: consumers get what is committed, and producers their answers."""
-        if partition.advance_high_watermark():
-            self.fetches.check(partition.key)
+        if self._let_consumers_read(partition) or partition.log.failure is not None:
             self.produces.check(partition.key)
-        elif partition.log.failure is not None:
-            self.produces.check(partition.key)
+
+    def _let_consumers_read(self, partition: Partition) -> bool:
+        """Advance the high watermark and the last stable offset, and wake the consumers that wait for either.
+
+        Returns:
+            Whether the high watermark moved. Without that the last stable offset does not move.
+        """
+        log = partition.log
+        stable = log.last_stable_offset
+        if not partition.advance_high_watermark():
+            return False
+        self.fetches.check(partition.key)
+        if log.last_stable_offset != stable:
+            self.fetches.check(partition.stable_key)
+        return True
 
     def partition_changed(self, key: PartitionKey) -> None:
         """Look at all requests that wait for a partition whose leader, replicas or log have changed."""
-        self.fetches.check(key)
-        self.fetches.check(end_key(*key))
+        for bound in Bound:
+            self.fetches.check(bound.key(*key))
         self.produces.check(key)
         self.deletions.check(key)

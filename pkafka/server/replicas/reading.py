@@ -15,7 +15,7 @@ from pkafka.protocol.hot import CurrentLeader
 from pkafka.server.limits.replication_quota import ReplicationQuotas
 from pkafka.server.replicas.disks import LOG_ERRORS, Disks
 from pkafka.server.replicas.lookup import Lookup
-from pkafka.server.replicas.partition import Partition
+from pkafka.server.replicas.partition import Bound, Partition
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.replicas.progress import Progress
 from pkafka.server.replicas.truncation import divergence
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     records: Part = NO_RECORDS
     diverging: "tuple[int, int] | None" = None
     readable_end: int = -1
-    """The offset whose growth brings more records: for a follower the end of the log, else the high watermark."""
+    """The offset whose growth brings more records: that of the reader's bound."""
     preferred: int = -1
     """The broker from which the client should read instead (KIP-392)."""
     generation: int = 0
@@ -84,6 +84,13 @@ class Limits(NamedTuple):
     def follows(self) -> bool:
         """Whether the request comes from a follower."""
         return self.replica_id >= 0
+
+    @property
+    def bound(self) -> Bound:
+        """Where the records end that the reader may have."""
+        if self.replica_id >= 0:
+            return Bound.LOG_END
+        return Bound.LAST_STABLE if self.isolation_level == _READ_COMMITTED else Bound.HIGH_WATERMARK
 
 
 Wanted: TypeAlias = tuple[str, int, int, int, int, int, bytes | None, int]
@@ -212,9 +219,8 @@ def _read_partition(worker: Port, row: Wanted, limits: Limits, bytes_left: int, 
             preferred=preferred,
             readable_end=log.high_watermark,
         )
-    committed = limits.isolation_level == _READ_COMMITTED and not limits.follows
-    waits_for = log.log_end_offset if limits.follows else log.high_watermark
-    upper_bound = log.last_stable_offset if committed else waits_for
+    bound = limits.bound
+    upper_bound = bound.of(log)
     slice_ = log.read(
         offset,
         bytes_max=min(partition_bytes_max, bytes_left),
@@ -224,17 +230,16 @@ def _read_partition(worker: Port, row: Wanted, limits: Limits, bytes_left: int, 
     if limits.follows and limits.is_first_look:
         worker.progress.follower_fetched(partition, limits.replica_id, offset, start)
     records: Part = NO_RECORDS
-    aborted: Aborted = [] if committed else None
+    is_committed_only = bound is Bound.LAST_STABLE
+    aborted: Aborted = [] if is_committed_only else None
     # Only the oldest clients use part of a batch: it tells them to ask for more bytes.
     if slice_.length and not (
         slice_.first_batch_incomplete and limits.version >= FIRST_VERSION_WITH_MAX_BYTES
     ):
         fd = slice_.segment.fileno()
         records = FileRange(fd, slice_.position, slice_.length)
-        if committed:
-            aborted = [
-                (one.producer_id, one.first_offset) for one in log.aborted_transactions(offset, upper_bound)
-            ]
+        if is_committed_only:
+            aborted = [(one.producer_id, one.first_offset) for one in log.aborted_within(slice_, upper_bound)]
     return Found(
         0,
         log.high_watermark,
@@ -243,7 +248,7 @@ def _read_partition(worker: Port, row: Wanted, limits: Limits, bytes_left: int, 
         aborted,
         records,
         None,
-        waits_for,
+        upper_bound,
         generation=slice_.segment.generation,
         is_adding=limits.follows and partition.is_adding(limits.replica_id),
     )

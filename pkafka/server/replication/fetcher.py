@@ -484,6 +484,7 @@ class _Fetcher:
         if committed > own.high_watermark:
             own.set_high_watermark(committed)
             self._home.fetches.check(partition.key)
+            self._home.fetches.check(partition.stable_key)
         if own.log_start_offset < data.log_start_offset <= own.high_watermark:
             own.raise_log_start_offset(data.log_start_offset)
 

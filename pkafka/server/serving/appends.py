@@ -6,16 +6,16 @@ from typing import Any, Final, TypeAlias
 
 from pkafka.server.ipc.peer import Handler, PeerGone
 from pkafka.server.replicas.delayed import DelayedOperation, Purgatory
-from pkafka.server.replicas.partition import end_key
+from pkafka.server.replicas.partition import Bound
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.server.serving.peers import Peers
 
 AWAIT_APPENDS: Final = "await_appends"
 """Payload: rows of :data:`Seen`, and a time-out in milliseconds."""
 
-Seen: TypeAlias = tuple[str, int, int, bool]
-"""Topic, partition, the end of what the reader has seen, whether the reader is a follower, which sees all of the
-log."""
+Seen: TypeAlias = tuple[str, int, int, int]
+"""Topic, partition, the end of what the reader has seen, and which bound that was
+(:class:`pkafka.server.replicas.partition.Bound`)."""
 
 
 class _AppendWait(DelayedOperation):
@@ -31,11 +31,9 @@ class _AppendWait(DelayedOperation):
 
     def try_complete(self) -> bool:
         hosted = self._partitions.hosted
-        for topic, index, end, follows in self._seen:
+        for topic, index, end, bound in self._seen:
             partition = hosted.get((topic, index))
-            if partition is None:
-                return True
-            if end != (partition.log.log_end_offset if follows else partition.log.high_watermark):
+            if partition is None or end != Bound(bound).of(partition.log):
                 return True
         return False
 
@@ -70,7 +68,7 @@ class Appends:
             wait.force_complete()
             return future
         future.add_done_callback(lambda _future: wait.abandon())
-        keys = [end_key(topic, index) if follows else (topic, index) for topic, index, _, follows in seen]
+        keys = [Bound(bound).key(topic, index) for topic, index, _end, bound in seen]
         self._fetches.watch(wait, keys, timeout_ms=timeout_ms)
         return future
 

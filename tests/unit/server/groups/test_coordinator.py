@@ -21,7 +21,7 @@ from pkafka.records.reading import Record
 from pkafka.server.cluster.metadata import FULL_UPDATE, LEADER_DURING_DELETE
 from pkafka.server.coordinator import shards
 from pkafka.server.coordinator.keyed_topic import partition_of
-from pkafka.server.coordinator.topic_log import Committed, TopicLog
+from pkafka.server.coordinator.topic_log import Committed, TopicLog, TransactionalProducer
 from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.effects import JoinResult, SyncResult
 from pkafka.server.groups.events import JoinRequest, Leaving, SyncRequest
@@ -126,8 +126,9 @@ class Bench:
     async def records(self, group: str) -> list[tuple[Any, bytes | None]]:
         """What the log has for a group, in order."""
         found = []
-        async for _header, records in OffsetsLog(self.worker).read(partition_of(group, PARTITIONS)):
-            found += [(decode_key(record.key or b""), record.value) for record in records]
+        async for header, records in OffsetsLog(self.worker).read(partition_of(group, PARTITIONS)):
+            if not header.is_control:
+                found += [(decode_key(record.key or b""), record.value) for record in records]
         return [
             (key, value) for key, value in found if not isinstance(key, UnknownKey) and key.group == group
         ]
@@ -407,13 +408,15 @@ class SlowLog(OffsetsLog):
         *,
         acks: int | None = None,
         timeout_ms: int | None = None,
-    ) -> None:
-        super().append(
+        producer: TransactionalProducer | None = None,
+    ) -> int | None:
+        return super().append(
             partition,
             records,
             lambda error, offset: self.waiting.append((committed, error, offset)),
             acks=acks,
             timeout_ms=timeout_ms,
+            producer=producer,
         )
 
     def commit(self, error: ErrorCode | None = None) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pkafka.server.groups.offsets import GroupOffsets, Holder, StoredOffset
+from pkafka.server.groups.offsets import GroupOffsets, Holder, Removed, StoredOffset
 from pkafka.server.groups.records import CommittedOffset
 
 A, B = ("a", 0), ("b", 1)
@@ -65,7 +65,7 @@ def test_a_commit_on_its_way_dies_with_its_topic() -> None:
     offsets = GroupOffsets()
     offsets.stage({A: committed(1)})
     assert offsets.among(frozenset({A, B})) == {A}
-    assert offsets.remove([A]) == []
+    assert offsets.remove([A]) == Removed([], {})
     offsets.stored({A: committed(1)}, 3)
     assert not offsets
 
@@ -88,6 +88,63 @@ def test_a_transaction_that_commits_is_seen() -> None:
     assert offsets.get(A) == committed(5)
 
 
+def test_a_partition_is_unstable_until_the_last_of_its_transactions_ends() -> None:
+    offsets = GroupOffsets()
+    offsets.add_pending(5, {A: committed(1), B: committed(1)}, 3)
+    offsets.add_pending(6, {A: committed(2)}, 4)
+    offsets.add_pending(5, {A: committed(3)}, 5)
+    assert offsets.open_transactions == {5, 6}
+    assert offsets.among(frozenset({A})) == {A}
+    assert offsets.get(A) is None
+    offsets.complete_transaction(5, is_commit=True)
+    assert (offsets.is_unstable(A), offsets.is_unstable(B)) == (True, False)
+    assert offsets.get(A) == committed(3)
+    offsets.complete_transaction(6, is_commit=True)
+    assert not offsets.is_unstable(A)
+    # Its record is the older one, though its transaction ended last.
+    assert (offsets.get(A), offsets.get(B)) == (committed(3), committed(1))
+    assert not offsets.open_transactions
+
+
+def test_a_plain_commit_between_the_records_of_a_transaction_and_its_marker_wins() -> None:
+    offsets = GroupOffsets()
+    offsets.add_pending(5, {A: committed(1)}, 3)
+    offsets.stage({A: committed(2)})
+    offsets.stored({A: committed(2)}, 4)
+    offsets.complete_transaction(5, is_commit=True)
+    assert offsets.get(A) == committed(2)
+
+
+def test_a_transaction_without_offsets_ends_without_a_trace() -> None:
+    offsets = with_offsets((A, committed(1)))
+    offsets.complete_transaction(5, is_commit=True)
+    assert offsets.get(A) == committed(1)
+
+
+def test_what_is_removed_does_not_come_back_with_the_marker() -> None:
+    offsets = with_offsets((A, committed(1)))
+    offsets.add_pending(5, {A: committed(2), B: committed(2)}, 3)
+    offsets.add_pending(6, {A: committed(3)}, 4)
+    assert offsets.remove([A]) == Removed([A], {5: [A], 6: [A]})
+    assert not offsets.is_unstable(A)
+    assert offsets.remove_all() == Removed([], {5: [B]})
+    assert offsets.open_transactions == {5, 6}
+    assert offsets, "the group stays until the transactions have ended"
+    for producer in (5, 6):
+        offsets.complete_transaction(producer, is_commit=True)
+    assert not offsets
+
+
+def test_an_offset_that_a_transaction_may_change_does_not_expire() -> None:
+    """A tombstone would lie behind the record of the transaction, and before its marker (KAFKA-19163)."""
+    offsets = with_offsets((A, committed(1)), (B, committed(1)))
+    offsets.add_pending(5, {A: committed(2)}, 3)
+    assert offsets.remove_expired(SIMPLE, now_ms=9_000, retention_ms=RETENTION_MS).committed == [B]
+    assert offsets
+    offsets.complete_transaction(5, is_commit=False)
+    assert offsets.remove_expired(SIMPLE, now_ms=9_000, retention_ms=RETENTION_MS).committed == [A]
+
+
 @pytest.mark.parametrize(
     ("holder", "now_ms", "left"),
     [
@@ -106,18 +163,19 @@ def test_expiry(holder: Holder, now_ms: int, left: list[tuple[str, int]]) -> Non
     offsets = with_offsets((A, committed(1, at_ms=0)), (B, committed(2, at_ms=4_500)))
     removed = offsets.remove_expired(holder, now_ms=now_ms, retention_ms=RETENTION_MS)
     assert offsets.partitions() == left
-    assert sorted(removed) == sorted({A, B} - {*left})
+    assert sorted(removed.committed) == sorted({A, B} - {*left})
+    assert removed.pending == {}
 
 
 def test_a_client_that_gave_a_retention_time_has_it() -> None:
     offsets = with_offsets(
         (A, committed(1, at_ms=0, expires_ms=700)), (B, committed(1, at_ms=0, expires_ms=9_000))
     )
-    assert offsets.remove_expired(SIMPLE, now_ms=699, retention_ms=RETENTION_MS) == []
-    assert offsets.remove_expired(SIMPLE, now_ms=5_000, retention_ms=RETENTION_MS) == [A]
+    assert offsets.remove_expired(SIMPLE, now_ms=699, retention_ms=RETENTION_MS).committed == []
+    assert offsets.remove_expired(SIMPLE, now_ms=5_000, retention_ms=RETENTION_MS).committed == [A]
 
 
 def test_what_is_being_committed_anew_does_not_expire() -> None:
     offsets = with_offsets((A, committed(1)))
     offsets.stage({A: committed(2, at_ms=9_999)})
-    assert offsets.remove_expired(SIMPLE, now_ms=10_000, retention_ms=RETENTION_MS) == []
+    assert offsets.remove_expired(SIMPLE, now_ms=10_000, retention_ms=RETENTION_MS).committed == []

@@ -1,0 +1,123 @@
+"""TxnOffsetCommit (key 28, v0-4): a group's member stores positions as part of a producer's transaction.
+
+v2 leader epochs (KIP-320), COORDINATOR_LOAD_IN_PROGRESS · v3 flexible; member, generation and static members (KIP-447)
+· v4 TRANSACTION_ABORTABLE (KIP-890)
+
+The coordinator of the transaction is asked first whether the transaction has the group's partition of
+__consumer_offsets, unless the log has the transaction already: an offset of a transaction that has ended would keep the
+partition's readers waiting for a marker that never comes.
+"""
+
+from collections.abc import Awaitable, Mapping
+from typing import Final
+
+from pkafka.errors import ErrorCode
+from pkafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from pkafka.protocol.schema import Message
+from pkafka.server.cluster.metadata import MetadataCache
+from pkafka.server.coordinator.routing import Routed
+from pkafka.server.coordinator.topic_log import TransactionalProducer
+from pkafka.server.groups.commits import Outcomes
+from pkafka.server.groups.offsets import PartitionKey
+from pkafka.server.groups.records import CommittedOffset
+from pkafka.server.groups.routing import Groups
+from pkafka.server.groups.transactional_offsets import Committing
+from pkafka.server.ports.groups import GroupPort
+from pkafka.server.serving.context import Caller, RequestContext
+from pkafka.server.transactions.errors import abortable_as
+
+_FIRST_VERSION_WITH_LOADING: Final = 2
+_FIRST_VERSION_WITH_ABORTABLE: Final = 4
+
+
+def handle(context: RequestContext[GroupPort], request: TxnOffsetCommitRequest, _version: int) -> Routed:
+    """Take the request to the group's coordinator."""
+    return context.worker.routing.to_owner(context, request.group_id, request, serve, refused)
+
+
+def serve(
+    groups: Groups, _caller: Caller, request: TxnOffsetCommitRequest, version: int
+) -> Message | Awaitable[Message]:
+    """Store offsets of a group of this worker, in a transaction."""
+    now_ms = groups.clock.now_ms()
+    commits = {
+        key: CommittedOffset(
+            one.committed_offset, now_ms, one.committed_leader_epoch, one.committed_metadata or ""
+        )
+        for key, one in _known_partitions(groups.metadata, request).items()
+    }
+    if not commits:
+        return _response(request, version, {})
+    committing = Committing(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id,
+        request.transactional_id,
+        TransactionalProducer(request.producer_id, request.producer_epoch),
+    )
+    outcomes = groups.transactional_offsets.commit(committing, commits)
+    if isinstance(outcomes, dict):
+        return _response(request, version, outcomes)
+
+    async def later(waiting: Awaitable[Outcomes]) -> Message:
+        return _response(request, version, await waiting)
+
+    return later(outcomes)
+
+
+def _known_partitions(
+    metadata: MetadataCache, request: TxnOffsetCommitRequest
+) -> dict[PartitionKey, TxnOffsetCommitRequestPartition]:
+    """The partitions of the request that the cluster has; when one is named twice, its last offset counts."""
+    return {
+        (topic.name, one.partition_index): one
+        for topic in request.topics
+        for one in topic.partitions
+        if metadata.partition(topic.name, one.partition_index) is not None
+    }
+
+
+def _response(
+    request: TxnOffsetCommitRequest, version: int, outcomes: Mapping[PartitionKey, ErrorCode]
+) -> TxnOffsetCommitResponse:
+    codes: dict[str, dict[int, ErrorCode]] = {}
+    for topic in request.topics:
+        name = topic.name
+        of_topic = codes.setdefault(name, {}) if topic.partitions else {}
+        for one in topic.partitions:
+            outcome = outcomes.get((name, one.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            of_topic[one.partition_index] = _as_known(outcome, version)
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+                    for index, code in of_topic.items()
+                ],
+            )
+            for name, of_topic in codes.items()
+        ]
+    )
+
+
+def _as_known(error: ErrorCode, version: int) -> ErrorCode:
+    """Return the error by which clients of a version know what to do."""
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_VERSION_WITH_LOADING:
+        return (
+            ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )  # clients of these versions may end at the other (KAFKA-7296)
+    return abortable_as(error, is_known=version >= _FIRST_VERSION_WITH_ABORTABLE)
+
+
+def refused(request: TxnOffsetCommitRequest, version: int, error: ErrorCode) -> TxnOffsetCommitResponse:
+    """Make the answer for a coordinator that is out of reach."""
+    named = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    return _response(request, version, dict.fromkeys(named, error))
