@@ -39,6 +39,8 @@ complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l batch-size -x -
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l linger-ms -x -d 'How long a batch waits for more (0).'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l producer-property -x -a '(pk-completions names producer-keys= (commandline -opc) 2>/dev/null)' -d 'A key of the producers.'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l consumer-property -x -a '(pk-completions names consumer-keys= (commandline -opc) 2>/dev/null)' -d 'A key of the consumers.'
+complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l transaction-records -x -d 'Send in transactions of so many records; each producer has a transactional id of its own.'
+complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l abort-share -x -d 'The share of transactions that are aborted (0).'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l max-error-rate -x -d 'The share of records that may fail (0).'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l interval -x -d 'Time between two lines, and between two points of the time series (1s).'
 complete -c pk-perf-test -n '__fish_seen_subcommand_from run' -l report -r -F -d 'Keep the report, for compare and plot.'

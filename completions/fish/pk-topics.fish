@@ -26,6 +26,7 @@ complete -c pk-topics -l under-replicated-partitions -d 'Show only under-replica
 complete -c pk-topics -l unavailable-partitions -d 'Show only partitions without a live leader.'
 complete -c pk-topics -l under-min-isr-partitions -d 'Show only partitions under min.insync.replicas.'
 complete -c pk-topics -l at-min-isr-partitions -d 'Show only partitions at min.insync.replicas.'
+complete -c pk-topics -l held-back-partitions -d 'Show only partitions whose readers of committed records a transaction holds back, and which that is.'
 complete -c pk-topics -l topics-with-overrides -d 'Show only topics with configurations of their own.'
 complete -c pk-topics -l partition-size-limit-per-response -x -d 'With --describe: how many partitions the command asks for at once.'
 complete -c pk-topics -l dry-run -d 'Say what --create, --alter or --delete would do, and do nothing.'

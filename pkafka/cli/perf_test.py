@@ -176,6 +176,19 @@ def main() -> None:
     "--consumer-property", "consumer_pairs", multiple=True, metavar="K=V", help="A key of the consumers."
 )
 @click.option(
+    "--transaction-records",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Send in transactions of so many records; each producer has a transactional id of its own.",
+)
+@click.option(
+    "--abort-share",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    metavar="SHARE",
+    help="The share of transactions that are aborted (0).",
+)
+@click.option(
     "--max-error-rate",
     type=click.FloatRange(0, 1),
     default=0.0,
@@ -363,6 +376,8 @@ def _plan(common: Common, flags: Mapping[str, Any]) -> "Plan":
         group=flags["group"],
         max_error_rate=flags["max_error_rate"],
         timeout_s=common.timeout_ms / 1000,
+        transaction_records=flags["transaction_records"],
+        abort_share=flags["abort_share"],
     )
     plan.check()
     mean_bytes = mean_record_bytes(plan)
@@ -382,12 +397,16 @@ def _clients(common: Common, flags: Mapping[str, Any]) -> "Clients":
     producer.setdefault("client.id", "pk-perf-test-producer")
     # What a test waits for is its time-out, where no flag says something else.
     producer.setdefault("max.block.ms", common.timeout_ms)
+    if flags["transaction_records"] is not None:
+        producer.setdefault("transactional.id", f"pk-perf-test-{os.urandom(4).hex()}")
     consumer = _settings(common, flags["consumer_pairs"], "--consumer-property")
     if flags["group"] is not None:
         consumer.lay({"group.id": flags["group"]}, "--group")
     consumer.setdefault("client.id", "pk-perf-test-consumer")
     # Kafka's own tool has a larger buffer than its consumer, too; -1 leaves it to the system.
     consumer.setdefault("receive.buffer.bytes", -1)
+    if flags["transaction_records"] is not None:
+        consumer.setdefault("isolation.level", "read_committed")
     if flags["producers"] == 0:
         consumer.setdefault("auto.offset.reset", "earliest")
     return Clients(producer, consumer)

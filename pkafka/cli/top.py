@@ -12,6 +12,7 @@ import click
 
 from pkafka.cli.kit.columns import columns, told
 from pkafka.cli.kit.exit_status import ExitStatus
+from pkafka.cli.kit.held_partitions import row as held_row
 from pkafka.cli.kit.kafka_command import CommandError
 from pkafka.cli.kit.options import Common, command, connection_options
 from pkafka.cli.kit.output import (
@@ -46,6 +47,10 @@ _HEADINGS: Final = {
     "bytes_per_s": "B/s",
     "bytes_in_per_s": "B/s in",
     "bytes_out_per_s": "B/s out",
+    "last_stable_offset": "stable",
+    "high_watermark": "end",
+    "producer_id": "producer",
+    "producer_epoch": "epoch",
 }
 """What is too long for a screen."""
 _ROWS_MIN: Final = 3
@@ -82,6 +87,8 @@ def main(
     metrics_urls: tuple[str, ...],
 ) -> None:
     """Show brokers, topics and consumer groups, what they hold and how fast it moves.
+
+    Where a transaction holds readers of committed records back for longer than from look to look, it is shown too.
 
     On a terminal: q leaves, s takes the next order of topics. Rates are what was appended, and committed, between two
     looks; a pipe gets its first answer after one interval.
@@ -202,7 +209,8 @@ def _row(found: "Overview", sort: str) -> dict[str, object]:
 def _tables(found: "Overview", sort: str) -> dict[str, Table]:
     topics = sorted(found.topics, key=_ORDER_KEYS[sort])
     rows = {"brokers": found.brokers, "topics": topics, "groups": _by_lag(found)}
-    return {name: Table([each._asdict() for each in some]) for name, some in rows.items()}
+    tables = {name: Table([each._asdict() for each in some]) for name, some in rows.items()}
+    return {**tables, "held": Table([held_row(each) for each in found.held])}
 
 
 def _by_lag(found: "Overview") -> list[Any]:

@@ -22,11 +22,20 @@ def in_hash_map_order(items: Iterable[T], hash_of: Callable[[T], int]) -> list[T
     if len(kept) > size * 3 // 4:
         size *= 2
 
-    def slot(item: T) -> int:
-        value = hash_of(item)
-        return (value ^ (value >> 16)) & (size - 1)
+    return sorted(kept, key=lambda item: _spread(hash_of(item)) & (size - 1))
 
-    return sorted(kept, key=slot)
+
+def in_grown_hash_order(items: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
+    """The items as a ``HashMap`` or ``HashSet`` is walked to which they were added one by one.
+
+    Args:
+        hash_of: ``hashCode`` of an item, an unsigned 32-bit number.
+    """
+    kept = list(items)
+    size = 16
+    while len(kept) > size * 3 // 4:
+        size *= 2
+    return sorted(kept, key=lambda item: _spread(hash_of(item)) & (size - 1))
 
 
 def in_scala_hash_order(items: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
@@ -41,8 +50,7 @@ def in_scala_hash_order(items: Iterable[T], hash_of: Callable[[T], int]) -> list
         size *= 2
 
     def place(item: T) -> tuple[int, int]:
-        value = hash_of(item)
-        spread = value ^ (value >> 16)
+        spread = _spread(hash_of(item))
         # Those of one slot stand in the order of their hashes, as signed numbers.
         return spread & (size - 1), (spread ^ 0x8000_0000)
 
@@ -58,3 +66,7 @@ def entries_hash(entries: Iterable[tuple[str, str | None]]) -> int:
     """``Objects.hash`` of one ``Map`` of strings: what an entity of Kafka's client quotas has for a hash."""
     total = sum(string_hash(key) ^ (0 if value is None else string_hash(value)) for key, value in entries)
     return (31 + total) & 0xFFFFFFFF
+
+
+def _spread(hashed: int) -> int:
+    return hashed ^ (hashed >> 16)

@@ -14,7 +14,7 @@ import pytest
 
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.testing import Broker
-from tests.e2e.json_cases import cluster, files, groups, own_tools, records, topics
+from tests.e2e.json_cases import cluster, files, groups, own_tools, records, topics, transactions
 from tests.e2e.json_cases.case import COMMANDS, At, Words, asked
 from tests.json_schemas import COMMON, SCHEMAS, check, leaves, prints_json
 from tests.sockets import free_port
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("plain_environment")
 
 CASES = {
     name: case
-    for module in (topics, cluster, groups, records, own_tools, files)
+    for module in (topics, cluster, groups, records, transactions, own_tools, files)
     for name, case in module.CASES.by_name.items()
 }
 OF_SPARK = {"pk-dump-log.report", "pk-dump-log.sql", "pk-pipeline.run", "pk-pipeline.validate"}
@@ -91,6 +91,7 @@ ASKING: dict[str, Words] = {
     "pk-replica-verification": ["--once"],
     "pk-top": [],
     "pk-topics": ["--list"],
+    "pk-transactions": ["OUTPUT", "list"],
 }
 """A command line of every command that asks a cluster."""
 

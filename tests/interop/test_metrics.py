@@ -40,16 +40,15 @@ MISSING: Final = (
     "kafka.network:type=(Acceptor|Processor|RequestChannel|SocketServer),.*",
     "kafka.network:type=RequestMetrics,(ErrorsPerSec|(RequestQueue|ResponseQueue|Throttle)TimeMs|"
     "ResponseSendTimeMs|MessageConversionsTimeMs|RequestBytes|TemporaryMemoryBytes)",
-    "kafka.server:type=AddPartitions.*",
     "kafka.server:type=BrokerTopicMetrics,(BytesRejected|.*MessageConversions|Invalid.*Records|NoKeyCompacted.*)PerSec",
     "kafka.server:type=(ControllerMutation|Fetch|Produce|Request|kafka-metrics-count)",
     "kafka.server:type=FetchSessionCache,(IncrementalFetchSessionEvictionsPerSec|NumIncrementalFetchPartitionsCached)",
     "kafka.server:type=KafkaRequestHandlerPool,.*",
     "kafka.server:type=KafkaServer,(linux-disk-.*|yammer-metrics-count)",
     "kafka.server:type=MetadataLoader,.*",
-    "kafka.server:type=ReplicaManager,PartitionsWithLateTransactionsCount",
     "kafka.server:type=(SessionExpireListener|ZooKeeperClientMetrics),.*",
     "kafka.server:type=(alter-partition|forwarding|controller-channel|txn-marker-channel)-metrics",
+    "kafka.server:type=AddPartitionsManager-channel-metrics",
     "kafka.server:type=app-info",  # the same without an id
     "kafka.server:type=socket-server-metrics",  # for all processors, and by the client's software
     "kafka.utils:type=Throttler,.*",

@@ -81,3 +81,25 @@ def test_the_topic_is_deleted_that_was_made(report: Any, talk: Talk, topic: str)
     names = {each.name for each in talk.admin.list_topics()}
     assert topic not in names
     assert f"{topic}-kept" in names
+
+
+@pytest.mark.parametrize(("isolation", "read"), [(None, 800), ("read_uncommitted", 1_000)])
+def test_transactions_are_committed_and_aborted(
+    report: Any, topic: str, isolation: str | None, read: int
+) -> None:
+    options = ("--topic", topic, "--num-records", 1_000, "--producers", 2, "--transaction-records", 50)
+    levels = () if isolation is None else ("--consumer-property", f"isolation.level={isolation}")
+    found = report(*options, "--abort-share", 0.2, "--replication-factor", 1, *levels)
+    produced, consumed = found["results"]
+    assert (produced["records"], produced["failed"], consumed["records"]) == (1_000, 0, read)
+    assert (found["missing"], remarks_of(found)) == (0, [])
+    ended = found["transactions"]
+    assert (ended["committed"], ended["aborted"], ended["aborted_records"]) == (16, 4, 200)
+    assert 0 < ended["commit_percentiles_ms"]["50"] <= ended["commit_max_ms"]
+
+
+def test_transactions_at_a_rate_have_their_records_and_the_last_one_the_rest(report: Any, topic: str) -> None:
+    options = ("--topic", topic, "--num-records", 130, "--rate", 2_000, "--replication-factor", 1)
+    found = report(*options, "--transaction-records", 50)
+    assert [row["records"] for row in found["results"]] == [130, 130]
+    assert (found["transactions"]["committed"], found["transactions"]["aborted"]) == (3, 0)

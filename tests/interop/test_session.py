@@ -53,6 +53,7 @@ TOOLS: Final = {
     "broker-api-versions": ("broker_api_versions", "kafka.admin.BrokerApiVersionsCommand"),
     "cluster": ("cluster", "org.apache.kafka.tools.ClusterTool"),
     "features": ("features", "org.apache.kafka.tools.FeatureCommand"),
+    "transactions": ("transactions", "org.apache.kafka.tools.TransactionsCommand"),
     "dump-log": ("dump_log", "kafka.tools.DumpLogSegments"),
     "producer-perf-test": ("producer_perf_test", "org.apache.kafka.tools.ProducerPerformance"),
     "consumer-perf-test": ("consumer_perf_test", "org.apache.kafka.tools.ConsumerPerformance"),

@@ -474,12 +474,19 @@ def batches_of(log: Log, begin: int, end: int) -> Iterator[Batch]:
 
 
 def last_sequences(log: Log) -> dict[int, int]:
-    """The sequence of the last record of each idempotent producer in a log."""
-    found = {}
+    """The sequence of the last record of each idempotent producer in a log; -1 where a marker began another epoch."""
+    found: dict[int, int] = {}
+    epochs: dict[int, int] = {}
     for data in _bytes_of(log):
         for _, header in iter_headers(data):
-            if header.producer_id >= 0 and not header.is_control:
-                found[header.producer_id] = header.last_sequence
+            producer_id, epoch = header.producer_id, header.producer_epoch
+            if producer_id < 0:
+                continue
+            if not header.is_control:
+                found[producer_id] = header.last_sequence
+            elif epoch > epochs.get(producer_id, epoch):
+                found[producer_id] = -1
+            epochs[producer_id] = epoch
     return found
 
 

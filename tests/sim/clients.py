@@ -61,6 +61,8 @@ class Client:
         self.loop = Loop(world, name)
         self.is_stopping = False
         self.tasks: list[asyncio.Task[None]] = []
+        self._to_start = 0
+        """How many that it was told to begin have not begun yet."""
         self._brokers = list(brokers)
         self._channels: dict[int, Channel] = {}
         self._numbers = itertools.count(1)
@@ -75,12 +77,17 @@ class Client:
         async def run() -> None:
             await work()
 
-        self.loop.call_soon(lambda: self.tasks.append(self.loop.create_task(run())))
+        def start() -> None:
+            self._to_start -= 1
+            self.tasks.append(self.loop.create_task(run()))
+
+        self._to_start += 1
+        self.loop.call_soon(start)
 
     @property
     def is_done(self) -> bool:
         """Whether all that it began has ended."""
-        return all(task.done() for task in self.tasks)
+        return not self._to_start and all(task.done() for task in self.tasks)
 
     async def pause(self) -> None:
         """Do not ask again at once."""

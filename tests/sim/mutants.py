@@ -5,6 +5,7 @@ A simulation that finds nothing proves something only if it would find what is t
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from unittest.mock import patch
@@ -21,14 +22,22 @@ from pkafka.server.controller.isr_requests import WantedIsr
 from pkafka.server.controller.office import Office
 from pkafka.server.controller.state_store import StateStore
 from pkafka.server.coordinator.topic_log import TopicLog
+from pkafka.server.groups.coordinator import GroupCoordinator
 from pkafka.server.groups.group import Group
 from pkafka.server.replicas import reading
+from pkafka.server.replicas.appending import Appending
 from pkafka.server.replicas.decisions import Decisions
 from pkafka.server.replicas.leadership import IsrProposal, Leadership
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replication import fetcher
+from pkafka.server.transactions.coordinator import TransactionCoordinator
+from pkafka.server.transactions.incarnations import Incarnations
+from pkafka.server.transactions.markers import MarkerSender
+from pkafka.server.transactions.transaction import Decision, Transaction
+from pkafka.server.transactions.verification import Verifier
 from pkafka.storage import producer_history, recovery
 from pkafka.storage.log import Log
+from pkafka.storage.log_values import AppendOrigin
 from pkafka.storage.producer_history import ProducerHistory
 from pkafka.storage.producer_rebuild import ProducerSnapshots
 from pkafka.storage.producer_state import ProducerEntry, Producers
@@ -138,6 +147,57 @@ def _session_of_any_boot(path: Path) -> int | None:
     return int(path.read_text(encoding="ascii").split()[0], 16) if path.exists() else None
 
 
+def _append_as_client(self: Appending, *args: Any, **kwargs: Any) -> Any:
+    return _append(self, *args, **{**kwargs, "origin": AppendOrigin.CLIENT})
+
+
+_append = Appending.append
+
+
+def _read_everything(self: Log, offset: int) -> int:
+    reached = _set_high_watermark(self, offset)
+    self.last_stable_offset = self.high_watermark
+    return reached
+
+
+_set_high_watermark = Log.set_high_watermark
+
+
+def _complete_later(self: GroupCoordinator, partition: int, producer_id: int, *, is_commit: bool) -> None:
+    call = partial(_complete_offsets, self, partition, producer_id, is_commit=is_commit)
+    self.timer.after(_A_SECOND_MS, call)
+
+
+_complete_offsets = GroupCoordinator.complete_transaction
+_A_SECOND_MS: Final = 1_000
+
+
+def _fence_without_epoch(self: Transaction, now_ms: int) -> Decision:
+    self.is_fenced = True
+    return _fence(self, now_ms)
+
+
+_fence = Transaction.fence
+
+
+def _complete_before_markers(
+    self: MarkerSender, _transactional_id: str, marker: Any, partitions: Any, paid: Any
+) -> Any:
+    self._timer.after(0, paid)
+    return _owe(self, _transactional_id, marker, partitions, lambda: None)
+
+
+_owe = MarkerSender.owe
+
+
+def _answer_before_decision(self: TransactionCoordinator, entry: Any, facts: Any, done: Any) -> None:
+    done(ErrorCode.NONE)
+    _decide(self, entry, facts, lambda _error: None)
+
+
+_decide = TransactionCoordinator._decide
+
+
 Change: TypeAlias = tuple[Any, str, Any]
 """Where, and what stands there instead."""
 
@@ -199,6 +259,31 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
         "all_committed",
         _wait_for_nothing,
     ),
+    "offsets in transactions have the rules of clients' records": (Appending, "append", _append_as_client),
+    "readers of committed records read up to the high watermark": (
+        Log,
+        "set_high_watermark",
+        _read_everything,
+    ),
+    "markers are answered before the offsets of groups count": (
+        GroupCoordinator,
+        "complete_transaction",
+        _complete_later,
+    ),
+    "transactions are over before their markers are written": (
+        MarkerSender,
+        "owe",
+        _complete_before_markers,
+    ),
+    "producers hear of a decision before it is committed": (
+        TransactionCoordinator,
+        "_decide",
+        _answer_before_decision,
+    ),
+    "records of transactions are not verified": (Verifier, "is_needed", lambda *_: False),
+    "markers of earlier connections are taken": (Incarnations, "is_current", lambda *_: True),
+    "a fence leaves the epoch as it is": (Transaction, "fence", _fence_without_epoch),
+    "fenced producers may go on": (Transaction, "_refusal", lambda *_: ErrorCode.NONE),
     "groups take commits of any generation": (Group, "check_commit", lambda *_, **__: ErrorCode.NONE),
 }
 """What is wrong."""

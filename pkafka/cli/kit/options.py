@@ -203,6 +203,11 @@ def version_option(function: F) -> F:
     return _version(function, _show_version, _VERSION_HELP)
 
 
+def short_version_option(function: F) -> F:
+    """As :func:`version_option`, for a tool of Kafka's that takes ``-v`` too."""
+    return _version(function, _show_version, _VERSION_HELP, "-v")
+
+
 def debug_option(function: F) -> F:
     """Add ``--debug``, for what is not made by :func:`command`."""
     return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of a failure.")(
@@ -375,7 +380,7 @@ def _gather(function: F) -> F:
     return in_the_place_of(function, gathered)
 
 
-def _version(function: F, show: Callable[[], None], text: str) -> F:
+def _version(function: F, show: Callable[[], None], text: str, *short: str) -> F:
     def show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value:
             show()
@@ -383,6 +388,7 @@ def _version(function: F, show: Callable[[], None], text: str) -> F:
 
     return click.option(
         "--version",
+        *short,
         is_flag=True,
         is_eager=True,
         expose_value=False,

@@ -48,6 +48,11 @@ if TYPE_CHECKING:
 )
 @click.option("--at-min-isr-partitions", is_flag=True, help="Show only partitions at min.insync.replicas.")
 @click.option(
+    "--held-back-partitions",
+    is_flag=True,
+    help="Show only partitions whose readers of committed records a transaction holds back, and which that is.",
+)
+@click.option(
     "--topics-with-overrides", is_flag=True, help="Show only topics with configurations of their own."
 )
 @click.option(

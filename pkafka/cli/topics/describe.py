@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pkafka.cli.kit.held_partitions import row as held_row
 from pkafka.cli.kit.kafka_command import CommandError
 from pkafka.cli.kit.output import Table, View
 from pkafka.cli.topics.flags import PARTITION_FILTERS, Flags
+from pkafka.cli.topics.held_back import cells, held_back
+from pkafka.cli.topics.held_back import table as held_table
 from pkafka.cli.topics.names import existing
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_TOPIC_ID, TopicPartition, parse_topic_id, topic_id_text
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
         Reassignment,
         TopicDescription,
     )
+    from pkafka.tools.transactions.holders import HeldPartition
 
 _TOPIC_COLUMNS: Final = ("name", "id", "partition_count", "replication_factor", "configs")
 _PARTITION_COLUMNS: Final = ("name", "partition", "leader", "replicas", "isr")
@@ -38,6 +42,7 @@ def described(admin: "Admin", flags: Flags) -> View:
     configs = admin.describe_configs(resources) if needs_configs and resources else {}
     live = set(admin.cluster.view.brokers)
     moving = _reassignments(admin)
+    held = held_back(admin, topics) if flags.held_back_partitions else {}
     lines: list[str] = []
     rows: list[dict[str, object]] = []
     for topic in topics:
@@ -50,16 +55,18 @@ def described(admin: "Admin", flags: Flags) -> View:
         shown = [
             each
             for each in topic.partitions
-            if show_partitions and _is_wanted(flags, topic.name, each, entries, live, moving)
+            if show_partitions and _is_wanted(flags, topic.name, each, entries, live, moving, held)
         ]
         if show_topics:
             lines.append(_topic_line(topic, overrides, moving))
         elif not shown:
             continue
-        lines += [_partition_line(topic.name, each, moving) for each in shown]
-        rows.append(_topic_row(topic, overrides, shown, moving))
+        lines += [_partition_line(topic.name, each, moving, held) for each in shown]
+        rows.append(_topic_row(topic, overrides, shown, moving, held))
     tables = [Table(rows, _TOPIC_COLUMNS)] if show_topics else []
-    if show_partitions:
+    if flags.held_back_partitions:
+        tables.append(held_table(held))
+    elif show_partitions:
         tables.append(Table(_partition_rows(rows), _PARTITION_COLUMNS))
     return View("topics", lines, rows, tables=tables)
 
@@ -110,6 +117,7 @@ def _is_wanted(
     entries: "Sequence[ConfigEntry]",
     live: set[int],
     moving: "Mapping[TopicPartition, Reassignment]",
+    held: "Mapping[TopicPartition, HeldPartition]",
 ) -> bool:
     isr = len(partition.isr)
     if flags.under_replicated_partitions:
@@ -125,7 +133,7 @@ def _is_wanted(
             return isr == least
         # Without a leader no producer can write, however many replicas are in sync.
         return partition.leader is None or isr < least
-    return True
+    return not flags.held_back_partitions or TopicPartition(topic, partition.partition) in held
 
 
 def _replication_factor(
@@ -164,10 +172,13 @@ def _topic_line(
 
 
 def _partition_line(
-    topic: str, partition: "PartitionDescription", moving: "Mapping[TopicPartition, Reassignment]"
+    topic: str,
+    partition: "PartitionDescription",
+    moving: "Mapping[TopicPartition, Reassignment]",
+    held: "Mapping[TopicPartition, HeldPartition]",
 ) -> str:
     leader = "none" if partition.leader is None else partition.leader
-    cells = [
+    found = [
         "",
         f"Topic: {topic}",
         f"Partition: {partition.partition}",
@@ -177,12 +188,13 @@ def _partition_line(
     ]
     move = moving.get(TopicPartition(topic, partition.partition))
     if move is not None:
-        cells.append(f"Adding Replicas: {_joined(move.adding)}")
-        cells.append(f"Removing Replicas: {_joined(move.removing)}")
-    cells.append("Elr: " + ("N/A" if partition.elr is None else _joined(partition.elr)))
+        found.append(f"Adding Replicas: {_joined(move.adding)}")
+        found.append(f"Removing Replicas: {_joined(move.removing)}")
+    found.append("Elr: " + ("N/A" if partition.elr is None else _joined(partition.elr)))
     last = partition.last_known_elr
-    cells.append("LastKnownElr: " + ("N/A" if last is None else _joined(last)))
-    return "\t".join(cells)
+    found.append("LastKnownElr: " + ("N/A" if last is None else _joined(last)))
+    holder = held.get(TopicPartition(topic, partition.partition))
+    return "\t".join([*found, *(cells(holder) if holder else ())])
 
 
 def _topic_row(
@@ -190,6 +202,7 @@ def _topic_row(
     overrides: Mapping[str, str | None],
     shown: "Sequence[PartitionDescription]",
     moving: "Mapping[TopicPartition, Reassignment]",
+    held: "Mapping[TopicPartition, HeldPartition]",
 ) -> dict[str, object]:
     factor = _replication_factor(topic.name, topic.partitions[0], moving) if topic.partitions else 0
     return {
@@ -209,10 +222,15 @@ def _topic_row(
                 "removing_replicas": _move(topic.name, each, moving).removing,
                 "elr": each.elr,
                 "last_known_elr": each.last_known_elr,
+                "held_back": _held_row(held.get(TopicPartition(topic.name, each.partition))),
             }
             for each in shown
         ],
     }
+
+
+def _held_row(held: "HeldPartition | None") -> dict[str, object] | None:
+    return None if held is None else held_row(held)
 
 
 def _partition_rows(topics: "Sequence[Mapping[str, Any]]") -> list[dict[str, object]]:

@@ -28,6 +28,7 @@ REFUSED_ELSEWHERE: Final[Mapping[str, Collection[str]]] = {
     "unavailable-partitions": {"describe"},
     "under-min-isr-partitions": {"describe"},
     "at-min-isr-partitions": {"describe"},
+    "held-back-partitions": {"describe"},
     "topics-with-overrides": {"describe"},
     "exact": {"list", "describe", "alter", "delete"},
     "yes": {"delete"},
@@ -42,6 +43,7 @@ PARTITION_FILTERS: Final = (
     "under_min_isr_partitions",
     "at_min_isr_partitions",
     "unavailable_partitions",
+    "held_back_partitions",
 )
 
 
@@ -67,6 +69,7 @@ class Flags(NamedTuple):
     unavailable_partitions: bool
     under_min_isr_partitions: bool
     at_min_isr_partitions: bool
+    held_back_partitions: bool
     topics_with_overrides: bool
     partition_size_limit_per_response: int
     dry_run: bool

@@ -13,6 +13,7 @@ from pkafka.clients.admin.partitions import PartitionsAdmin
 from pkafka.clients.admin.replicas import ReplicasAdmin
 from pkafka.clients.admin.scram import ScramAdmin
 from pkafka.clients.admin.topics import TopicsAdmin
+from pkafka.clients.admin.transactions import TransactionsAdmin
 
 
 class Admin(
@@ -24,6 +25,7 @@ class Admin(
     ClusterInfoAdmin,
     ClientQuotasAdmin,
     ScramAdmin,
+    TransactionsAdmin,
     ConnectedAdmin,
 ):
     """All that an operator does to a cluster; it is made and closed as :class:`ConnectedAdmin` says."""

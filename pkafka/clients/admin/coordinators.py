@@ -1,6 +1,6 @@
 """Requests that a coordinator serves: which broker that is for each key, and asking again while coordinators move."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Message)
 V = TypeVar("V")
 
-# A coordinator may be on its way to another broker or reading its partition: these pass.
-_MOVING: Final = frozenset(
+MOVING: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -25,6 +24,7 @@ _MOVING: Final = frozenset(
         ErrorCode.NETWORK_EXCEPTION,
     }
 )
+"""What passes: a coordinator is on its way to another broker, or reads its partition."""
 
 
 class CoordinatorType(IntEnum):
@@ -36,7 +36,7 @@ class CoordinatorType(IntEnum):
 
 def is_moving(outcome: object) -> bool:
     """Whether an outcome is an error that passes when the coordinator has found its place."""
-    return isinstance(outcome, ApiError) and outcome.code in _MOVING
+    return _passes(outcome, MOVING)
 
 
 def find_coordinators(
@@ -83,6 +83,7 @@ def at_coordinators(
     read: Callable[[R, list[str], BrokerInfo], dict[str, Outcome[V]]],
     *,
     key_type: CoordinatorType = CoordinatorType.GROUP,
+    passing: Collection[ErrorCode] = MOVING,
     timeout_ms: int | None = None,
     max_version: int | None = None,
 ) -> dict[str, Outcome[V]]:
@@ -91,6 +92,7 @@ def at_coordinators(
     Args:
         ask: the request for the keys that one broker coordinates.
         read: what its answer says of each of them.
+        passing: errors after which a key is asked about again.
         max_version: do not go above this version of the request.
 
     Raises:
@@ -122,7 +124,7 @@ def at_coordinators(
             elif not (attempt and isinstance(answer, ClientTimeoutError)):
                 # Why something was asked again says more than that there was no time left for the answer.
                 outcomes.update(dict.fromkeys(batch, error_outcome(answer)))
-        left = [key for key in left if key not in outcomes or is_moving(outcomes[key])]
+        left = [key for key in left if key not in outcomes or _passes(outcomes[key], passing)]
         if left:
             cluster.pause(attempt, deadline_ms)
             attempt += 1
@@ -131,6 +133,10 @@ def at_coordinators(
     for key in left:
         outcomes.setdefault(key, ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     return outcomes
+
+
+def _passes(outcome: object, passing: Collection[ErrorCode]) -> bool:
+    return isinstance(outcome, ApiError) and outcome.code in passing
 
 
 def _batches(

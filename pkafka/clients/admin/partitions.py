@@ -1,10 +1,11 @@
 """Partitions: offsets by time, deletion of records, producers, log directories."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from pkafka.clients.admin.results import LogDir, Outcome, ProducerState, ReplicaOnDisk, error_outcome
-from pkafka.clients.cluster import Cluster, TopicView
+from pkafka.clients.admin.leaders import at_leaders, by_topic
+from pkafka.clients.admin.results import LogDir, Outcome, ProducerState, ReplicaOnDisk
+from pkafka.clients.cluster import Cluster
 from pkafka.clients.errors import ClientError
 from pkafka.clients.offsets import ListedOffset
 from pkafka.errors import ApiError, ErrorCode
@@ -14,28 +15,11 @@ from pkafka.model import LATEST as LATEST
 from pkafka.model import LATEST_TIERED as LATEST_TIERED
 from pkafka.model import MAX_TIMESTAMP as MAX_TIMESTAMP
 from pkafka.model import TopicPartition
-from pkafka.protocol.schema import Message
 
 if TYPE_CHECKING:
     from pkafka.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
     from pkafka.protocol.messages.describe_producers import ProducerState as WireProducerState
     from pkafka.protocol.messages.list_offsets import ListOffsetsRequest
-
-R = TypeVar("R", bound=Message)
-V = TypeVar("V")
-
-# A leader may be on its way: these pass with fresh metadata.
-_MOVING: Final = frozenset(
-    {
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
 
 
 class PartitionsAdmin:
@@ -76,7 +60,9 @@ class PartitionsAdmin:
                 for each in topic.partitions
             }
 
-        return self._at_leaders(timestamps, wire.ListOffsetsResponse, ask, read, timeout_ms)
+        return at_leaders(
+            self.cluster, timestamps, wire.ListOffsetsResponse, ask, read, timeout_ms=timeout_ms
+        )
 
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
@@ -116,15 +102,24 @@ class PartitionsAdmin:
                 for each in topic.partitions
             }
 
-        return self._at_leaders(offsets, wire.DeleteRecordsResponse, ask, read, timeout_ms)
+        return at_leaders(self.cluster, offsets, wire.DeleteRecordsResponse, ask, read, timeout_ms=timeout_ms)
 
     def describe_producers(
-        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        broker: int | None = None,
+        timeout_ms: int | None = None,
     ) -> dict[TopicPartition, Outcome[list[ProducerState]]]:
-        """The producers that write to partitions, as their leaders remember them, by producer id.
+        """The producers that write to partitions, as their leaders remember them, by producer id (KIP-664).
+
+        Args:
+            broker: the id of a broker with replicas of them that is asked in place of the leaders. A partition of
+                which it has no replica is a NOT_LEADER_OR_FOLLOWER outcome.
 
         Raises:
             UnsupportedApiError: the broker is too old.
+            ApiError: the cluster has no such broker.
         """
         from pkafka.protocol.messages import describe_producers as wire
 
@@ -149,7 +144,15 @@ class PartitionsAdmin:
                 for each in topic.partitions
             }
 
-        return self._at_leaders(list(partitions), wire.DescribeProducersResponse, ask, read, timeout_ms)
+        wanted = list(partitions)
+        if broker is not None:
+            response = self.cluster.request(
+                ask(wanted), wire.DescribeProducersResponse, to=broker, timeout_ms=timeout_ms
+            )
+            return read(response)
+        return at_leaders(
+            self.cluster, wanted, wire.DescribeProducersResponse, ask, read, timeout_ms=timeout_ms
+        )
 
     def describe_log_dirs(
         self, brokers: Collection[int] | None = None, *, timeout_ms: int | None = None
@@ -176,46 +179,6 @@ class PartitionsAdmin:
                 found[node] = answer if isinstance(answer, ClientError) else _log_dirs(answer)
         return found
 
-    def _at_leaders(
-        self,
-        partitions: Iterable[TopicPartition],
-        response_type: type[R],
-        ask: Callable[[list[TopicPartition]], Message],
-        read: Callable[[R], dict[TopicPartition, Outcome[V]]],
-        timeout_ms: int | None,
-    ) -> dict[TopicPartition, Outcome[V]]:
-        """Ask the leader of every partition, again while leaders move, until the time-out."""
-        cluster = self.cluster
-        wait_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        deadline_ms = cluster.clock.monotonic_ms() + wait_ms
-        left = list(partitions)
-        outcomes: dict[TopicPartition, Outcome[V]] = {}
-        attempt = 0
-        while left:
-            left_ms = max(1, deadline_ms - cluster.clock.monotonic_ms())
-            view = cluster.refresh({each.topic for each in left}, timeout_ms=left_ms)
-            groups: dict[int, list[TopicPartition]] = {}
-            for partition in left:
-                leader = view.leader(partition)
-                if leader is None:
-                    outcomes[partition] = _without_leader(view.topics.get(partition.topic), partition)
-                else:
-                    groups.setdefault(leader.id, []).append(partition)
-            messages = {node: ask(group) for node, group in groups.items()}
-            answers = cluster.request_each(messages, response_type, timeout_ms=left_ms)
-            for node, answer in answers.items():
-                if isinstance(answer, ClientError):
-                    outcomes.update(dict.fromkeys(groups[node], error_outcome(answer)))
-                else:
-                    outcomes.update(read(answer))
-            left = [each for each in left if _may_pass(outcomes[each])]
-            if cluster.clock.monotonic_ms() >= deadline_ms:
-                break
-            if left:
-                cluster.pause(attempt, deadline_ms)
-                attempt += 1
-        return outcomes
-
 
 def _producer_state(one: "WireProducerState") -> ProducerState:
     return ProducerState(
@@ -226,29 +189,6 @@ def _producer_state(one: "WireProducerState") -> ProducerState:
         coordinator_epoch=None if one.coordinator_epoch < 0 else one.coordinator_epoch,
         transaction_start_offset=None if one.current_txn_start_offset < 0 else one.current_txn_start_offset,
     )
-
-
-def _may_pass(outcome: object) -> bool:
-    return isinstance(outcome, ApiError) and (
-        outcome.code in _MOVING or outcome.code in (ErrorCode.NETWORK_EXCEPTION,)
-    )
-
-
-def _without_leader(topic: TopicView | None, partition: TopicPartition) -> ApiError:
-    """Why a partition has no leader: a topic or partition that does not exist is final, an election is not."""
-    if topic is not None and topic.error and topic.error is not ErrorCode.LEADER_NOT_AVAILABLE:
-        return ApiError(topic.error)
-    if topic is None or all(each.partition != partition.partition for each in topic.partitions):
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers by topic, in the order given."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(index)
-    return topics
 
 
 def _list_offsets_request(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from pkafka.clients.admin.partitions import by_topic
+from pkafka.clients.admin.leaders import by_topic
 from pkafka.clients.admin.results import ElectionType, Outcome, Reassignment, error_outcome, outcome_of
 from pkafka.clients.cluster import Cluster, To, controller_moved
 from pkafka.clients.errors import ClientError

@@ -141,7 +141,7 @@ class ProducerState(NamedTuple):
     """What the leader of a partition remembers of one producer.
 
     Args:
-        last_sequence: -1 where the last that it wrote is a marker of a transaction.
+        last_sequence: of its last record; -1 where a marker is all that there is of its epoch.
         last_timestamp: of what it wrote last, in milliseconds since the epoch.
         coordinator_epoch: of the coordinator that wrote its last marker; None where there is none.
         transaction_start_offset: of its open transaction in this partition; None where it has none.

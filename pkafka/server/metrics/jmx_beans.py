@@ -26,6 +26,7 @@ from pkafka.server.metrics.page import (
     request_names,
     request_times,
     sum_of,
+    verification_times,
 )
 from pkafka.server.metrics.partition_figures import LedPartition
 from pkafka.server.metrics.request_times import RequestTimeSums
@@ -106,6 +107,8 @@ def beans(workers: Sequence[Snapshot], facts: BrokerFacts, meters: Meters, now_s
         made[name] = {**_histogram(histogram), **meter, "LatencyUnit": "MILLISECONDS"}
     for name, histogram in _request_times(workers, facts):
         made[name] = _histogram(histogram)
+    verification = _bean("kafka.server", "AddPartitionsToTxnManager", "VerificationTimeMs")
+    made[verification] = _histogram(verification_times(workers))
     made.update(_group_beans(workers, meters, now_s))
     for name, value in (*_gauges(workers, facts), *_fetcher_managers(workers, meters, now_s)):
         made[name] = {"Value": value}
@@ -138,6 +141,9 @@ def _counters(workers: Sequence[Snapshot], facts: BrokerFacts) -> Iterator[tuple
         yield _bean("kafka.server", "BrokerTopicMetrics", f"{name}PerSec"), "bytes", count
     for name, count in sum_of(worker["isr_events"] for worker in workers).items():
         yield _bean("kafka.server", "ReplicaManager", f"{name}PerSec"), _ISR_EVENTS[name], count
+    failures = sum(worker["verification_failures"] for worker in workers)
+    failing = _bean("kafka.server", "AddPartitionsToTxnManager", "VerificationFailureRate")
+    yield failing, "failures", failures
     unclean = _bean("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec")
     yield unclean, "elections", facts.unclean_elections
     for (request, version), count in request_counts(workers).items():
@@ -226,6 +232,7 @@ def _replica_gauges(workers: Sequence[Snapshot]) -> Iterator[tuple[str, Any]]:
         "LeaderCount": sum(worker["leaders"] for worker in workers),
         "PartitionCount": sum(worker["partitions"] for worker in workers),
         "ReassigningPartitions": sum(worker["reassigning"] for worker in workers),
+        "PartitionsWithLateTransactionsCount": sum(worker["late_transactions"] for worker in workers),
         "ProducerIdCount": sum(worker["producer_ids"] for worker in workers),
         "UnderReplicatedPartitions": sum(under),
         "UnderMinIsrPartitionCount": sum(below),

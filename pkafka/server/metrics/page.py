@@ -197,6 +197,7 @@ def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metri
     yield from _request_families(workers)
     yield from _log_families(workers)
     yield from _marker_families(workers)
+    yield from _verification_families(workers)
     yield from _group_families(workers)
     yield from _cleaner_families(workers, facts)
     yield from _process_families(workers)
@@ -294,6 +295,32 @@ def _marker_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
         yield gauge
 
 
+def verification_times(workers: Sequence[Snapshot]) -> Histogram:
+    """How long the coordinators of transactions took to answer the leaders of partitions."""
+    times = Histogram()
+    for worker in workers:
+        times.add(worker["verification_times"])
+    return times
+
+
+def _verification_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
+    from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
+
+    bean = "kafka_server_addpartitionstotxnmanager"
+    failures = CounterMetricFamily(
+        f"{bean}_verificationfailure",
+        "Partitions led here that were not confirmed to belong to a transaction.",
+    )
+    failures.add_metric([], sum(worker["verification_failures"] for worker in workers))
+    yield failures
+    times = SummaryMetricFamily(
+        f"{bean}_verificationtimems",
+        "Until the coordinator of a transaction had confirmed its partitions, in ms.",
+    )
+    _summarize(times, verification_times(workers))
+    yield times
+
+
 def _group_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
@@ -385,6 +412,10 @@ def _gauge_families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterabl
         "kafka_server_replicamanager_reassigningpartitions": (
             "Partitions led here to which replicas are added, or from which they are taken.",
             sum(w["reassigning"] for w in workers),
+        ),
+        "kafka_server_replicamanager_partitionswithlatetransactionscount": (
+            "Partitions led here whose oldest open transaction should have ended long ago.",
+            sum(w["late_transactions"] for w in workers),
         ),
         "kafka_server_replicafetchermanager_maxlag": (
             "Records that the replica here furthest behind its leader misses.",

@@ -15,7 +15,14 @@ def figures(worker: "Worker") -> dict[str, Any]:
     progress, disks, groups = worker.progress, worker.disks, worker.groups
     return {
         **worker.metrics.figures(worker.lookup.topic_name),
-        **replica_figures.figures(worker.partitions, worker.moving.logs()),
+        **replica_figures.figures(
+            worker.partitions,
+            worker.moving.logs(),
+            now_ms=worker.clock.now_ms(),
+            transaction_max_ms=worker.config.transaction_max_timeout_ms,
+        ),
+        "verification_failures": worker.questions.failures,
+        "verification_times": worker.questions.times.export(),
         "connections": worker.clients.count_by_listener(),
         "fetch_sessions": len(worker.fetch_sessions),
         "purgatory": {

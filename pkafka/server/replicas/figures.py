@@ -1,21 +1,31 @@
 """What a worker tells the metrics of its replicas."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
+from pkafka.model import Millis
 from pkafka.server.metrics.partition_figures import FollowedPartition, LedPartition, LogFigures
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
 from pkafka.storage.log import Log
 
+LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60_000
+"""An open transaction counts as late when its producer has been silent for longer than the longest one may take, and
+that (KIP-664)."""
 
-def figures(partitions: Partitions, future_logs: Iterable[Log]) -> dict[str, Any]:
+
+def figures(
+    partitions: Partitions, future_logs: Iterable[Log], *, now_ms: Millis, transaction_max_ms: Millis
+) -> dict[str, Any]:
     """The gauges of all replicas, as plain values.
 
     Args:
         partitions: of the worker.
         future_logs: those on their way to another log directory.
+        now_ms: the wall clock.
+        transaction_max_ms: the longest that a transaction may take.
     """
+    late_after_ms = transaction_max_ms + LATE_TRANSACTION_BUFFER_MS
     led, hosted = partitions.led, partitions.hosted
     return {
         "leaders": len(led),
@@ -25,6 +35,9 @@ def figures(partitions: Partitions, future_logs: Iterable[Log]) -> dict[str, Any
         "followed": [
             FollowedPartition(*key, _unstable(one)) for key, one in hosted.items() if key not in led
         ],
+        "late_transactions": sum(
+            one.log.producers.has_late_transaction(now_ms, late_after_ms) for one in led.values()
+        ),
         "producer_ids": sum(len(log.producers) for log in partitions.logs()),
         "logs": [_log(log) for log in (*partitions.logs(), *future_logs)],
     }

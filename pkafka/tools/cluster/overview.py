@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pkafka.clients.admin import Admin
     from pkafka.clients.admin.results import BrokerInfo, TopicDescription
     from pkafka.clients.offsets import ListedOffset, OffsetAndMetadata
+    from pkafka.tools.transactions.holders import HeldPartition
 
 
 class PartitionLook(NamedTuple):
@@ -66,6 +67,7 @@ class Look(NamedTuple):
         at_s: on a clock that only goes forward.
         groups: an error where its coordinator did not answer.
         sizes_at_s: when the brokers had told sizes, which they do last; None for at the same time.
+        held: the partitions whose readers of committed records a transaction holds back.
     """
 
     at_s: float
@@ -74,6 +76,7 @@ class Look(NamedTuple):
     partitions: Mapping[TopicPartition, PartitionLook]
     groups: Mapping[str, GroupLook | ApiError]
     sizes_at_s: float | None = None
+    held: "tuple[HeldPartition, ...]" = ()
 
 
 class BrokerRow(NamedTuple):
@@ -133,6 +136,8 @@ class Overview(NamedTuple):
     brokers: tuple[BrokerRow, ...]
     topics: tuple[TopicRow, ...]
     groups: tuple[GroupRow, ...]
+    held: "tuple[HeldPartition, ...]" = ()
+    """Partitions of the topics shown that the same transaction held back at both looks, the longest first."""
 
     @property
     def summary(self) -> dict[str, object]:
@@ -176,6 +181,7 @@ def overview(
             for name, each in sorted(now.groups.items())
             if not isinstance(each, ApiError)
         ),
+        _held_by_both({*shown}, now, before),
     )
 
 
@@ -192,7 +198,8 @@ def look(admin: "Admin", *, timeout_ms: int, pages: MetricsPages | None = None) 
     descriptions = admin.describe_topics([each.name for each in admin.list_topics()])
     found = [each for each in descriptions.values() if not isinstance(each, ApiError)]
     at_s = time.monotonic()
-    ends, starts = _offsets(admin, found, timeout_ms)
+    stable, ends, starts = _offsets(admin, found, timeout_ms)
+    held = _held(admin, stable, ends)
     groups = _groups(admin, timeout_ms)
     sizes = _sizes(admin, cluster.brokers, timeout_ms)
     sizes_at_s = time.monotonic()
@@ -230,7 +237,7 @@ def look(admin: "Admin", *, timeout_ms: int, pages: MetricsPages | None = None) 
         )
         for each in sorted(cluster.brokers)
     )
-    return Look(at_s, cluster.cluster_id, brokers, partitions, groups, sizes_at_s)
+    return Look(at_s, cluster.cluster_id, brokers, partitions, groups, sizes_at_s, held)
 
 
 # -- asking ------------------------------------------------------------------------------------------------
@@ -238,9 +245,8 @@ def look(admin: "Admin", *, timeout_ms: int, pages: MetricsPages | None = None) 
 
 def _offsets(
     admin: "Admin", topics: "Iterable[TopicDescription]", timeout_ms: int
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """The ends and the beginnings of all partitions that have a leader."""
-
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Last stable offsets, ends and beginnings of all partitions that have a leader."""
     led = [
         TopicPartition(topic.name, each.partition)
         for topic in topics
@@ -248,12 +254,27 @@ def _offsets(
         if each.leader is not None
     ]
     if not led:
-        return {}, {}
-    ends, starts = (
-        _good_offsets(admin.list_offsets(dict.fromkeys(led, at), timeout_ms=timeout_ms))
-        for at in (LATEST, EARLIEST)
+        return {}, {}, {}
+    stable, ends, starts = (
+        _good_offsets(
+            admin.list_offsets(dict.fromkeys(led, at), read_committed=committed, timeout_ms=timeout_ms)
+        )
+        for at, committed in ((LATEST, True), (LATEST, False), (EARLIEST, False))
     )
-    return ends, starts
+    return stable, ends, starts
+
+
+def _held(
+    admin: "Admin", stable: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> "tuple[HeldPartition, ...]":
+    """The partitions whose last stable offset is behind, with what holds it; none where a broker does not say."""
+    from pkafka.tools.transactions.holders import held_at
+
+    behind = {each: (at, ends[each]) for each, at in stable.items() if at < ends.get(each, at)}
+    try:
+        return tuple(held_at(admin, behind, now_ms=int(time.time() * 1_000)))
+    except PkafkaError:
+        return ()
 
 
 def _good_offsets(
@@ -414,6 +435,18 @@ def _group_row(name: str, group: GroupLook, now: Look, rates: _Rates) -> GroupRo
     lag = sum(max(0, end - group.offsets[each]) for each, end in ends.items() if end is not None)
     topics = len({each.topic for each in group.offsets})
     return GroupRow(name, group.state, group.members, topics, lag, rates.committed(name))
+
+
+def _held_by_both(shown: set[TopicPartition], now: Look, before: Look | None) -> "tuple[HeldPartition, ...]":
+    """What is held where it was at the earlier look: others are transactions that come and go."""
+    earlier = None if before is None else {(each.partition, each.last_stable_offset) for each in before.held}
+    found = [
+        each
+        for each in now.held
+        if each.partition in shown
+        and (earlier is None or (each.partition, each.last_stable_offset) in earlier)
+    ]
+    return tuple(sorted(found, key=lambda each: (-(each.age_ms or 0), each.partition)))
 
 
 def _sum(parts: Iterable[float | None]) -> float | None:

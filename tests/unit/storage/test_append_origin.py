@@ -130,3 +130,18 @@ def test_verifications_that_came_to_nothing_are_forgotten(log: Log) -> None:
     log.producers.verify(2, 0, 0, NOW + 1)
     log.producers.expire(NOW + 1000, 1000)
     assert set(log.producers.verifications) == {2}
+
+
+def test_an_open_transaction_is_late_when_its_producer_was_silent_for_long(log: Log) -> None:
+    """That of the oldest one, as in Kafka."""
+
+    def is_late(after_ms: int) -> bool:
+        return log.producers.has_late_transaction(NOW + after_ms, 1000)
+
+    assert not is_late(10_000)
+    append(log)
+    append(log, producer_id=2)
+    assert (is_late(1000), is_late(1001)) == (False, True)
+    mark(log)
+    mark(log, producer_id=2)
+    assert not is_late(10_000)

@@ -4,6 +4,7 @@ from pkafka.coordination.znode_json import string_hash
 from pkafka.model import TopicPartition
 from pkafka.tools.java_values import (
     entries_hash,
+    in_grown_hash_order,
     in_hash_map_order,
     in_scala_hash_order,
     topic_partition_hash,
@@ -23,6 +24,14 @@ def test_quotas_in_the_order_of_kafkas_tool() -> None:
     ]
     assert in_hash_map_order(addresses, entries_hash) == [addresses[2], addresses[1], addresses[0]]
     assert in_hash_map_order([], string_hash) == []
+
+
+def test_tables_of_java_grow_when_three_quarters_are_full() -> None:
+    """Of 16 slots, 12 items leave 16; the thirteenth makes 32 of them."""
+    numbers = [17, 1, 16]
+    assert in_grown_hash_order(numbers, int) == [16, 17, 1]
+    assert in_grown_hash_order([*numbers, *range(2, 11)], int)[:3] == [16, 17, 1]
+    assert in_grown_hash_order([*numbers, *range(2, 12)], int)[:2] == [1, 2]
 
 
 def test_tables_of_scala_grow_when_three_quarters_are_full() -> None:

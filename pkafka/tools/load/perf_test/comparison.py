@@ -11,6 +11,9 @@ _SHOWN_PERCENTILES: Final = ("50", "90", "99", "99.9")
 _UNLIKE: Final = frozenset({"topic", "headers"})
 """What may differ without a remark: it does not make records slower or faster by itself."""
 
+_UNLIKE_KEYS: Final = frozenset({"bootstrap.servers", "client.id", "transactional.id"})
+"""Likewise, of clients."""
+
 
 class ReportError(PkafkaError):
     """A file is not a report that this can read."""
@@ -86,6 +89,16 @@ def _texts_by_name(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
+def _maybe_transactions(value: object) -> bool:
+    """Whether it is what a report says of transactions; those of tests without, and older ones, have nothing."""
+    if value is None or value is _MISSING:
+        return True
+    return isinstance(value, dict) and (
+        _is_number(value.get("committed_per_s")) and _numbers_by_name(value.get("commit_percentiles_ms"))
+    )
+
+
+_MISSING: Final = object()
 _LEAST: Final = 1e-9
 _MOST: Final = 1e18
 _FORM: Final[Mapping[str, Any]] = {
@@ -122,6 +135,7 @@ _FORM: Final[Mapping[str, Any]] = {
         }
     ],
     "histograms": _texts_by_name,
+    "transactions": _maybe_transactions,
 }
 """What a report has: a mapping by its keys, a list by what each of it is, a value by what tells whether it fits."""
 
@@ -144,9 +158,6 @@ def _wrong(value: object, form: object, path: str) -> Iterator[str]:
         yield path
 
 
-_MISSING: Final = object()
-
-
 def compare(before: Mapping[str, Any], after: Mapping[str, Any], *, threshold: float) -> Comparison:
     """Compare two reports.
 
@@ -167,6 +178,8 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any], *, threshold: f
             "the two reports have no side in common: one is of producers, the other of consumers"
         )
     rows = [row for side, old, new in sides for row in _rows(side, old, new, threshold)]
+    if before.get("transactions") and after.get("transactions"):
+        rows += _transaction_rows(before["transactions"], after["transactions"], threshold)
     return Comparison(rows, [*_differences(before, after), *_unfinished(before, after)])
 
 
@@ -194,6 +207,17 @@ def _rows(side: str, old: Mapping[str, Any], new: Mapping[str, Any], threshold: 
         yield _row("failed records", old["failed"], new["failed"], threshold, more_is_better=False)
 
 
+def _transaction_rows(old: Mapping[str, Any], new: Mapping[str, Any], threshold: float) -> Iterator[Row]:
+    yield _row(
+        "transactions/sec", old["committed_per_s"], new["committed_per_s"], threshold, more_is_better=True
+    )
+    one, other = old["commit_percentiles_ms"], new["commit_percentiles_ms"]
+    for name in _SHOWN_PERCENTILES:
+        if name in one and name in other:
+            limit = threshold if name in _JUDGED_PERCENTILES else None
+            yield _row(f"commit {name}%, ms", one[name], other[name], limit, more_is_better=False)
+
+
 def _row(figure: str, old: float, new: float, threshold: float | None, *, more_is_better: bool) -> Row:
     change = None if old == 0 else (new - old) / old
     if threshold is None:
@@ -212,7 +236,7 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
     for name in sorted({*old, *new} - _UNLIKE):
         one, other = old.get(name), new.get(name)
         if isinstance(one, dict) and isinstance(other, dict):
-            for key in sorted({*one, *other} - {"bootstrap.servers", "client.id"}):
+            for key in sorted({*one, *other} - _UNLIKE_KEYS):
                 if one.get(key) != other.get(key):
                     yield f"not the same: {name} {key}: {_shown(one.get(key))}, {_shown(other.get(key))}"
         elif one != other:

@@ -17,11 +17,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from pkafka.errors import PkafkaError
 from pkafka.tools.load.perf_test.measuring import ONE_CLOCK, Clock, Difference, Recorder
 from pkafka.tools.load.perf_test.plan import NS, Task, task_of
+
+_ID: Final = "transactional.id"
 
 
 class Leader:
@@ -205,9 +207,11 @@ def _produce(task: Task, leader: Leader) -> None:
     from pkafka.clients.producer import Producer
     from pkafka.tools.load.perf_test.producing import ProducerLoad
 
-    with Producer(task.properties) as producer:
+    with Producer(_properties(task)) as producer:
         load = ProducerLoad(task, producer)
         producer.partitions_for(task.plan.topic)
+        if task.plan.transaction_records is not None:
+            producer.init_transactions()
         leader.tell("ready")
         clock = leader.wait_for_start()
         if clock is None:
@@ -219,6 +223,13 @@ def _produce(task: Task, leader: Leader) -> None:
         producer.close(0)
         measured.ticker.finish()
         leader.tell_end("done", **measured.facts(), missed=load.missed)
+
+
+def _properties(task: Task) -> Mapping[str, object]:
+    """Of the producer of a task, each of which has a transactional id of its own in a test with transactions."""
+    if task.plan.transaction_records is None:
+        return task.properties
+    return {**task.properties, _ID: f"{task.properties[_ID]}-{task.number}"}
 
 
 def _consume(task: Task, leader: Leader) -> None:

@@ -76,27 +76,51 @@ def difference(asked: Iterable[tuple[int, int, int]]) -> Difference:
 class Window:
     """What one process, or all of one role, saw in one window."""
 
-    __slots__ = ("failed", "lag", "latency", "records", "size_bytes")
+    __slots__ = (
+        "aborted",
+        "aborted_records",
+        "committed",
+        "ending",
+        "failed",
+        "lag",
+        "latency",
+        "records",
+        "size_bytes",
+    )
 
     def __init__(self) -> None:
         self.records = 0
         self.size_bytes = 0
         self.failed = 0
+        self.committed = 0
+        self.aborted = 0
+        """Transactions, as ``committed``."""
+
+        self.aborted_records = 0
+        """Acknowledged, in transactions that were aborted."""
+
         self.latency = Histogram()
         self.lag = Histogram()
         """By how much records were handed over later than they were due: the generator's own doing."""
+
+        self.ending = Histogram()
+        """How long the calls took that committed a transaction."""
 
     def count(self, other: "Window") -> None:
         """Count the records that another one has counted, not their times."""
         self.records += other.records
         self.size_bytes += other.size_bytes
         self.failed += other.failed
+        self.committed += other.committed
+        self.aborted += other.aborted
+        self.aborted_records += other.aborted_records
 
     def add(self, other: "Window") -> None:
         """Count what another one has counted."""
         self.count(other)
         self.latency.add(other.latency)
         self.lag.add(other.lag)
+        self.ending.add(other.ending)
 
     def to_json(self) -> dict[str, object]:
         """What :func:`window_of_json` reads."""
@@ -104,8 +128,10 @@ class Window:
             "records": self.records,
             "size_bytes": self.size_bytes,
             "failed": self.failed,
+            "transactions": [self.committed, self.aborted, self.aborted_records],
             "latency": list(self.latency.counts.items()),
             "lag": list(self.lag.counts.items()),
+            "ending": list(self.ending.counts.items()),
         }
 
 
@@ -114,8 +140,10 @@ def window_of_json(values: Mapping[str, Any]) -> Window:
     window = Window()
     window.records, window.size_bytes = values["records"], values["size_bytes"]
     window.failed = values["failed"]
+    window.committed, window.aborted, window.aborted_records = values["transactions"]
     window.latency = Histogram((bucket, count) for bucket, count in values["latency"])
     window.lag = Histogram((bucket, count) for bucket, count in values["lag"])
+    window.ending = Histogram((bucket, count) for bucket, count in values["ending"])
     return window
 
 
@@ -162,6 +190,18 @@ class Recorder:
         with self._lock:
             self._window(now_ns).failed += records
             self.first_error = self.first_error or str(error)[:_ERROR_CHARACTERS]
+            self.last_ns = now_ns
+
+    def ended(self, now_ns: int, took_us: int, records: int, *, is_committed: bool) -> None:
+        """A transaction of so many records ended; the call for that took so long."""
+        with self._lock:
+            window = self._window(now_ns)
+            if is_committed:
+                window.committed += 1
+                window.ending.record(took_us, 1)
+            else:
+                window.aborted += 1
+                window.aborted_records += records
             self.last_ns = now_ns
 
     def take(self, before_ns: int | None = None) -> dict[int, Window]:

@@ -34,6 +34,8 @@ class Plan:
         group: the consumers' group; without one, each is given partitions.
         max_error_rate: the share of records that may fail.
         timeout_s: how long nothing may happen before the test is given up.
+        transaction_records: the records of each transaction; None for none.
+        abort_share: the share of transactions that are aborted.
     """
 
     topic: str
@@ -52,6 +54,8 @@ class Plan:
     group: str | None = None
     max_error_rate: float = 0.0
     timeout_s: float = 10.0
+    transaction_records: int | None = None
+    abort_share: float = 0.0
 
     def check(self) -> None:
         """Look at all of it together.
@@ -77,6 +81,14 @@ class Plan:
             raise PlanError("the rate of errors is a share of all records, between 0 and 1")
         if self.payload_file is not None and self.payload_template is not None:
             raise PlanError("payloads come from a file or from a template, not from both")
+        if self.transaction_records is not None and self.transaction_records < 1:
+            raise PlanError("a transaction needs a record")
+        if not 0 <= self.abort_share <= 1:
+            raise PlanError("a share of transactions is between 0 and 1")
+        if self.abort_share and self.transaction_records is None:
+            raise PlanError("without transactions there is nothing to abort")
+        if self.transaction_records is not None and not self.producers:
+            raise PlanError("transactions need a producer")
 
     def at_rate(self, rate: float) -> "Plan":
         """The same test at another rate."""
@@ -162,7 +174,8 @@ class Task(NamedTuple):
     Args:
         role: "produce" or "consume".
         number: of the process among those of its role.
-        properties: of its client.
+        properties: of its client; in a test with transactions, ``transactional.id`` is what the ids of all producers
+            begin with.
         run_id: eight bytes that no other run has, as hexadecimal digits.
         offsets: for a consumer without a group: the partitions that it reads, and from where.
     """

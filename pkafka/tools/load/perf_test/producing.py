@@ -11,6 +11,7 @@ from pkafka.errors import PkafkaError
 from pkafka.tools.load.perf_test.measuring import Clock, Recorder
 from pkafka.tools.load.perf_test.payload import Keys, Values, has_room_for_stamps, stamp
 from pkafka.tools.load.perf_test.plan import NS, Schedule, Task
+from pkafka.tools.load.perf_test.transactions import Transactions
 
 _FLUSH_S: Final = 0.5
 _LATE_NS: Final = 100_000_000
@@ -42,6 +43,7 @@ class ProducerLoad:
         self._schedule = plan.schedule_of(task.number)
         self._records_max = plan.records_of(task.number)
         self._run_id = bytes.fromhex(task.run_id)
+        self._transactions = None if plan.transaction_records is None else Transactions(plan, producer)
         # Milliseconds, which is what a record has room for, are enough for queues of records that wait for their turn.
         self._is_stamping = self._schedule is not None and has_room_for_stamps(plan)
 
@@ -87,6 +89,17 @@ class ProducerLoad:
         return records if self._records_max is None else min(records, self._records_max - self.handed_over)
 
     def _send(self, records: int, due_ns: int, clock: Clock, recorder: Recorder) -> None:
+        transactions = self._transactions
+        if transactions is None:
+            self._hand_over(records, due_ns, clock, recorder)
+            return
+        while records:
+            part = transactions.room(records)
+            self._hand_over(part, due_ns, clock, recorder)
+            transactions.sent(part, recorder)
+            records -= part
+
+    def _hand_over(self, records: int, due_ns: int, clock: Clock, recorder: Recorder) -> None:
         values = (
             self._values.take_stamped(records, stamp(self._run_id, due_ns - clock.start_ns))
             if self._is_stamping
@@ -106,6 +119,8 @@ class ProducerLoad:
 
     def _finish(self, recorder: Recorder) -> None:
         """Wait while there are outcomes; after a silence give up what is left, which fails then."""
+        if self._transactions is not None:
+            self._transactions.end(recorder)
         began_ns = time.monotonic_ns()
         while True:
             try:

@@ -47,6 +47,7 @@ def build(outcome: Outcome, clients: Clients, *, master: str | None = None) -> D
         "missed": outcome.missed,
         "missing": outcome.missing,
         "schedule_lag": _times(outcome.produced.measured.lag),
+        "transactions": _transactions(outcome),
         "remarks": list(_remarks(outcome)),
         "versions": {
             "pkafka": __version__,
@@ -84,9 +85,21 @@ def lines(report: Document) -> Iterator[str]:
                 f"{'produce' if is_produce else 'end-to-end'} latency in ms: mean {row['latency_mean_ms']:.3f}, "
                 f"{shares}, max {row['latency_max_ms']:.3f}"
             )
+    if report["transactions"] is not None:
+        yield from _transaction_lines(report["transactions"])
     if report["configuration"]["master"] is not None:
         yield from map(_generator_line, report["generators"])
     yield from report["remarks"]
+
+
+def _transaction_lines(row: Document) -> Iterator[str]:
+    yield (
+        f"committed {row['committed']} transactions, {row['committed_per_s']:.1f} transactions/sec, "
+        f"{row['aborted']} aborted with {row['aborted_records']} records"
+    )
+    if row["commit_mean_ms"] is not None:
+        shares = ", ".join(f"{name}% {value:.3f}" for name, value in row["commit_percentiles_ms"].items())
+        yield f"commit in ms: mean {row['commit_mean_ms']:.3f}, {shares}, max {row['commit_max_ms']:.3f}"
 
 
 def _generator_line(row: Document) -> str:
@@ -115,6 +128,12 @@ def progress_row(progress: Progress) -> dict[str, object]:
             "failed": produced.failed,
             "ack p50 ms": _ms(produced.latency, 50),
             "ack p99 ms": _ms(produced.latency, 99),
+        }
+    if plan.transaction_records is not None:
+        row |= {
+            "commits/s": round(produced.committed / seconds, 1),
+            "commit p50 ms": _ms(produced.ending, 50),
+            "commit p99 ms": _ms(produced.ending, 99),
         }
     if plan.consumers:
         row |= {
@@ -185,6 +204,22 @@ def _figures(outcome: Outcome, seen: Seen) -> Document:
         "percentiles_ms": times["percentiles_ms"],
         "latency_max_ms": times["max_ms"],
         "cpu_us_per_record": round(seen.cpu_s * 1e6 / every, 3) if every else None,
+    }
+
+
+def _transactions(outcome: Outcome) -> Document | None:
+    """What became of transactions after the warm-up; None in a test without them."""
+    if outcome.plan.transaction_records is None:
+        return None
+    seen, times = outcome.produced.measured, _times(outcome.produced.measured.ending)
+    return {
+        "committed": seen.committed,
+        "committed_per_s": round(_per_second(seen.committed, outcome.seconds_of(outcome.produced)), 3),
+        "aborted": seen.aborted,
+        "aborted_records": seen.aborted_records,
+        "commit_mean_ms": times["mean_ms"],
+        "commit_percentiles_ms": times["percentiles_ms"],
+        "commit_max_ms": times["max_ms"],
     }
 
 

@@ -25,6 +25,7 @@ T = TypeVar("T")
 _LISTEN_S: Final = 0.1
 _ASK_AGAIN_S: Final = 0.5
 _SETTLED_AFTER: Final = 10
+READ_COMMITTED: Final = "read_committed"
 SERIES_PERCENTS: Final = (50.0, 99.0, 99.9)
 _START_NS: Final = 300_000_000
 """So long after all are told: longer than a consumer waits that has nothing to read yet."""
@@ -103,7 +104,7 @@ class Side(Seen):
         window = self.windows.get(number)
         if window is not None:
             self._percentiles_ms[number] = dict(self.percentiles_ms(number))
-            window.latency, window.lag = Histogram(), Histogram()
+            window.latency, window.lag, window.ending = Histogram(), Histogram(), Histogram()
 
 
 @dataclass(slots=True)
@@ -127,13 +128,21 @@ class Outcome:
 
     is_caught_up: bool = False
     is_log_append_time: bool = False
+    hides_aborted: bool = False
+    """Whether the consumers read committed records alone."""
+
+    @property
+    def readable(self) -> int:
+        """How many acknowledged records the consumers are to find."""
+        seen = self.produced.everything
+        return seen.records - (seen.aborted_records if self.hides_aborted else 0)
 
     @property
     def missing(self) -> int:
         """How many acknowledged records the consumers did not find."""
         if not self.is_caught_up or not self.plan.consumers or self.plan.is_until_end:
             return 0
-        return max(0, self.produced.everything.records - self.consumed.everything.records)
+        return max(0, self.readable - self.consumed.everything.records)
 
     def seconds_in(self, number: int) -> float:
         """How much of a window belongs to the test, which may end in the middle of it."""
@@ -250,9 +259,9 @@ def run(
         end_ns = None if plan.duration_s is None else measured_ns + int(plan.duration_s * NS)
         epoch_ns = time.time_ns() + start_ns - time.monotonic_ns()
         clock = Clock(start_ns, measured_ns, end_ns, int(plan.interval_s * NS), epoch_ns)
-        test = _Test(
-            fleet, admin, Outcome(plan, clock, datetime.now(UTC), partitions=len(partitions)), on_progress
-        )
+        outcome = Outcome(plan, clock, datetime.now(UTC), partitions=len(partitions))
+        outcome.hides_aborted = clients.consumer.get("isolation.level") == READ_COMMITTED
+        test = _Test(fleet, admin, outcome, on_progress)
         fleet.tell("start", clock=list(clock))
         if plan.is_until_end:
             ends = _offsets(admin, plan, partitions, at_end=True)
@@ -357,7 +366,7 @@ class _Test:
         if self._behind:
             return False
         is_reading_only = self._plan.is_until_end or not self._plan.consumers
-        return is_reading_only or sum(self._read.values()) >= self.outcome.produced.everything.records
+        return is_reading_only or sum(self._read.values()) >= self.outcome.readable
 
     def _silence_max_s(self) -> float:
         # Windows are told when they are over.

@@ -5,6 +5,7 @@ from typing import Any
 from pkafka.server.controller.context import DeletionCounts
 from pkafka.server.controller.stats import ControllerStats
 from pkafka.server.handlers import CONTROL_APIS, FRAME_APIS, MESSAGE_APIS
+from pkafka.server.metrics.latency import Histogram
 from pkafka.server.metrics.page import BrokerFacts
 from pkafka.server.metrics.request_times import RequestTimes
 
@@ -35,6 +36,8 @@ def worker(**changes: Any) -> dict[str, Any]:
     times = RequestTimes()
     times.at_once.record(2_000_000)
     times.waited(1_000_000, 5_000_000)
+    verifications = Histogram()
+    verifications.record(3_000_000)
     return {
         "messages_in": {"t": 10},
         "bytes_in": {"t": 1000},
@@ -75,6 +78,9 @@ def worker(**changes: Any) -> dict[str, Any]:
         "led": [["t", 0, 3, 2, 2, 4, 0]],
         "followed": [["u", 7, 3]],
         "producer_ids": 4,
+        "late_transactions": 1,
+        "verification_failures": 2,
+        "verification_times": verifications.export(),
         "logs": [["t", 0, 5000, 0, 10, 1, 9, False], ["t", 0, 300, 0, 4, 1, 4, True]],
         **changes,
     }

@@ -156,6 +156,17 @@ def test_markers_that_wait_are_those_of_all_workers() -> None:
     assert beans[f"{bean}LogAppendRetryQueueSize"] == {"Value": 2}
 
 
+def test_verifications_of_transactions_are_those_of_all_workers() -> None:
+    beans = made(worker(), worker())
+    bean = "kafka.server:type=AddPartitionsToTxnManager,name="
+    failures = beans[f"{bean}VerificationFailureRate"]
+    assert (failures["Count"], failures["EventType"]) == (4, "failures")
+    times = beans[f"{bean}VerificationTimeMs"]
+    assert (times["Count"], times["Max"]) == (2, 3.0)
+    late = beans["kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount"]
+    assert late == {"Value": 2}
+
+
 def test_events_of_groups_have_a_count_and_a_rate() -> None:
     groups = made(worker(), worker())["kafka.server:type=group-coordinator-metrics"]
     assert (groups["offset-commit-count"], groups["offset-commit-rate"]) == (14.0, 2.8)

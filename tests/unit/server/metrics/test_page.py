@@ -55,6 +55,15 @@ def test_the_markers_of_all_workers_are_counted() -> None:
     assert found[f"{bean}_logappendretryqueuesize", ()] == 1
 
 
+def test_verifications_of_transactions_are_those_of_all_workers() -> None:
+    found = values([worker(), worker(verification_failures=5)])
+    bean = "kafka_server_addpartitionstotxnmanager"
+    assert found[f"{bean}_verificationfailure_total", ()] == 7
+    assert found[f"{bean}_verificationtimems_count", ()] == 2
+    assert found[f"{bean}_verificationtimems_sum", ()] == 6.0
+    assert found["kafka_server_replicamanager_partitionswithlatetransactionscount", ()] == 2
+
+
 @pytest.mark.parametrize("what", ["group", "transaction"])
 def test_the_times_of_loading_are_those_of_all_workers(what: str) -> None:
     name = f"kafka_server_{what}_coordinator_metrics_partition_load_time"

@@ -4,6 +4,7 @@ from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import TopicPartition
 from pkafka.tools.cluster.broker_traffic import Traffic
 from pkafka.tools.cluster.overview import BrokerLook, GroupLook, Look, PartitionLook, overview
+from pkafka.tools.transactions.holders import HeldPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 INTERNAL = TopicPartition("__consumer_offsets", 0)
@@ -115,3 +116,18 @@ def test_a_broker_that_began_anew_does_not_run_backwards() -> None:
     now, before = with_traffic(14, 90, Traffic(14, 100, 900)), with_traffic(10, 50, Traffic(10.5, 1_000, 500))
     assert overview(now, before).brokers[0].bytes_from == "sizes"
     assert overview(with_traffic(10, 50, Traffic(10, 1, 1))).brokers[0].bytes_from is None
+
+
+def test_what_holds_readers_back_is_shown_when_it_did_so_before() -> None:
+    def held(name: TopicPartition, stable: int, age_ms: int) -> HeldPartition:
+        return HeldPartition(name, stable, 9, None, None, age_ms)
+
+    def seen(*partitions: HeldPartition) -> Look:
+        return look(10, 50, 20, 30)._replace(held=partitions)
+
+    now = seen(held(A0, 3, 5), held(A1, 4, 7), held(B0, 2, 6), held(INTERNAL, 1, 9))
+    assert [each.partition for each in overview(now).held] == [A1, B0, A0]
+    before = seen(held(A0, 3, 5), held(A1, 2, 5), held(INTERNAL, 1, 5))
+    assert [each.partition for each in overview(now, before).held] == [A0]
+    assert [each.partition for each in overview(now, before, internal=True).held] == [INTERNAL, A0]
+    assert overview(now, seen()).held == ()

@@ -71,6 +71,23 @@ def test_only_what_both_have_is_compared() -> None:
         compare(producing, consuming, threshold=0.1)
 
 
+def test_transactions_are_compared_where_both_have_them() -> None:
+    before, after, without = (report(replace(PLAN, transaction_records=each)) for each in (5, 5, None))
+    for made, rate, times in ((before, 10.0, {"50": 1.0, "90": 3.0}), (after, 8.0, {"50": 1.0, "90": 4.0})):
+        made["transactions"] |= {"committed_per_s": rate, "commit_percentiles_ms": times}
+    found = compare(before, after, threshold=0.1)
+    assert [(row.figure, row.verdict) for row in found.rows[-3:]] == [
+        ("transactions/sec", "worse"),
+        ("commit 50%, ms", "same"),
+        ("commit 90%, ms", "shown"),
+    ]
+    assert not [row for row in compare(before, without, threshold=0.1).rows if "commit" in row.figure]
+    with pytest.raises(ReportError, match="transactions"):
+        check({**before, "transactions": {"committed_per_s": "many"}}, where="here")
+    del without["transactions"]  # as older ones
+    check(without, where="here")
+
+
 @pytest.mark.parametrize(
     "document", [None, [], {}, {"tool": "other"}, {"tool": "pk-perf-test", "format": 99}]
 )

@@ -64,10 +64,23 @@ def test_a_window_goes_through_a_pipe() -> None:
     window.records, window.size_bytes, window.failed = 3, 300, 1
     window.latency.record(5000, 3)
     window.lag.record(7, 2)
+    window.committed, window.aborted, window.aborted_records = 4, 2, 9
+    window.ending.record(70, 4)
     again = window_of_json(json.loads(json.dumps(window.to_json())))
     assert again.to_json() == window.to_json()
     again.add(window)
     assert (again.records, again.latency.total, again.lag.total) == (6, 6, 4)
+    assert (again.committed, again.aborted, again.aborted_records, again.ending.total) == (8, 4, 18, 8)
+
+
+def test_transactions_are_counted_and_commits_timed() -> None:
+    recorder = Recorder(CLOCK)
+    recorder.ended(1600 * MS, 30, 5, is_committed=True)
+    recorder.ended(1700 * MS, 900, 7, is_committed=False)
+    (window,) = recorder.take().values()
+    assert (window.committed, window.aborted, window.aborted_records) == (1, 1, 7)
+    assert (window.ending.total, window.ending.max_us()) == (1, 30)
+    assert recorder.last_ns == 1700 * MS
 
 
 def test_a_clock_of_another_machine_says_the_same_times() -> None:

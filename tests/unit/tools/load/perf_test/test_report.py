@@ -49,6 +49,36 @@ def test_lines_for_a_person() -> None:
     ]
 
 
+def test_transactions_are_told() -> None:
+    assert report(PLAN)["transactions"] is None
+    made = outcome(replace(PLAN, transaction_records=10))
+    ended = Window()
+    ended.committed, ended.aborted, ended.aborted_records = 9, 3, 30
+    ended.ending.record(4000, 9)
+    made.produced.add(0, ended)
+    made.produced.add(-1, ended)  # the warm-up
+    found = build(made, Clients({}, {}))
+    assert found["transactions"] == {
+        "committed": 9,
+        "committed_per_s": 4.5,
+        "aborted": 3,
+        "aborted_records": 30,
+        "commit_mean_ms": pytest.approx(4, rel=0.001),
+        "commit_percentiles_ms": dict.fromkeys(
+            ("50", "75", "90", "95", "99", "99.9", "99.99"), pytest.approx(4, rel=0.001)
+        ),
+        "commit_max_ms": pytest.approx(4, rel=0.001),
+    }
+    assert (
+        list(lines(found))[4] == "committed 9 transactions, 4.5 transactions/sec, 3 aborted with 30 records"
+    )
+    assert made.missing == 0
+    made.consumed.everything.records -= 60
+    assert made.missing == 60
+    made.hides_aborted = True
+    assert made.missing == 0
+
+
 def test_what_is_wrong_is_said() -> None:
     made = outcome(PLAN)
     made.missed = 7

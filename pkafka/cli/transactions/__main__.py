@@ -1,0 +1,3 @@
+from pkafka.cli.transactions import main
+
+main()
