@@ -1,7 +1,9 @@
 """Processes and brokers die between the decision of a transaction and its markers: no id stays in a Prepare state."""
 
 import contextlib
-from collections.abc import Iterator
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -166,6 +168,95 @@ def test_processes_die_between_decision_and_marker(
         assert client.end(name, producer).error_code == ErrorCode.NONE
         client.wait_for_state(name, "CompleteCommit")
         assert ends(client.client, topic, marked) == (offset + 2, offset + 2)
+
+
+class Committer(threading.Thread):
+    """Commits and aborts transactions of one record in each partition, by an id of its own, until it is told to end."""
+
+    def __init__(self, broker: Broker, name: str, topic: str) -> None:
+        super().__init__(daemon=True)
+        self._broker = broker
+        self._name = name
+        self._topic = topic
+        self.ended = threading.Event()
+        self.decided = 0
+
+    def run(self) -> None:
+        while not self.ended.is_set():
+            with contextlib.suppress(OSError, AssertionError):
+                self._work()
+
+    def _work(self) -> None:
+        """Go on with a new identity until something fails."""
+        with TransactionClient(self._broker.bootstrap) as client, RawClient(self._broker.bootstrap) as raw:
+            producer = self._identity(client)
+            for number in itertools.count():
+                if self.ended.is_set():
+                    break
+                self._add(client, producer)
+                for index in range(2):
+                    produce(raw, self._name, producer, self._topic, index, number)
+                commit = number % 3 > 0
+                assert not client.end(self._name, producer, commit=commit).error_code
+                self.decided += 1
+
+    def _identity(self, client: TransactionClient) -> Identity:
+        found = Identity()
+        while found.producer_id < 0 and not self.ended.is_set():
+            found = client.init(self._name)
+        return found
+
+    def _add(self, client: TransactionClient, producer: Identity) -> None:
+        codes = {int(ErrorCode.CONCURRENT_TRANSACTIONS)}
+        while ErrorCode.CONCURRENT_TRANSACTIONS in codes:
+            answer = client.add(self._name, producer, [(self._topic, [0, 1])])
+            [topic] = answer.results_by_topic_v3_and_below
+            codes = {one.partition_error_code for one in topic.results_by_partition}
+        assert codes == {0}
+
+    def over(self) -> bool:
+        """Fence what is open; whether no transaction of the id is left."""
+        with contextlib.suppress(OSError), TransactionClient(self._broker.bootstrap) as client:
+            return client.init(self._name).producer_id >= 0
+        return False
+
+
+def go_on(committers: Sequence[Committer]) -> None:
+    """Wait until each has decided some more transactions."""
+    wanted = [one.decided + 20 for one in committers]
+    wait_for(
+        lambda: all(one.decided >= count for one, count in zip(committers, wanted, strict=True)),
+        timeout_s=SOON_S,
+        what="more transactions of each",
+    )
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(240)
+def test_nothing_stays_open_when_processes_die_again_and_again(broker: Broker) -> None:
+    topic = create_topic(broker.bootstrap, 2)
+    with TransactionClient(broker.bootstrap) as client:
+        client.coordinate(PARTITIONS)
+    committers = [Committer(broker, f"c{number}", topic) for number in range(4)]
+    for committer in committers:
+        committer.start()
+    try:
+        # A broker of which seven processes die in half a minute stops.
+        for victim in (FIRST, SECOND, "control", SECOND, FIRST):
+            go_on(committers)
+            replaced(broker, kill(broker, victim), victim)
+        go_on(committers)
+    finally:
+        for committer in committers:
+            committer.ended.set()
+        for committer in committers:
+            committer.join()
+    for committer in committers:
+        wait_for(committer.over, timeout_s=SOON_S, what="the end of the last transaction")
+    with RawClient(broker.bootstrap) as client:
+        for index in range(2):
+            stable, end = ends(client, topic, index)
+            assert stable == end
 
 
 STATE: Final = {
