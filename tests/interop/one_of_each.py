@@ -55,12 +55,16 @@ class OneOfEach:
 
     def start(self, stuck: Iterable[str] = ()) -> None:
         """Start both at once, and :func:`prepare` them."""
+        self.start_bare()
+        self.prepare(stuck)
 
-        def start(broker: Either, connect: str) -> None:
-            broker.start()
-            prepare(broker.bootstrap, connect, stuck)
+    def start_bare(self) -> None:
+        """Start both at once: without any topic."""
+        self._both(lambda broker, _connect: broker.start())
 
-        self._both(start)
+    def prepare(self, stuck: Iterable[str] = ()) -> None:
+        """:func:`prepare` both at once."""
+        self._both(lambda broker, connect: prepare(broker.bootstrap, connect, stuck))
 
     def restart(self) -> None:
         """Stop both, start them again, and wait until they coordinate transactions."""
@@ -99,7 +103,7 @@ class OneOfEach:
         assert not found, "pkafka != Kafka\n" + "\n".join(found)
         return kafka
 
-    def _both(self, act: Callable[[Either, str], object]) -> None:
+    def _both(self, act: Callable[[Either, str], None]) -> None:
         with ThreadPoolExecutor(len(self.brokers)) as threads:
             list(threads.map(act, self.brokers, self.connects))
 

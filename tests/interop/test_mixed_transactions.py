@@ -13,8 +13,12 @@ import pytest
 from pkafka.clients.admin.results import ElectionType
 from pkafka.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.cluster import Cluster
+from tests.differences import first_difference
+from tests.interop.one_of_each import OTHER, TOPIC
 from tests.interop.test_mixed_cluster import COMMON, KAFKA, NAMES, PKAFKA
+from tests.interop.test_transactions import Script, all_requests
 from tests.talk import good, wait_for
+from tests.transaction_client import INIT_VERSIONS, LIST_VERSIONS
 from tests.transaction_load import TransactionLoad, state_of
 from tests.zookeeper import ZooKeeper
 
@@ -39,6 +43,8 @@ def cluster(
     made = Cluster(tmp_path_factory.mktemp("mixed"), zookeeper.connect, kinds="kp", overrides=_SETTINGS)
     with made:
         _make_state_topic(made)
+        made.create_topic(TOPIC, assignment=dict.fromkeys(range(3), (KAFKA, PKAFKA)))
+        made.create_topic(OTHER, assignment={0: (KAFKA, PKAFKA)})
         yield made
 
 
@@ -83,6 +89,33 @@ def test_the_coordinator_moves_while_a_producer_works(cluster: Cluster, first: i
     assert load.failures == []
     assert cluster.same_logs(TRANSACTION_STATE_TOPIC)
     assert cluster.same_logs(f"{topic}-both")
+
+
+def test_the_broker_that_does_not_coordinate_says_so(cluster: Cluster) -> None:
+    """The same, whichever of the two it is."""
+    answers = []
+    for leader in (KAFKA, PKAFKA):
+        _lead(cluster, TRANSACTION_STATE_TOPIC, leader)
+        with Script(cluster.brokers[leader].bootstrap) as coordinator:
+            coordinator.coordinate(1)
+            producer = coordinator.begin("known")
+            with Script(cluster.brokers[1 - leader].bootstrap) as other:
+                wait_for(lambda: not other.state("known"), what="the end of the former coordinator")
+                for name in ("known", "unknown", ""):
+                    for version in INIT_VERSIONS:
+                        other.init(name, version=version)
+                        other.init(name, timeout_ms=0, version=version)
+                    for version in INIT_VERSIONS[3:]:
+                        other.init(name, producer, version=version)
+                    all_requests(other, name, producer)
+                other.describe("known", "unknown", "")
+                for version in LIST_VERSIONS:
+                    other.list(version=version)
+                answers.append(other.answers)
+            coordinator.complete("known", producer, commit=True)
+    by_pkafka, by_kafka = answers
+    assert not first_difference(by_pkafka, by_kafka)
+    assert by_kafka
 
 
 @pytest.mark.nightly

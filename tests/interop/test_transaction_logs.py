@@ -3,6 +3,7 @@
 What they answer to requests is test_transactions.py's subject.
 """
 
+import json
 import re
 import time
 from collections import defaultdict
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from pkafka.coordination.zookeeper import ZooKeeperStore
 from pkafka.errors import ErrorCode
 from pkafka.model import TRANSACTION_STATE_TOPIC
 from pkafka.protocol.codec import encode
@@ -33,10 +35,16 @@ from tests.interop.one_of_each import (
     release,
     wait_for_end_of_session,
 )
-from tests.interop.test_transactions import Script
+from tests.interop.test_transactions import Script, all_requests
 from tests.raw_client import RawClient, produce_request
 from tests.talk import talking, wait_for
-from tests.transaction_client import END_VERSIONS, Identity, TransactionClient
+from tests.transaction_client import (
+    END_VERSIONS,
+    INIT_VERSIONS,
+    LIST_VERSIONS,
+    Identity,
+    TransactionClient,
+)
 from tests.zookeeper import ZooKeeper
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
@@ -276,7 +284,11 @@ def test_the_records_are_kafkas(
             return script.answers
 
     try:
-        made.start()
+        made.start_bare()
+        assert made.answers(_first_answers)
+        made.prepare()
+        settings = [_settings_of_the_state_topic(connect) for connect in made.connects]
+        assert settings[0] == settings[1]
         assert made.answers(play)
         for topic, words in (
             (TRANSACTION_STATE_TOPIC, ("--transaction-log-decoder",)),
@@ -287,6 +299,28 @@ def test_the_records_are_kafkas(
             assert ("state=CompleteAbort" if words[0].startswith("--t") else "endTxnMarker: COMMIT") in theirs
     finally:
         made.kill()
+
+
+def _first_answers(bootstrap: str) -> list[Any]:
+    """Nothing coordinates transactions yet: there is no topic for them."""
+    with Script(bootstrap) as script:
+        for name in ("t", ""):
+            for version in INIT_VERSIONS:
+                script.init(name, version=version)
+                script.init(name, timeout_ms=0, version=version)
+            all_requests(script, name, Identity(5, 0))
+        script.describe("t", "u", "")
+        for version in LIST_VERSIONS:
+            script.list(version=version)
+            script.list(states=["Ongoing", "Gone"], version=version)
+        return script.answers
+
+
+def _settings_of_the_state_topic(connect: str) -> tuple[object, int]:
+    """The configuration of __transaction_state as it was made, and how many partitions it has."""
+    with ZooKeeperStore(connect) as store:
+        made = json.loads(store.get(f"/config/topics/{TRANSACTION_STATE_TOPIC}")[0])["config"]
+        return made, len(json.loads(store.get(f"/brokers/topics/{TRANSACTION_STATE_TOPIC}")[0])["partitions"])
 
 
 def _every_record(script: Script) -> None:

@@ -268,8 +268,8 @@ def strangers(script: Script, name: str) -> None:
     """Ids that are not known, and producers that do not have the id, in every state that lasts."""
     known = script.init(name)
     for transactional_id in ("", f"{name}-unknown"):
-        _all_requests(script, transactional_id, NOBODY)
-        _all_requests(script, transactional_id, Identity())
+        all_requests(script, transactional_id, NOBODY)
+        all_requests(script, transactional_id, Identity())
 
     def as_strangers() -> None:
         for change in (
@@ -281,7 +281,7 @@ def strangers(script: Script, name: str) -> None:
             {"epoch": 32_767},
             {"producer_id": NOBODY.producer_id, "epoch": known.epoch + 1},
         ):
-            _all_requests(script, name, known._replace(**change))
+            all_requests(script, name, known._replace(**change))
         script.describe(name)
 
     as_strangers()
@@ -293,7 +293,7 @@ def strangers(script: Script, name: str) -> None:
         as_strangers()
 
 
-def _all_requests(script: Script, transactional_id: str, producer: Identity) -> None:
+def all_requests(script: TransactionClient, transactional_id: str, producer: Identity) -> None:
     """All requests that change a transaction, or ask about it, at all versions."""
     for version in ADD_VERSIONS:
         script.add(transactional_id, producer, [(TOPIC, (0, 1)), (OTHER, (0,))], version=version)
@@ -318,7 +318,7 @@ def while_markers_are_owed(script: Script, name: str) -> None:
                 script.end(tid, producer, commit=commit, version=version)
             script.describe(tid)
             for one in (producer, producer._replace(epoch=9), NOBODY):
-                _all_requests(script, tid, one)
+                all_requests(script, tid, one)
                 for version in INIT_VERSIONS[3:]:
                     script.init(tid, one, version=version)
             for version in INIT_VERSIONS:
@@ -337,7 +337,7 @@ def while_a_fence_is_owed(script: Script, name: str) -> None:
             script.init(name, version=version)
         script.describe(name)
         for epoch in range(3):
-            _all_requests(script, name, old._replace(epoch=epoch))
+            all_requests(script, name, old._replace(epoch=epoch))
             for version in INIT_VERSIONS[3:]:
                 script.init(name, old._replace(epoch=epoch), version=version)
         script.describe(name)
@@ -353,7 +353,7 @@ def transactions_time_out(script: Script, name: str) -> None:
         script.add(tid, producer, [(TOPIC, (0, 1))])
         script.wait_for_state(tid, "CompleteAbort")
         script.describe(tid)
-        _all_requests(script, tid, producer)
+        all_requests(script, tid, producer)
         if version >= 3:
             script.init(tid, producer, version=version)
             # The epoch of the fence is nobody's, and yet it may be bumped.
@@ -373,7 +373,7 @@ def time_out_while_markers_are_owed(script: Script, name: str) -> None:
         script.wait_for_state(f"{name}-late", "PrepareAbort")
         for tid, producer in ((f"{name}-decided", decided), (f"{name}-late", late)):
             script.describe(tid)
-            _all_requests(script, tid, producer)
+            all_requests(script, tid, producer)
             script.init(tid)
             script.init(tid, producer)
         started = time.monotonic()
