@@ -173,19 +173,12 @@ def test_records_that_are_deleted_meanwhile_are_passed_over(system: System, talk
     assert offsets[-40:] == list(range(60, 100))
 
 
-# -- on Apache Kafka alone ----------------------------------------------------------------------------------------
-
-
-def test_a_reader_of_committed_records_sees_no_aborted_ones(
-    kafka: oracle.KafkaBroker | None, topic: str
-) -> None:
-    assert kafka is not None
-    talk = Talk(kafka.bootstrap)
+def test_a_reader_of_committed_records_sees_no_aborted_ones(system: System, talk: Talk, topic: str) -> None:
     talk.create(topic)
     producers = []
     for name in "ab":
         producer = confluent_kafka.Producer(
-            {"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{topic}-{name}"}
+            {"bootstrap.servers": system.bootstrap, "transactional.id": f"{topic}-{name}"}
         )
         producer.init_transactions(30)
         producers.append(producer)
@@ -210,22 +203,24 @@ def test_a_reader_of_committed_records_sees_no_aborted_ones(
     producers[0].produce(topic, b"open")
     producers[0].flush(30)
     talk.send(topic, b"behind the open one")
-    talk.close()
     with consumer_of(
-        kafka.bootstrap, topic, isolation_level="read_committed", max_poll_records=3
+        system.bootstrap, topic, isolation_level="read_committed", max_poll_records=3
     ) as consumer:
         records = read_all(consumer)
         assert {each.value for each in records} == committed
         assert len(records) == len(committed)
         stable = end_of(consumer)
-    with consumer_of(kafka.bootstrap, topic) as consumer:
+    with consumer_of(system.bootstrap, topic) as consumer:
         records = read_all(consumer)
         assert {each.value for each in records} == committed | aborted | {b"open", b"behind the open one"}
         assert end_of(consumer) > stable
     producers[0].abort_transaction(30)
-    with consumer_of(kafka.bootstrap, topic, isolation_level="read_committed") as consumer:
+    with consumer_of(system.bootstrap, topic, isolation_level="read_committed") as consumer:
         wait_for(lambda: end_of(consumer) > stable + 1)
         assert {each.value for each in read_all(consumer)} == committed | {b"behind the open one"}
+
+
+# -- on Apache Kafka alone ----------------------------------------------------------------------------------------
 
 
 def test_the_nearest_replica_is_read_and_its_end_survived(kafka_classpath: str, tmp_path: Path) -> None:

@@ -142,14 +142,12 @@ def test_what_the_coordinator_writes_is_shown_alike(
     ids=["json", "line"],
 )
 def test_what_the_transaction_coordinator_writes_is_shown_alike(
-    kafka: System | None, java_tool: JavaTool, topic: str, formatter: str
+    system: System, java_tool: JavaTool, topic: str, formatter: str
 ) -> None:
-    if kafka is None:
-        pytest.skip("needs Apache Kafka: PKAFKA_INTEROP_SYSTEMS leaves it out")
     name = f"tx-{topic}"
-    with talking(kafka.bootstrap) as talk:
+    with talking(system.bootstrap) as talk:
         talk.create(topic, 14)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name})
+    producer = Producer({"bootstrap.servers": system.bootstrap, "transactional.id": name})
     producer.init_transactions(30)
     for end in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
@@ -157,7 +155,7 @@ def test_what_the_transaction_coordinator_writes_is_shown_alike(
             producer.produce(topic, b"v", partition=partition)
         producer.flush(30)
         end(30)
-    flags = ["--bootstrap-server", kafka.bootstrap, "--topic", "__transaction_state"]
+    flags = ["--bootstrap-server", system.bootstrap, "--topic", "__transaction_state"]
     flags += ["--partition", str(_offsets_partition(name)), "--offset", "earliest"]
     flags += ["--timeout-ms", "3000", "--formatter", formatter]
     theirs = java_tool(CONSUMER[1], *flags)

@@ -468,15 +468,11 @@ def test_a_group_that_is_rebalancing(both: BothTools, system: System, topic: str
         assert removed is None
 
 
-def test_lag_behind_an_open_transaction(
-    kafka: System | None, java_tool: JavaTool, topic: str, group: str
-) -> None:
-    if kafka is None:
-        pytest.skip("needs Apache Kafka: PKAFKA_INTEROP_SYSTEMS leaves it out")
-    both = BothTools(java_tool, kafka)
+def test_lag_behind_an_open_transaction(system: System, java_tool: JavaTool, topic: str, group: str) -> None:
+    both = BothTools(java_tool, system)
     both.side.create(topic)
     both.send(topic, 3)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"tx-{topic}"})
+    producer = Producer({"bootstrap.servers": system.bootstrap, "transactional.id": f"tx-{topic}"})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, b"v")
@@ -489,6 +485,7 @@ def test_lag_behind_an_open_transaction(
         return int(json.loads(shown.stdout)["groups"][0]["partitions"][0]["lag"])
 
     assert lag() == 3
+    both.same("--describe", "--group", group)
     assert lag("--isolation-level", "read_committed") == 2
     producer.abort_transaction(30)
     wait_for(lambda: lag("--isolation-level", "read_committed") == 4, what="the abort marker")

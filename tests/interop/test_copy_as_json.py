@@ -7,7 +7,6 @@ from pkafka.clients.producer import Producer
 from pkafka.records.builder import build_batch
 from pkafka.records.compression import Codec
 from pkafka.records.reading import Record
-from tests.interop import kafka as oracle
 from tests.interop.conftest import System
 from tests.interop.side_by_side import pk
 from tests.talk import Talk
@@ -74,9 +73,8 @@ def test_a_record_without_a_time_gets_one(system: System, talk: Talk, topic: str
     assert record.timestamp > 10**12
 
 
-def test_the_end_may_be_the_mark_of_a_transaction(kafka: oracle.KafkaBroker | None, topic: str) -> None:
-    assert kafka is not None
-    server = {"bootstrap.servers": kafka.bootstrap}
+def test_the_end_may_be_the_mark_of_a_transaction(system: System, topic: str) -> None:
+    server = {"bootstrap.servers": system.bootstrap}
     with Producer({**server, "transactional.id": topic}) as producer:
         producer.init_transactions()
         for value, is_committed in ((b"a", True), (b"b", False), (b"c", True)):
@@ -87,7 +85,7 @@ def test_the_end_may_be_the_mark_of_a_transaction(kafka: oracle.KafkaBroker | No
                 producer.commit_transaction()
             else:
                 producer.abort_transaction()
-        words = ("--bootstrap-server", kafka.bootstrap, "--topic", topic, "--until-end")
+        words = ("--bootstrap-server", system.bootstrap, "--topic", topic, "--until-end")
         committed = ("--isolation-level", "read_committed")
         assert pk("console_consumer", *words, "--from-beginning").split() == ["a", "b", "c"]
         assert pk("console_consumer", *words, "--from-beginning", *committed).split() == ["a", "c"]

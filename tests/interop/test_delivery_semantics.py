@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from pkafka.clients.consumer import Consumer
-from pkafka.clients.errors import ClientTimeoutError
 from pkafka.clients.producer import Producer
 from pkafka.model import TopicPartition
-from tests.interop.conftest import SYSTEMS, JavaTool, System
+from tests.interop.conftest import JavaTool, System
 from tests.talk import Talk, talking, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
 MEMBER = Path(__file__).with_name("delivering_member.py")
 COPIER = Path(__file__).with_name("copying_member.py")
+LIBRDKAFKA_COPIER = Path(__file__).with_name("confluent_copying_member.py")
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 SENT = [str(number) for number in range(100)]
 
@@ -54,63 +54,66 @@ def test_a_consumer_delivers_as_it_commits(system: System, topic: str, tmp_path:
 def run(system: System, topic: str, group: str, way: str, results: Path, count: int) -> int:
     """How a member that dies after so many records ended."""
     command = [sys.executable, str(MEMBER), system.bootstrap, topic, group, way, str(results), str(count)]
-    return subprocess.run(command, timeout=60, check=False).returncode
+    return subprocess.run(command, timeout=100, check=False).returncode
 
 
-# -- from topic to topic: transactions, which pkafka does not serve yet -------------------------------------------
+# -- from topic to topic, by transactions -------------------------------------------------------------------------
 
 
-@pytest.mark.oracle
-@pytest.mark.skipif("kafka" not in SYSTEMS, reason="PKAFKA_INTEROP_SYSTEMS leaves Apache Kafka out")
-def test_exactly_once_by_transactions_on_kafka(kafka: System, topic: str, java_tool: JavaTool) -> None:
-    """A member that is killed ten times, anywhere, leaves every record once in the other topic, and in order."""
-    target = f"{topic}-copied"
-    sent = {partition: [f"{partition}-{number}" for number in range(200)] for partition in range(3)}
-    talk = Talk(kafka.bootstrap)
-    for name in (topic, target):
-        talk.create(name, 3)
-    talk.close()
-    with Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
-        for partition, values in sent.items():
-            producer.send_batch(topic, [value.encode() for value in values], partition=partition)
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.nightly)])
+def test_exactly_once_by_transactions(system: System, topic: str, java_tool: JavaTool, kills: int) -> None:
+    """A member that is killed several times, anywhere, leaves every record once in the other topic, and in order."""
+    sent = written(system, topic)
     chance = random.Random(topic)
-    for kill in range(10):
+    for kill in range(kills):
         # Half of them die at a step of the program, half while the producer's thread is at anything.
         at = chance.randrange(1, 80) if kill % 2 else -1
         after_ms = -1 if kill % 2 else chance.randrange(600)
-        assert copied(kafka, topic, target, at, after_ms) == -signal.SIGKILL
-    assert copied(kafka, topic, target, -1, -1) == 0
-    assert read_committed(kafka, target, 3) == sent
-    arguments = ("--bootstrap-server", kafka.bootstrap, "--topic", target, "--from-beginning")
+        assert copied(COPIER, system, topic, die_at=at, die_after_ms=after_ms) == -signal.SIGKILL
+    assert copied(COPIER, system, topic, die_at=-1, die_after_ms=-1) == 0
+    target = f"{topic}-copied"
+    assert read_committed(system, target, 3) == sent
+    arguments = ("--bootstrap-server", system.bootstrap, "--topic", target, "--from-beginning")
     # That there are no more than these was seen just before; how long the tool takes to begin depends on the machine.
     committed = ("--isolation-level", "read_committed", "--max-messages", 600, "--timeout-ms", 50_000)
     shown = java_tool(CONSOLE_CONSUMER, *arguments, *committed).stdout.split()
     assert sorted(shown) == sorted(value for values in sent.values() for value in values)
 
 
-@pytest.mark.skipif("pkafka" not in SYSTEMS, reason="PKAFKA_INTEROP_SYSTEMS leaves pkafka out")
-def test_transactions_on_pkafka_fail_in_time_and_say_why(pkafka: System, topic: str) -> None:
-    keys = {"bootstrap.servers": pkafka.bootstrap, "transactional.id": topic, "max.block.ms": 700}
-    with Producer(keys) as producer, pytest.raises(ClientTimeoutError) as failed:
-        producer.init_transactions()
-    assert str(failed.value) == (
-        "Timeout expired after 700ms while awaiting init_transactions: "
-        "COORDINATOR_NOT_AVAILABLE: The coordinator is not available."
-    )
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.nightly)])
+def test_exactly_once_by_transactions_of_librdkafka(system: System, topic: str, kills: int) -> None:
+    sent = written(system, topic)
+    chance = random.Random(topic)
+    for _ in range(kills):
+        code = copied(LIBRDKAFKA_COPIER, system, topic, die_after_ms=chance.randrange(150))
+        assert code == -signal.SIGKILL
+    assert copied(LIBRDKAFKA_COPIER, system, topic, die_after_ms=-1) == 0
+    assert read_committed(system, f"{topic}-copied", 3) == sent
 
 
-def copied(system: System, source: str, target: str, die_at: int, die_after_ms: int) -> int:
+def written(system: System, topic: str) -> dict[int, list[str]]:
+    """Make a topic with records, by partition, and a topic for their copies."""
+    sent = {partition: [f"{partition}-{number}" for number in range(200)] for partition in range(3)}
+    with talking(system.bootstrap) as talk:
+        for name in (topic, f"{topic}-copied"):
+            talk.create(name, 3)
+    with Producer({"bootstrap.servers": system.bootstrap}) as producer:
+        for partition, values in sent.items():
+            producer.send_batch(topic, [value.encode() for value in values], partition=partition)
+    return sent
+
+
+def copied(program: Path, system: System, source: str, **death: int) -> int:
     """How a member that copies from topic to topic ended."""
     told = {
         "bootstrap": system.bootstrap,
         "source": source,
-        "target": target,
+        "target": f"{source}-copied",
         "group": f"copiers-of-{source}",
-        "die_at": die_at,
-        "die_after_ms": die_after_ms,
+        **death,
     }
-    command = [sys.executable, str(COPIER), json.dumps(told)]
-    return subprocess.run(command, timeout=60, check=False).returncode
+    command = [sys.executable, str(program), json.dumps(told)]
+    return subprocess.run(command, timeout=100, check=False).returncode
 
 
 def read_committed(system: System, topic: str, partitions: int) -> dict[int, list[str]]:

@@ -235,14 +235,11 @@ def test_what_is_gone_is_lost_to_both(
 
 
 def test_what_transactions_aborted_and_their_markers(
-    spark: SparkSession, kafka: oracle.KafkaBroker | None, topic: str
+    spark: SparkSession, talk: Talk, servers: dict[str, str], topic: str
 ) -> None:
-    """On Apache Kafka's broker, which has transactions."""
-    if kafka is None:
-        pytest.skip("Kafka is left out")
-    with talking(kafka.bootstrap) as talk:
-        talk.create(topic)
-    with Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic}) as producer:
+    talk.create(topic)
+    bootstrap = servers["kafka.bootstrap.servers"]
+    with Producer({"bootstrap.servers": bootstrap, "transactional.id": topic}) as producer:
         producer.init_transactions()
         for number in range(6):
             producer.begin_transaction()
@@ -252,7 +249,7 @@ def test_what_transactions_aborted_and_their_markers(
                 producer.abort_transaction()
             else:
                 producer.commit_transaction()
-    options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": topic}
+    options = {**servers, "subscribe": topic}
     assert len(rows_of_both(spark, options)) == 6
     committed = rows_of_both(spark, {**options, "kafka.isolation.level": "read_committed"})
     assert [row.value for row in committed] == [b"0", b"1", b"3", b"4"]

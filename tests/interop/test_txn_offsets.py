@@ -324,6 +324,20 @@ def topic_goes(script: TransactionScript, group: str) -> None:
     script.fetch_all(group)
 
 
+def finding(script: TransactionScript, group: str) -> None:
+    """Coordinators of transactional ids, one and several at a time (KIP-699), by version."""
+    names = [group, group, "", "x" * 10_000, "\u00fc\U0001f600", "a/b"]
+    for version in registry.versions(ApiKey.FIND_COORDINATOR):
+        if version < 1:
+            continue  # there are only groups
+        if version >= 4:
+            script.ask(FindCoordinatorRequest(coordinator_keys=names, key_type=1), version)
+            script.ask(FindCoordinatorRequest(coordinator_keys=[], key_type=1), version)
+            continue
+        for name in names:
+            script.ask(FindCoordinatorRequest(key=name, key_type=1), version)
+
+
 SCRIPTS: Final[list[Callable[[TransactionScript, str], None]]] = [
     every_version,
     without_a_transaction,
@@ -335,6 +349,7 @@ SCRIPTS: Final[list[Callable[[TransactionScript, str], None]]] = [
     large_metadata,
     deleting,
     topic_goes,
+    finding,
 ]
 
 

@@ -418,6 +418,7 @@ class Broker:
                 directories=directories,
                 unusable=(),
                 clean={self.directory.path: self._was_clean},
+                start=f"{self._life:x}",
             ),
             birth,
         )

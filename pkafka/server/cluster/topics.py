@@ -4,6 +4,7 @@ This module only writes the nodes; the controller watches them, elects leaders a
 the controller thread, one request after the other. Texts are those of Kafka 3.9.1 in ZooKeeper mode.
 """
 
+import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -156,7 +157,7 @@ def is_marked_for_deletion(store: Store, name: str) -> bool:
 
 
 def existing(store: Store, partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Those of some partitions that the cluster has; a topic whose deletion has not ended has its partitions still.
+    """Those of some partitions that the cluster has, without those of topics that wait for their deletion.
 
     Raises:
         StoreError: the store failed.
@@ -165,12 +166,11 @@ def existing(store: Store, partitions: Iterable[tuple[str, int]]) -> list[tuple[
     found: dict[str, Collection[int]] = {}
     partitions = list(partitions)
     for name in {topic for topic, _index in partitions}:
-        try:
-            data, _stat = store.get(TopicAssignment.path(name))
-        except NoNodeError:
-            found[name] = ()
-        else:
-            found[name] = TopicAssignment.decode(data).partitions.keys()
+        found[name] = ()
+        if not is_marked_for_deletion(store, name):
+            with contextlib.suppress(NoNodeError):
+                data, _stat = store.get(TopicAssignment.path(name))
+                found[name] = TopicAssignment.decode(data).partitions.keys()
     return [(topic, index) for topic, index in partitions if index in found[topic]]
 
 

@@ -61,6 +61,7 @@ class Family:
             unusable=(),
             clean={},
             replication_rates=self.replication_rates,
+            start="ab",
         )
         ours, theirs = socket.socketpair()
         worker = Worker(setup, Birth(theirs, worker_name(index), first=True, session=None))

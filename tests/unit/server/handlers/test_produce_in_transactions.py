@@ -336,6 +336,29 @@ def test_the_worker_of_the_coordinator_dies(tmp_path: Path) -> None:
     on_cluster(tmp_path, body)
 
 
+def test_the_worker_of_the_coordinator_hangs(tmp_path: Path) -> None:
+    """Its answer, when it goes on, is about a batch that the producer has sent again since."""
+
+    async def body(cluster: Cluster) -> None:
+        name, partition = cluster.id_at(1), cluster.partition_at(0)
+        producer = await cluster.producer(name, partition)
+        connection = Connection()
+        assert cluster.send(connection, name, (partition, batch(producer))) is None
+        await asyncio.sleep(0)  # the question leaves in the next turn
+        peer = cluster.worker.peers.others[1]
+        peer.set_late(True)
+        await until(lambda: bool(connection.answers))
+        [(code, _offset, message)] = rows_of(connection.answers[0])
+        assert code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert message is not None
+        assert "NETWORK_EXCEPTION" in message
+        peer.set_late(False)
+        assert codes(await cluster.produce(name, (partition, batch(producer)))) == [ErrorCode.NONE]
+        assert cluster.values(partition) == [b"v"]
+
+    on_cluster(tmp_path, body)
+
+
 def test_batches_behind_the_first_wait_for_it_and_the_coordinator_is_asked_once(tmp_path: Path) -> None:
     async def body(cluster: Cluster) -> None:
         name = cluster.id_at(1)

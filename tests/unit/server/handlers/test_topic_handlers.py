@@ -414,3 +414,11 @@ def test_a_policy_decides_about_new_topics(world: World) -> None:
     outcome = asyncio.run(create_topics.auto_create(control, ["auto", "autox"]))
     assert outcome == {"auto": ErrorCode.LEADER_NOT_AVAILABLE, "autox": ErrorCode.POLICY_VIOLATION}
     assert world.controllers[0].context.assignments.keys() == {"a", "b", "auto"}
+
+
+def test_partitions_that_exist_are_told_from_those_that_are_or_will_be_deleted(world: World) -> None:
+    for name in ("stays", "goes"):
+        topics.create_topic(world.store, name, {0: (0,), 1: (0,)}, {})
+    topics.mark_for_deletion(world.store, "goes")
+    asked = [("stays", 0), ("goes", 0), ("gone", 0), ("stays", 1), ("stays", 2)]
+    assert topics.existing(world.store, asked) == [("stays", 0), ("stays", 1)]

@@ -155,9 +155,11 @@ def test_the_end_is_written_however_often_that_fails(tmp_path: Path) -> None:
         for failure in (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT):
             await until(lambda: bool(slow.waiting))
             slow.commit(failure)
+            assert len(bench.coordinator.append_retries) == 1
             assert await bench.end(producer) is ErrorCode.CONCURRENT_TRANSACTIONS
         await until(lambda: bool(slow.waiting))
         slow.commit()
+        assert not bench.coordinator.append_retries
         assert await bench.end(producer) is ErrorCode.NONE
 
     on_bench(tmp_path, body)
