@@ -15,7 +15,7 @@ complete -c pk-producer-perf-test -l show-config -d 'Show the client\'s settings
 complete -c pk-producer-perf-test -l producer-props -l command-property -x -a '(pk-completions names producer-keys= (commandline -opc) 2>/dev/null)' -d 'Keys of the producer.'
 complete -c pk-producer-perf-test -l command-config -l producer.config -r -F -d 'Properties file.'
 complete -c pk-producer-perf-test -l print-metrics -d 'Print the producer\'s metrics at the end.'
-complete -c pk-producer-perf-test -l transactional-id -x -d 'The producer\'s transactional.id, where --transaction-duration-ms is above 0.'
+complete -c pk-producer-perf-test -l transactional-id -x -a '(pk-completions names transactional-ids (commandline -opc) 2>/dev/null)' -d 'The producer\'s transactional.id, where --transaction-duration-ms is above 0.'
 complete -c pk-producer-perf-test -l transaction-duration-ms -x -d 'Send in transactions that are committed after so long; 0 for none.'
 complete -c pk-producer-perf-test -l output -x -a 'text table json jsonl csv' -d 'Format of the answer; default: Kafka\'s text.'
 complete -c pk-producer-perf-test -s h -l help -d 'Show this message and exit.'

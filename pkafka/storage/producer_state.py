@@ -275,10 +275,14 @@ class Producers:
         """Keep the entry that a batch was tried on."""
         self.entries[entry.producer_id] = entry
 
-    def has_open_transaction(self, producer_id: int) -> bool:
-        """Whether a producer's transaction has begun in the log and has not ended."""
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer's transaction has begun in the log under this epoch, or a later one, and has not ended."""
         entry = self.entries.get(producer_id)
-        return entry is not None and entry.transaction_first_offset != NO_OFFSET
+        return (
+            entry is not None
+            and entry.transaction_first_offset != NO_OFFSET
+            and epoch <= entry.producer_epoch
+        )
 
     def verify(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> Verification:
         """Note that a producer's batch is to be verified.
@@ -326,6 +330,12 @@ class Producers:
         first = min(self._undecided)
         return min(first, next(iter(self._ongoing), first))
 
+    @property
+    def of_oldest_transaction(self) -> ProducerEntry | None:
+        """The producer of the open transaction that began first; None where none is open."""
+        producer_id = next(iter(self._ongoing.values()), None)
+        return None if producer_id is None else self.get(producer_id)
+
     def has_late_transaction(self, now_ms: int, late_after_ms: int) -> bool:
         """Whether the producer of the oldest open transaction has been silent for longer than any transaction may take.
 
@@ -333,11 +343,8 @@ class Producers:
             now_ms: the wall clock.
             late_after_ms: how long that is.
         """
-        producer_id = next(iter(self._ongoing.values()), None)
-        if producer_id is None:
-            return False
-        last_ms = self.get(producer_id).last_timestamp
-        return last_ms > 0 and now_ms - last_ms > late_after_ms
+        entry = self.of_oldest_transaction
+        return entry is not None and 0 < entry.last_timestamp < now_ms - late_after_ms
 
     def on_high_watermark(self, high_watermark: int) -> int | None:
         """Markers below it are replicated. Returns the first unstable offset that is left."""

@@ -16,6 +16,7 @@ from pkafka.cli import completions
 from pkafka.cli.completions import live_names
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.testing import Broker
+from tests.open_transactions import transactional_producer
 from tests.sockets import free_port
 from tests.talk import talking, wait_for
 
@@ -56,6 +57,22 @@ def test_names_are_those_of_the_cluster_that_the_line_means(
     assert "log.dirs" in live_names.names("broker-keys", [])
     assert "linger.ms" in live_names.names("producer-keys", [])
     assert "max.poll.records" in live_names.names("consumer-keys", [])
+
+
+def test_transactional_ids_are_offered(
+    pkafka_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_names, "_DEADLINE_S", 20.0)
+    line = [
+        "pk-transactions",
+        "--bootstrap-server",
+        pkafka_broker.bootstrap,
+        "describe",
+        "--transactional-id",
+        "",
+    ]
+    with transactional_producer(pkafka_broker.bootstrap, f"id-of-{topic}"):
+        assert f"id-of-{topic}" in live_names.names("transactional-ids", line)
 
 
 def test_settings_are_those_of_what_the_line_changes(

@@ -1,4 +1,4 @@
-"""Names that a shell offers while a person types: topics, groups and brokers of the cluster meant, keys, profiles.
+"""Names that a shell offers while a person types: topics, groups, brokers, ids of the cluster meant, keys, profiles.
 
 The person waits for them: names are kept for a moment, a cluster has 300 ms to answer, and its last answer is offered
 when it does not answer in time. Nothing here prints an error: a shell would show it in the middle of a line.
@@ -174,6 +174,9 @@ def _with_quotas(admin: "Admin", entity_type: str) -> list[str]:
 _LIVE: Final[Mapping[str, Callable[[Any], list[str]]]] = {
     "topics": lambda admin: [each.name for each in admin.list_topics()],
     "groups": lambda admin: [each.group_id for each in admin.list_groups().groups],
+    "transactional-ids": lambda admin: [
+        each.transactional_id for each in admin.list_transactions().transactions
+    ],
     "brokers": lambda admin: [str(each.id) for each in admin.describe_cluster().brokers],
     "users": _users,
     "clients": lambda admin: _with_quotas(admin, "client-id"),

@@ -113,8 +113,15 @@ def _described(index: int, found: Found) -> PartitionResponse:
 
 
 def local(worker: Port, row: Wanted) -> Found:
-    """Answer for a partition of this worker: the producers that its log remembers."""
-    log = worker.partitions.led[row.topic, row.partition].log
+    """Answer for a partition of this worker, led or followed: the producers that its log remembers.
+
+    Raises:
+        ApiError: this broker has no replica of it.
+    """
+    replica = worker.partitions.hosted.get((row.topic, row.partition))
+    if replica is None:
+        raise worker.lookup.missing_partition(row.topic, row.partition)
+    log = replica.log
     return Found(
         ErrorCode.NONE,
         [
@@ -131,7 +138,7 @@ def local(worker: Port, row: Wanted) -> Found:
     )
 
 
-QUESTION: Final = by_owner.Question("describe_producers", Wanted, Found, local)
+QUESTION: Final = by_owner.Question("describe_producers", Wanted, Found, local, led_only=False)
 
 
 def operations(worker: Port) -> dict[str, Handler]:

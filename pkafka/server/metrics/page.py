@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from pkafka.model import NO_PRODUCER_ID
 from pkafka.protocol.api import ApiKey
 from pkafka.server.metrics.counters import FOLLOWERS_FETCH
 from pkafka.server.metrics.latency import PERCENTILES, Histogram
@@ -203,6 +204,7 @@ def families(workers: Sequence[Snapshot], facts: BrokerFacts) -> "Iterable[Metri
     yield from _process_families(workers)
     yield from _controller_families(facts)
     yield from _gauge_families(workers, facts)
+    yield from _transaction_families(workers)
 
 
 def _topic_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
@@ -283,6 +285,29 @@ def _log_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
                 labels["is_future"] = "true"  # on its way to another log directory
             family.add_sample(name, labels, row[place])
         yield family
+
+
+def _transaction_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":
+    """What holds readers of committed records back in the partitions that this broker leads."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    led = sorted(led_partitions(workers))
+    lag = GaugeMetricFamily(
+        "kafka_cluster_partition_laststableoffsetlag",
+        "Records that readers of committed records cannot see yet.",
+        labels=["topic", "partition"],
+    )
+    silence = GaugeMetricFamily(
+        "pkafka_partition_opentransactionsilence_ms",
+        "How long ago the producer of the oldest open transaction wrote last; only where one is open.",
+        labels=["topic", "partition", "producer_id"],
+    )
+    for one in led:
+        lag.add_metric([one.topic, str(one.partition)], one.unstable)
+        if one.holder != NO_PRODUCER_ID:
+            silence.add_metric([one.topic, str(one.partition), str(one.holder)], one.silent_ms)
+    yield lag
+    yield silence
 
 
 def _marker_families(workers: Sequence[Snapshot]) -> "Iterable[Metric]":

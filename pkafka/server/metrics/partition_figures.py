@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from pkafka.model import NO_PRODUCER_ID
+
 
 class LedPartition(NamedTuple):
     """Holds a worker's figures of a partition that it leads."""
@@ -15,6 +17,10 @@ class LedPartition(NamedTuple):
     """Records between the last stable offset and the high watermark."""
     adding: int
     """Replicas that a reassignment is still adding; they do not count as missing yet."""
+    holder: int = NO_PRODUCER_ID
+    """The producer of the open transaction that began first."""
+    silent_ms: int = 0
+    """How long ago that producer wrote last, by the time that it wrote."""
 
     @property
     def replication_factor(self) -> int:

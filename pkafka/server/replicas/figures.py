@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pkafka.model import Millis
+from pkafka.model import NO_PRODUCER_ID, Millis
 from pkafka.server.metrics.partition_figures import FollowedPartition, LedPartition, LogFigures
 from pkafka.server.replicas.partition import Partition
 from pkafka.server.replicas.partitions import Partitions
@@ -31,7 +31,7 @@ def figures(
         "leaders": len(led),
         "reassigning": sum(one.is_reassigning for one in led.values()),
         "partitions": len(hosted),
-        "led": [_led(one) for one in led.values()],
+        "led": [_led(one, now_ms) for one in led.values()],
         "followed": [
             FollowedPartition(*key, _unstable(one)) for key, one in hosted.items() if key not in led
         ],
@@ -43,7 +43,8 @@ def figures(
     }
 
 
-def _led(partition: Partition) -> LedPartition:
+def _led(partition: Partition, now_ms: Millis) -> LedPartition:
+    holder = partition.log.producers.of_oldest_transaction
     return LedPartition(
         partition.topic,
         partition.index,
@@ -52,6 +53,8 @@ def _led(partition: Partition) -> LedPartition:
         min_insync_replicas=partition.log.config.min_insync_replicas,
         unstable=_unstable(partition),
         adding=sum(map(partition.is_adding, partition.replicas)),
+        holder=NO_PRODUCER_ID if holder is None else holder.producer_id,
+        silent_ms=0 if holder is None else max(0, now_ms - holder.last_timestamp),
     )
 
 

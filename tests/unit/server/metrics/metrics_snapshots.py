@@ -75,7 +75,7 @@ def worker(**changes: Any) -> dict[str, Any]:
         "group_events": {"offset_commit": 7, "group_completed_rebalance": 1},
         "group_loads": [0, 0.0, 0.0],
         "transaction_loads": [0, 0.0, 0.0],
-        "led": [["t", 0, 3, 2, 2, 4, 0]],
+        "led": [["t", 0, 3, 2, 2, 4, 0, 77, 5000]],
         "followed": [["u", 7, 3]],
         "producer_ids": 4,
         "late_transactions": 1,

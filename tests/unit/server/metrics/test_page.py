@@ -64,6 +64,17 @@ def test_verifications_of_transactions_are_those_of_all_workers() -> None:
     assert found["kafka_server_replicamanager_partitionswithlatetransactionscount", ()] == 2
 
 
+def test_what_holds_readers_back_is_told_of_each_partition() -> None:
+    found = values([worker(), worker(led=[["u", 3, 1, 1, 1, 0, 0]])])
+    first, second = (("partition", "0"), ("topic", "t")), (("partition", "3"), ("topic", "u"))
+    assert found["kafka_cluster_partition_laststableoffsetlag", first] == 4
+    assert found["kafka_cluster_partition_laststableoffsetlag", second] == 0
+    silence = "pkafka_partition_opentransactionsilence_ms"
+    assert {labels: value for (name, labels), value in found.items() if name == silence} == {
+        (("partition", "0"), ("producer_id", "77"), ("topic", "t")): 5000
+    }
+
+
 @pytest.mark.parametrize("what", ["group", "transaction"])
 def test_the_times_of_loading_are_those_of_all_workers(what: str) -> None:
     name = f"kafka_server_{what}_coordinator_metrics_partition_load_time"
