@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from pkafka.clients.admin.results import NewTopic
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.producer import Producer
-from pkafka.model import TopicPartition
-from tests.faults.conftest import MakeBroker, MeasuredBroker
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from tests.cluster import Cluster
+from tests.faults.conftest import MakeBroker
 from tests.faults.family import family, is_alive
-from tests.talk import talking, wait_for
+from tests.talk import good, talking, wait_for
+from tests.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -24,6 +27,7 @@ COPIER = Path(__file__).parents[1] / "interop" / "copying_member.py"
 SOURCE, TARGET = "source", "copied"
 PARTITIONS = 3
 RECORDS = 60
+"""In each partition, for each death."""
 SETTINGS = {
     "offsets_topic_num_partitions": 5,
     "transaction_state_log_num_partitions": 5,
@@ -31,23 +35,24 @@ SETTINGS = {
 }
 
 
-def sent() -> dict[int, list[str]]:
-    return {number: [f"{number}-{place}" for place in range(RECORDS)] for number in range(PARTITIONS)}
+def sent(kills: int) -> dict[int, list[str]]:
+    return {number: [f"{number}-{place}" for place in range(kills * RECORDS)] for number in range(PARTITIONS)}
 
 
-def write(broker: MeasuredBroker) -> None:
-    with talking(broker.bootstrap) as talk:
-        for topic in (SOURCE, TARGET):
-            talk.create(topic, PARTITIONS)
-    with Producer({"bootstrap.servers": broker.bootstrap}) as producer:
-        for partition, values in sent().items():
+def write(bootstrap: str, kills: int, *, replicas: int = 1) -> None:
+    with talking(bootstrap) as talk:
+        topics = [NewTopic(topic, PARTITIONS, replicas) for topic in (SOURCE, TARGET)]
+        for outcome in talk.admin.create_topics(topics).values():
+            good(outcome)
+    with Producer({"bootstrap.servers": bootstrap}) as producer:
+        for partition, values in sent(kills).items():
             producer.send_batch(SOURCE, [value.encode() for value in values], partition=partition)
 
 
 @contextmanager
-def copier(broker: MeasuredBroker) -> Iterator[subprocess.Popen[bytes]]:
+def copier(bootstrap: str) -> Iterator[subprocess.Popen[bytes]]:
     told = {
-        "bootstrap": broker.bootstrap,
+        "bootstrap": bootstrap,
         "source": SOURCE,
         "target": TARGET,
         "group": "copiers",
@@ -61,14 +66,14 @@ def copier(broker: MeasuredBroker) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def read_committed(broker: MeasuredBroker) -> dict[int, list[str]]:
+def read_committed(bootstrap: str) -> dict[int, list[str]]:
     keys = {
-        "bootstrap.servers": broker.bootstrap,
+        "bootstrap.servers": bootstrap,
         "isolation.level": "read_committed",
         "auto.offset.reset": "earliest",
     }
     found: dict[int, list[str]] = {number: [] for number in range(PARTITIONS)}
-    with talking(broker.bootstrap) as talk, Consumer(keys) as consumer:
+    with talking(bootstrap) as talk, Consumer(keys) as consumer:
         ends = {TopicPartition(TARGET, number): talk.ends(TARGET, number)[1] for number in found}
         consumer.assign(list(ends))
         wait_for(lambda: consumer.end_offsets(ends) == ends, what="the end of the last transaction")
@@ -78,27 +83,35 @@ def read_committed(broker: MeasuredBroker) -> dict[int, list[str]]:
     return found
 
 
-def copied_so_far(broker: MeasuredBroker) -> int:
-    with talking(broker.bootstrap) as talk:
+def copied_so_far(bootstrap: str) -> int:
+    with talking(bootstrap) as talk:
         return sum(talk.ends(TARGET, number)[1] for number in range(PARTITIONS))
 
 
-def copy_through(
-    broker: MeasuredBroker, kills: int, chance: random.Random, kill_one: Callable[[], None]
-) -> None:
+def are_in_sync(cluster: Cluster) -> bool:
+    topics = (SOURCE, TARGET, CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
+    return all(
+        len(isr) == len(cluster.brokers)
+        for topic in topics
+        for _leader, isr in cluster.leadership(topic).values()
+    )
+
+
+def copy_through(bootstrap: str, kills: int, chance: random.Random, kill_one: Callable[[], None]) -> None:
     """Copy everything; copiers that give up have successors. Between two kills something is copied."""
     left, seen = kills, 0
     while True:
-        with copier(broker) as process:
+        with copier(bootstrap) as process:
             while process.poll() is None:
-                if left and copied_so_far(broker) > seen:
+                if left and copied_so_far(bootstrap) > seen:
                     time.sleep(chance.random() * 0.3)
                     kill_one()
                     left -= 1
-                    seen = copied_so_far(broker)
+                    seen = copied_so_far(bootstrap)
                 else:
                     time.sleep(0.02)
             if process.returncode == 0:
+                assert left < kills, "everything was copied before the first death"
                 return
 
 
@@ -111,7 +124,7 @@ def test_copies_outlive_workers(make_broker: MakeBroker, worker: str, kills: int
     """
     broker = make_broker(**SETTINGS)
     broker.start()
-    write(broker)
+    write(broker.bootstrap, kills)
     chance = random.Random(worker)
 
     def kill_one() -> None:
@@ -121,19 +134,52 @@ def test_copies_outlive_workers(make_broker: MakeBroker, worker: str, kills: int
             found.kill()
             wait_for(lambda: not is_alive(found), what="the end of the worker")
 
-    copy_through(broker, kills, chance, kill_one)
-    assert read_committed(broker) == sent()
+    copy_through(broker.bootstrap, kills, chance, kill_one)
+    assert read_committed(broker.bootstrap) == sent(kills)
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.nightly)])
 def test_copies_outlive_their_broker(make_broker: MakeBroker, kills: int) -> None:
     broker = make_broker(**SETTINGS)
     broker.start()
-    write(broker)
+    write(broker.bootstrap, kills)
 
     def kill_one() -> None:
         broker.kill()
         broker.start()
 
-    copy_through(broker, kills, random.Random(7), kill_one)
-    assert read_committed(broker) == sent()
+    copy_through(broker.bootstrap, kills, random.Random(7), kill_one)
+    assert read_committed(broker.bootstrap) == sent(kills)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "kills"),
+    [
+        ("ppp", 1),
+        pytest.param("ppp", 5, marks=pytest.mark.nightly),
+        *(pytest.param(kinds, 3, marks=pytest.mark.nightly) for kinds in ("kpp", "ppk")),
+    ],
+)
+def test_copies_outlive_brokers_of_a_cluster(
+    zookeeper: ZooKeeper, tmp_path: Path, kinds: str, kills: int
+) -> None:
+    """A broker at a time, with what it coordinates and leads; the next one when it is back in sync."""
+    overrides = {
+        "transaction.state.log.replication.factor": 3,
+        "transaction.state.log.min.isr": 2,
+        "transaction.state.log.num.partitions": 3,
+        "min.insync.replicas": 2,
+    }
+    chance = random.Random(kinds)
+    with Cluster(tmp_path, zookeeper.connect, overrides=overrides, kinds=kinds) as cluster:
+        write(cluster.bootstrap, kills, replicas=3)
+
+        def kill_one() -> None:
+            victim = chance.choice(cluster.brokers)
+            victim.kill()
+            time.sleep(chance.random() * 3)
+            victim.start()
+            wait_for(lambda: are_in_sync(cluster), timeout_s=90, what="all replicas in sync")
+
+        copy_through(cluster.bootstrap, kills, chance, kill_one)
+        assert read_committed(cluster.bootstrap) == sent(kills)
