@@ -118,6 +118,10 @@ class RawClient:
         assert correlation_id == sent_id
         return response
 
+    def forget(self) -> None:
+        """Expect no answer to the request that was encoded last, as to Produce with acks=0."""
+        self._sent.pop()
+
     def call(self, message: Message, version: int) -> Any:
         self.send(message, version)
         return self.receive()

@@ -9,12 +9,35 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
+from pkafka.records.batch import (
+    ATTRIBUTE_CODEC,
+    ATTRIBUTE_CONTROL,
+    ATTRIBUTE_TRANSACTIONAL,
+    ATTRIBUTES_POSITION,
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    NO_SEQUENCE,
+    Buffer,
+    write_crc,
+)
 from pkafka.records.builder import build_batch
 from pkafka.records.errors import invalid
 
 _KEY: Final = Struct(">hh")
 _MARKER: Final = Struct(">hi")
 _VERSION: Final = Struct(">h")
+# A batch of one marker has one size, and the same bytes but for its numbers: its header (batch.py), the start of its
+# record, key, the length of the value, value, no headers.
+_END_BATCH: Final = Struct(">qiibIhiqqqhii5shhBhiB")
+_COUNT_POSITION: Final = BATCH_OVERHEAD - 4
+_COUNT_AND_RECORD: Final = Struct(">i5shhBhiB")
+_RECORD_START: Final = b"\x20\x00\x00\x00\x08"
+"""Lengths are zigzag varints: a record of 16 bytes, its attributes, deltas of time and offset, a key of 4 bytes."""
+_VALUE_LENGTH: Final = 12
+_FORM: Final = (1, _RECORD_START, 0, _VALUE_LENGTH, 0, 0)
+"""What :func:`end_marker_in` insists on: the count, and all of the record but type and epoch."""
+_END_ATTRIBUTES: Final = ATTRIBUTE_CONTROL | ATTRIBUTE_TRANSACTIONAL
 
 
 class ControlType(IntEnum):
@@ -122,13 +145,32 @@ def build_end_marker(
     leader_epoch: int = -1,
 ) -> bytearray:
     """The batch that ends a producer's transaction in a partition."""
-    return build_control_batch(
-        ControlType.COMMIT if committed else ControlType.ABORT,
-        _MARKER.pack(0, coordinator_epoch),
-        timestamp_ms=timestamp_ms,
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
+    batch = bytearray(_END_BATCH.size)
+    _END_BATCH.pack_into(
+        batch,
+        0,
+        *(base_offset, _END_BATCH.size - LOG_OVERHEAD, leader_epoch, 2, 0, _END_ATTRIBUTES, 0),
+        *(timestamp_ms, timestamp_ms, producer_id, producer_epoch, NO_SEQUENCE, 1),
+        *(_RECORD_START, 0, ControlType.COMMIT if committed else ControlType.ABORT),
+        *(_VALUE_LENGTH, 0, coordinator_epoch, 0),
     )
+    write_crc(batch, 0, len(batch))
+    return batch
+
+
+def end_marker_in(batch: Buffer) -> EndTransactionMarker | None:
+    """The marker in a batch of the form that :func:`build_end_marker` and Apache Kafka write.
+
+    Returns:
+        None for a batch of another form, which may hold a marker all the same.
+    """
+    if len(batch) != _END_BATCH.size or batch[MAGIC_POSITION] != 2:
+        return None
+    if batch[ATTRIBUTES_POSITION + 1] & ATTRIBUTE_CODEC:
+        return None
+    count, start, key_version, kind, length, version, epoch, headers = _COUNT_AND_RECORD.unpack_from(
+        batch, _COUNT_POSITION
+    )
+    if (count, start, key_version, length, version, headers) != _FORM or kind not in (0, 1):
+        return None
+    return EndTransactionMarker(ControlType(kind), epoch)

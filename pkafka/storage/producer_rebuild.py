@@ -11,7 +11,7 @@ from typing import Final
 
 from pkafka.errors import StorageError
 from pkafka.model import Millis, Offset
-from pkafka.records.control import ControlType, EndTransactionMarker, decode_end_marker
+from pkafka.records.control import ControlType, EndTransactionMarker, decode_end_marker, end_marker_in
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import read_batches
 from pkafka.storage.batch_scan import CONTROL, TRANSACTIONAL, StoredBatch
@@ -32,6 +32,9 @@ PRODUCER_EXPIRATION_MS: Final = 86_400_000
 
 def read_marker(batch: bytes | bytearray | memoryview) -> EndTransactionMarker | None:
     """The marker in a control batch, None for a control record of another kind."""
+    marker = end_marker_in(batch)
+    if marker is not None:
+        return marker
     try:
         _, records = next(iter(read_batches(batch, check_crc=False)))
         return decode_end_marker(records[0].key, records[0].value)

@@ -275,10 +275,14 @@ class Producers:
         """Keep the entry that a batch was tried on."""
         self.entries[entry.producer_id] = entry
 
-    def has_open_transaction(self, producer_id: int) -> bool:
-        """Whether a producer's transaction has begun in the log and has not ended."""
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a producer's transaction has begun in the log under this epoch, or a later one, and has not ended."""
         entry = self.entries.get(producer_id)
-        return entry is not None and entry.transaction_first_offset != NO_OFFSET
+        return (
+            entry is not None
+            and entry.transaction_first_offset != NO_OFFSET
+            and epoch <= entry.producer_epoch
+        )
 
     def verify(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> Verification:
         """Note that a producer's batch is to be verified.

@@ -62,8 +62,8 @@ def jars(bundle: str) -> str:
     """A class path of everything that ``java/<bundle>.xml`` names; fetched when it is not there yet.
 
     Args:
-        bundle: ``kafka`` (Apache Kafka 3.9.1), ``clients`` (the Java clients of 4.1.0) or ``spark`` (Spark's own Kafka
-            connector).
+        bundle: ``kafka`` (Apache Kafka 3.9.1), ``clients`` (the Java clients of 4.1.0), ``spark`` (Spark's own Kafka
+            connector) or ``streams`` (Kafka Streams 3.9.1 with its tests).
 
     Raises:
         OracleUnavailableError: no Java, no Maven, or Maven could not fetch the jars.

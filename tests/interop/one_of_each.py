@@ -93,7 +93,7 @@ class OneOfEach:
         def played(broker: Either) -> list[Any]:
             try:
                 return play(broker.bootstrap)
-            except AssertionError as error:
+            except Exception as error:
                 error.add_note(f"on {type(broker).__name__}")
                 raise
 

@@ -134,6 +134,32 @@ def test_each_has_its_partitions_marked_by_the_other(cluster: Cluster, coordinat
             assert [transaction.end_of(broker) for broker in (KAFKA, PKAFKA)] == [number, number]
 
 
+def test_replicas_and_strangers_refuse_alike(cluster: Cluster) -> None:
+    """A follower says that it does not lead; a broker without a replica knows no such partition."""
+    topic = new_topic_name("replicas")
+    cluster.create_topic(topic, assignment={KAFKA: (KAFKA, PKAFKA), PKAFKA: (PKAFKA, KAFKA)})
+    alone = new_topic_name("alone")
+    cluster.create_topic(alone, assignment={KAFKA: (KAFKA,), PKAFKA: (PKAFKA,)})
+    for broker in (KAFKA, PKAFKA):
+        topics = [
+            WritableTxnMarkerTopic(name=name, partition_indexes=[KAFKA, PKAFKA]) for name in (topic, alone)
+        ]
+        request = WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=77, topics=topics)])
+        with RawClient(cluster.brokers[broker].bootstrap) as client:
+            [result] = client.call(request, 1).markers
+        found = {
+            (one.name, partition.partition_index): ErrorCode(partition.error_code)
+            for one in result.topics
+            for partition in one.partitions
+        }
+        assert found == {
+            (topic, broker): ErrorCode.NONE,
+            (topic, 1 - broker): ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            (alone, broker): ErrorCode.NONE,
+            (alone, 1 - broker): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+
+
 @BROKERS
 def test_a_decided_transaction_waits_for_a_leader_that_is_away(cluster: Cluster, coordinator: int) -> None:
     other = 1 - coordinator

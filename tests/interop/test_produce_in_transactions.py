@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,9 @@ from pkafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from pkafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_batches
+from pkafka.testing import running_broker
 from tests.differences import first_difference
+from tests.interop import kafka as oracle
 from tests.interop.conftest import System
 from tests.raw_client import RawClient, fetch_from
 from tests.talk import talking, wait_for
@@ -295,3 +298,30 @@ def test_without_an_answer_a_refusal_closes_the_connection(both: tuple[System, S
                 closed.append(client.is_closed(within_s=0.5 if partition == 0 and transactional_id else 10))
         outcomes.append(closed)
     assert outcomes == [[False, True, True]] * 2
+
+
+def test_while_there_is_no_coordinator_producers_are_told_why(kafka_classpath: str, tmp_path: Path) -> None:
+    """Before the first producer has asked for its coordinator, __transaction_state does not exist."""
+    told = []
+    settings = {"broker.id": 0}
+    with (
+        oracle.running_kafka(tmp_path / "kafka", overrides=settings) as theirs,
+        running_broker(tmp_path / "pkafka", settings) as ours,
+    ):
+        for system in (theirs, ours):
+            with talking(system.bootstrap) as talk:
+                talk.create("t", 1)
+            request = ProduceRequest(
+                transactional_id="x",
+                acks=-1,
+                topic_data=[
+                    TopicProduceData(
+                        name="t", partition_data=[PartitionProduceData(index=0, records=build(77))]
+                    )
+                ],
+            )
+            with RawClient(system.bootstrap) as client:
+                part = client.call(request, 11).responses[0].partition_responses[0]
+            told.append((part.error_code, part.base_offset, part.log_start_offset, part.error_message))
+    assert told[0][0] == PASSING
+    assert told[1] == told[0]

@@ -32,13 +32,11 @@ from pkafka.clients.producer import (
 )
 from pkafka.errors import ApiError, ConfigError, ErrorCode
 from pkafka.model import TopicPartition
-from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from pkafka.server.handlers import MESSAGE_APIS
-from pkafka.testing import Broker, running_broker
+from pkafka.testing import running_broker
 from pkafka.tools.zookeeper.server import running_server
 from tests.interop import kafka as oracle
 from tests.interop.conftest import EITHER, JavaTool, System
@@ -46,9 +44,6 @@ from tests.interop.side_by_side import pk
 from tests.talk import Talk, good, talking, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
-
-
-with_offsets = pytest.mark.usefixtures("offsets_in_transactions")
 
 
 class OwnBroker(System, Protocol):
@@ -83,13 +78,6 @@ def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         request.getfixturevalue("kafka_classpath")  # skips where there is none
         with oracle.running_kafka(directory, overrides=settings) as kafka:
             yield kafka
-
-
-@pytest.fixture
-def offsets_in_transactions(own: OwnBroker) -> None:
-    """Skips the test on a broker that stores no offsets in transactions."""
-    if isinstance(own, Broker) and ApiKey.TXN_OFFSET_COMMIT not in MESSAGE_APIS:
-        pytest.skip("this broker does not serve TxnOffsetCommit")
 
 
 @pytest.fixture
@@ -221,7 +209,6 @@ def test_a_large_transaction_over_many_partitions(own: OwnBroker, talk: Talk, to
     assert set(found) == {b"%d" % number for number in range(100_000)}
 
 
-@with_offsets
 def test_offsets_are_a_part_of_the_transaction(own: OwnBroker, talk: Talk, topic: str) -> None:
     talk.create(topic, 2)
     one, two = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -249,7 +236,6 @@ def test_offsets_are_a_part_of_the_transaction(own: OwnBroker, talk: Talk, topic
         }
 
 
-@with_offsets
 def test_a_member_that_was_thrown_out_cannot_store_offsets(own: OwnBroker, talk: Talk, topic: str) -> None:
     """Also when it knows already: else a zombie's offsets would pass for those of a consumer without a group."""
     talk.create(topic)
@@ -681,7 +667,6 @@ class Told:
             say("init after close", after.init_transactions)
 
 
-@with_offsets
 def test_kafkas_own_producer_says_the_same(
     own: OwnBroker, talk: Talk, topic: str, kafka_classpath: str, tmp_path: Path
 ) -> None:

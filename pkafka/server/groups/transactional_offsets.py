@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 from pkafka.errors import ErrorCode
 from pkafka.server.coordinator.topic_log import TransactionalProducer
@@ -31,24 +31,13 @@ class Committing(NamedTuple):
     producer: TransactionalProducer
 
 
-class Verify(Protocol):
-    """Makes sure that a transaction has a partition of __consumer_offsets, by its coordinator's word (KIP-890)."""
+Verify: TypeAlias = Callable[[str, TransactionalProducer, int, Callable[[ErrorCode], None]], None]
+"""Makes sure that a transaction has a partition of __consumer_offsets, by its coordinator's word (KIP-890).
 
-    def __call__(
-        self,
-        transactional_id: str,
-        producer: TransactionalProducer,
-        partition: int,
-        done: Callable[[ErrorCode], None],
-    ) -> None:
-        """Call back once, now or later.
-
-        Args:
-            partition: of __consumer_offsets.
-            done: gets NONE when the transaction has the partition, and has to append before it returns; else the error
-                of the transaction's coordinator, or why it is not known.
-        """
-        ...
+Gets the transactional id, the producer, the partition, and what to call, once, now or later: with NONE when the
+transaction has the partition, and then the append has to be done before the call returns; else with the error of the
+transaction's coordinator, or why it does not answer.
+"""
 
 
 class TransactionalOffsets:

@@ -171,7 +171,9 @@ def append_in_transaction(
     if found is None or data is None or not has_transactions([part]):
         return append(worker, *part, *terms)
     header = read_header(data)
-    if header.producer_id < 0 or not worker.verifier.is_needed(found, header.producer_id):
+    if header.producer_id < 0 or not worker.verifier.is_needed(
+        found, header.producer_id, header.producer_epoch
+    ):
         return append(worker, *part, *terms)
     kept = bytearray(data)
     outcome: Outcome | None = None

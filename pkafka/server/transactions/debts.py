@@ -1,6 +1,6 @@
 """Markers that are owed: those of one transaction, those that wait for another try, and the queue of a receiver."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -139,9 +139,10 @@ class Waiting:
                 task.cancel()
                 self._route(debt, (key,))
 
-    def wake_all(self) -> None:
-        """Send all markers now, as brokers have come or gone."""
-        self.wake(list(self._by_topic))
+    @property
+    def topics(self) -> Set[str]:
+        """The topics for which markers wait."""
+        return self._by_topic.keys()
 
     @property
     def without_leader(self) -> int:

@@ -180,9 +180,13 @@ class MarkerSender:
         if change.brokers_changed:
             for broker_id in self._brokers.keys() - self._metadata.brokers.keys():
                 self._drop(broker_id)
-            self._waiting.wake_all()
-        else:
-            self._waiting.wake(change.changed)
+        if (
+            topics := self._waiting.topics
+            if change.brokers_changed
+            else self._waiting.topics & change.changed
+        ):
+            # In a later turn, as the update has to reach all others first.
+            self._timer.in_next_turn(partial(self._waiting.wake, tuple(topics)))
 
     # -- what becomes of them --
 

@@ -53,9 +53,13 @@ class Verifier:
         self._clock = clock
         self._attempts: dict[tuple[PartitionKey, str, Producer], _Attempt] = {}
 
-    def is_needed(self, partition: Partition, producer_id: int) -> bool:
-        """Whether a transactional batch of a producer has to be verified before it is appended."""
-        return not partition.log.producers.has_open_transaction(producer_id) and self._is_enabled()
+    def is_needed(self, partition: Partition, producer_id: int, epoch: int) -> bool:
+        """Whether a transactional batch of a producer has to be verified before it is appended.
+
+        A later epoch is verified in an open transaction, too. Kafka 3.9 appends it, and the marker of the transaction
+        is refused for ever then: it has the epoch of the transaction.
+        """
+        return not partition.log.producers.has_open_transaction(producer_id, epoch) and self._is_enabled()
 
     def verify(
         self,
@@ -82,7 +86,7 @@ class Verifier:
         if partition is None:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        if not self.is_needed(partition, producer.producer_id):
+        if not self.is_needed(partition, *producer):
             done(ErrorCode.NONE)
             return
         log = partition.log

@@ -84,9 +84,10 @@ def test_a_verification_lasts_until_the_transaction_begins(log: Log) -> None:
     assert log.producers.verify(1, 0, 0, NOW) is verification
     append(log)
     assert not log.producers.verifications
-    assert log.producers.has_open_transaction(1)
+    assert log.producers.has_open_transaction(1, 0)
+    assert not log.producers.has_open_transaction(1, 1), "a later epoch has not begun"
     mark(log)
-    assert not log.producers.has_open_transaction(1)
+    assert not log.producers.has_open_transaction(1, 0)
 
 
 @pytest.mark.parametrize("committed", [True, False])
