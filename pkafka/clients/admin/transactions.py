@@ -27,6 +27,8 @@ _LOADING: Final = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 # A coordinator answers so while it aborts what the producer that is fenced had begun.
 _FENCING: Final = MOVING | {ErrorCode.CONCURRENT_TRANSACTIONS}
 _ANY_DURATION: Final = -1
+_TIMEOUT_MIN_MS: Final = 5_000
+_TIMEOUT_MAX_MS: Final = 60_000
 
 
 class TransactionsAdmin:
@@ -129,7 +131,8 @@ class TransactionsAdmin:
         partitions, the call waits, and commits or aborts nothing itself.
 
         As Kafka's client since 3.8 the call names its request time-out as the id's transaction time-out, which is what
-        the coordinator waits for its own log (KAFKA-16047).
+        the coordinator waits for its own log (KAFKA-16047); but no less than 5 seconds, and no more than a minute, the
+        time-out of producers, as brokers may refuse more.
 
         Returns:
             The identity that the id has now; a producer that uses the id in future gets one behind it.
@@ -139,7 +142,7 @@ class TransactionsAdmin:
         cluster = self.cluster
         wait_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = cluster.clock.monotonic_ms() + wait_ms
-        transaction_timeout_ms = cluster.config.request_timeout_ms
+        transaction_timeout_ms = max(_TIMEOUT_MIN_MS, min(cluster.config.request_timeout_ms, _TIMEOUT_MAX_MS))
 
         def ask(batch: list[str]) -> wire.InitProducerIdRequest:
             (transactional_id,) = batch

@@ -187,6 +187,18 @@ def test_a_fence_waits_until_the_transaction_is_aborted(broker: FakeBroker, admi
     assert request.transaction_timeout_ms == admin.cluster.config.request_timeout_ms
 
 
+@pytest.mark.parametrize(("request_ms", "asked_ms"), [(2_000, 5_000), (20_000, 20_000), (3_600_000, 60_000)])
+def test_a_fence_asks_for_a_transaction_that_brokers_take(
+    broker: FakeBroker, request_ms: int, asked_ms: int
+) -> None:
+    broker.handlers[ApiKey.INIT_PRODUCER_ID] = fencing(codes(ErrorCode.NONE))
+    with Admin({"bootstrap.servers": broker.bootstrap, "request.timeout.ms": request_ms}) as admin:
+        admin.fence_producers(["a"])
+    request = last(broker)
+    assert isinstance(request, init_producer_id.InitProducerIdRequest)
+    assert request.transaction_timeout_ms == asked_ms
+
+
 def test_each_id_is_fenced_with_an_outcome_of_its_own(broker: FakeBroker, admin: Admin) -> None:
     broker.handlers[ApiKey.INIT_PRODUCER_ID] = fencing(
         codes(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.NONE)
