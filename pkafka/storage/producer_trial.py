@@ -3,6 +3,8 @@
 The log commits the copies once the write has succeeded; until then the state is as before.
 """
 
+from typing import Final
+
 from pkafka.model import Offset
 from pkafka.records.control import ControlType
 from pkafka.records.validation import ValidatedBatch
@@ -17,6 +19,9 @@ from pkafka.storage.producer_state import (
     advance_sequence,
 )
 
+_CLIENT: Final = AppendOrigin.CLIENT
+"""Looked up once: the members of an enumeration are slow to get at."""
+
 
 class ProducerTrial:
     """Producer entries that the batches of one append are tried on, kept only when the write succeeds.
@@ -30,7 +35,7 @@ class ProducerTrial:
 
     def __init__(self, producers: Producers, origin: AppendOrigin) -> None:
         self._producers = producers
-        self._is_clients = origin is AppendOrigin.CLIENT
+        self._is_clients = origin is _CLIENT
         self.entries: dict[int, ProducerEntry] = {}
         self.begun: list[tuple[int, Offset]] = []
         self.completed: list[CompletedTransaction] = []
@@ -65,10 +70,12 @@ class ProducerTrial:
             batch.max_timestamp,
             batch.is_transactional,
         )
-        entry.check_epoch(batch.producer_epoch, base)
+        if batch.producer_epoch < entry.producer_epoch:
+            entry.check_epoch(batch.producer_epoch, base)
         if self._is_clients:
-            if self._producers.verifications and producer_id in self._producers.verifications:
-                self._producers.verifications[producer_id].check_sequence(noted)
+            verifications = self._producers.verifications
+            if verifications and producer_id in verifications:
+                verifications[producer_id].check_sequence(noted)
             entry.check_sequence(noted)
         entry = self.entries[producer_id] = entry.copy()
         if entry.add(noted):
