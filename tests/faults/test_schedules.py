@@ -1,8 +1,8 @@
 """Three brokers under load while the worst happens to them in turn; the laws are in tests/workload.py.
 
 ``p`` is a broker of pkafka, ``k`` one of Apache Kafka 3.9.1: the same schedules on either kind, and on both at once.
-What takes long, and all that needs JVMs, runs nightly. Transactions under faults are in test_transaction_deaths.py, test_markers.py
-and others of their names.
+What takes long, and all that needs JVMs, runs nightly. Transactions under faults: test_transaction_deaths.py,
+test_markers.py, test_copies.py.
 """
 
 import contextlib
