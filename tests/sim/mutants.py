@@ -259,7 +259,6 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
         "all_committed",
         _wait_for_nothing,
     ),
-    "offsets in transactions have the rules of clients' records": (Appending, "append", _append_as_client),
     "readers of committed records read up to the high watermark": (
         Log,
         "set_high_watermark",
@@ -275,13 +274,6 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
         "owe",
         _complete_before_markers,
     ),
-    "producers hear of a decision before it is committed": (
-        TransactionCoordinator,
-        "_decide",
-        _answer_before_decision,
-    ),
-    "records of transactions are not verified": (Verifier, "is_needed", lambda *_: False),
-    "markers of earlier connections are taken": (Incarnations, "is_current", lambda *_: True),
     "a fence leaves the epoch as it is": (Transaction, "fence", _fence_without_epoch),
     "fenced producers may go on": (Transaction, "_refusal", lambda *_: ErrorCode.NONE),
     "groups take commits of any generation": (Group, "check_commit", lambda *_, **__: ErrorCode.NONE),
@@ -300,6 +292,14 @@ FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
 """The only faults, where those that show it come rarely among all."""
 
 UNSEEN: Final[Mapping[str, Change | list[Change]]] = {
+    "offsets in transactions have the rules of clients' records": (Appending, "append", _append_as_client),
+    "producers hear of a decision before it is committed": (
+        TransactionCoordinator,
+        "_decide",
+        _answer_before_decision,
+    ),
+    "records of transactions are not verified": (Verifier, "is_needed", lambda *_: False),
+    "markers of earlier connections are taken": (Incarnations, "is_current", lambda *_: True),
     "fetches of any leader epoch are served": (Partition, "check_epoch", lambda *_: None),
     "LeaderAndIsr of older epochs are obeyed": (Decisions, "_become", _obey_old_epochs),
     "the controller takes proposals of brokers' former lives": (Office, "alter_isrs", _hear_former_lives),
