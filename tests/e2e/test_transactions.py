@@ -213,15 +213,17 @@ def test_transactions_go_on_while_leaders_move(cluster: Cluster) -> None:
         except Exception as error:  # noqa: BLE001 - told by the test
             errors.append(error)
 
+    def more_come() -> None:
+        before = len(committed)
+        wait_for(lambda: errors or len(committed) > before + 200)
+
     thread = threading.Thread(target=work)
     thread.start()
     try:
         for broker in (1, 0):
-            before = len(committed)
-            wait_for(lambda before=before: errors or len(committed) > before + 200)  # type: ignore[misc]
+            more_come()
             cluster.brokers[broker].stop()
-            before = len(committed)
-            wait_for(lambda before=before: errors or len(committed) > before + 200)  # type: ignore[misc]
+            more_come()
             cluster.brokers[broker].start()
     finally:
         stop.set()
@@ -231,4 +233,4 @@ def test_transactions_go_on_while_leaders_move(cluster: Cluster) -> None:
         ended(talk, "mover")
     assert values(cluster.bootstrap, "moving") == sorted(committed)
     for partition in range(PARTITIONS):
-        wait_for(lambda partition=partition: cluster.same_logs("moving", partition))  # type: ignore[misc]
+        wait_for(partial(cluster.same_logs, "moving", partition))

@@ -319,7 +319,7 @@ class Members:
 
     @contextlib.contextmanager
     def led(self) -> Iterator[RawClient]:
-        """A connection to the leader of the topic, whoever is that."""
+        """A connection to the broker that leads the topic now."""
         leader = self.cluster.state(self.topic).leader
         with RawClient(self.cluster.brokers[leader].bootstrap) as client:
             yield client

@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def copy(producer: Producer, consumer: Consumer, target: str, messages: list[Message]) -> None:
-    """Copy some records in one transaction. Whatever fails ends the process: its successor begins where it was."""
+    """Copy some records in one transaction. Any error ends the process; the next process begins where this one was."""
     producer.begin_transaction()
     for message in messages:
         error = message.error()

@@ -236,6 +236,12 @@ def stored(client: RawClient, topic: str, partition: int, names: dict[int, int])
     ]
 
 
+def wait_for_coordinator(client: RawClient, transactional_id: str) -> None:
+    """Wait until a transactional id has a coordinator."""
+    find = FindCoordinatorRequest(key=transactional_id, key_type=1)
+    wait_for(lambda: not client.call(find, 2).error_code, what="a coordinator")
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_everything_is_answered_as_by_kafka_and_the_same_is_stored(
     both: tuple[System, System], topic: str, version: int
@@ -246,8 +252,7 @@ def test_everything_is_answered_as_by_kafka_and_the_same_is_stored(
         with talking(system.bootstrap) as talk:
             talk.create(topic, PARTITIONS, **{"message.timestamp.before.max.ms": 2**62, "retention.ms": -1})
         with RawClient(system.bootstrap) as client:
-            find = FindCoordinatorRequest(key=topic, key_type=1)
-            wait_for(lambda client=client, find=find: not client.call(find, 2).error_code)  # type: ignore[misc]
+            wait_for_coordinator(client, topic)
             script = Script(client, topic, version)
             script.produce("begin", (STARTED, build(-1)), transactional_id=None)
             wanted = DeleteRecordsPartition(partition_index=STARTED, offset=1)
@@ -275,8 +280,7 @@ def test_without_an_answer_a_refusal_closes_the_connection(both: tuple[System, S
         with talking(system.bootstrap) as talk:
             talk.create(topic, 2)
         with RawClient(system.bootstrap) as client:
-            find = FindCoordinatorRequest(key=topic, key_type=1)
-            wait_for(lambda client=client, find=find: not client.call(find, 2).error_code)  # type: ignore[misc]
+            wait_for_coordinator(client, topic)
             script = Script(client, topic, 9)
             script.begin()
             script.add(0)

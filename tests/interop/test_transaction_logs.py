@@ -112,7 +112,7 @@ _serial = iter(range(5_000_000, 6_000_000))
 
 
 def facts(state: TransactionState, epoch: int, *, topic: str = TOPIC) -> Facts:
-    """What a record may say of a producer that nobody has seen."""
+    """What a record may say of a producer that no broker has seen."""
     is_begun = state is not TransactionState.EMPTY
     has_partitions = is_begun and not state.is_idle
     return Facts(

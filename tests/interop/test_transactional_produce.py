@@ -15,7 +15,7 @@ from pkafka.records.builder import build_batch
 from tests.differences import first_difference
 from tests.interop.conftest import JavaTool
 from tests.interop.one_of_each import OTHER, TOPIC, OneOfEach, one_of_each, stuck_until_the_end
-from tests.interop.test_transactions import NOBODY, Script
+from tests.interop.test_transactions import UNKNOWN_PRODUCER, Script
 from tests.talk import talking, wait_for
 from tests.transaction_client import Identity
 from tests.zookeeper import ZooKeeper
@@ -162,7 +162,7 @@ def not_in_a_transaction(writer: Writer, name: str) -> None:
         writer.write(None, producer, version=version)
         writer.write("", producer, version=version)
         writer.write(f"{tid}-unknown", producer, version=version)
-        writer.write(tid, NOBODY, version=version)
+        writer.write(tid, UNKNOWN_PRODUCER, version=version)
         writer.write(tid, producer._replace(epoch=producer.epoch + 1), version=version)
         writer.write(tid, producer._replace(epoch=-1), version=version)
         # Not without a producer: pkafka refuses what Kafka appends as if it were no part of a transaction.
@@ -199,11 +199,16 @@ def several_partitions_at_once(writer: Writer, name: str) -> None:
             tid, [*here, (TOPIC, 0, batch(producer, 0)), (OTHER, 9, batch(producer, 0))], version=version
         )
         writer.write_all(
-            tid, [(writer.topic, 0, batch(producer, 1)), (writer.topic, 1, batch(NOBODY, 0))], version=version
+            tid,
+            [(writer.topic, 0, batch(producer, 1)), (writer.topic, 1, batch(UNKNOWN_PRODUCER, 0))],
+            version=version,
         )
         writer.write_all(
             tid,
-            [(writer.topic, 0, batch(producer, 2)), (writer.topic, 1, batch(NOBODY, 0, transactional=False))],
+            [
+                (writer.topic, 0, batch(producer, 2)),
+                (writer.topic, 1, batch(UNKNOWN_PRODUCER, 0, transactional=False)),
+            ],
             version=version,
         )
         writer.complete(tid, producer, commit=True)

@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
 MISSING: Final = "transactions-missing"
 MAX_TIMEOUT_MS: Final = 900_000
-NOBODY: Final = Identity(987_654_321, 0)
+UNKNOWN_PRODUCER: Final = Identity(987_654_321, 0)
 
 
 class Script(TransactionClient):
@@ -50,7 +50,7 @@ class Script(TransactionClient):
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
         self.answers: list[Any] = []
-        self._ids: dict[int, str] = {NOBODY.producer_id: "nobody", -1: "none"}
+        self._ids: dict[int, str] = {UNKNOWN_PRODUCER.producer_id: "nobody", -1: "none"}
 
     def ask(self, message: Message, version: int) -> Any:
         """Ask, and remember what was answered, producer ids by the order in which they came."""
@@ -128,7 +128,14 @@ def bad_inits(script: Script, name: str) -> None:
             script.init(f"{name}-{version}", timeout_ms=timeout_ms, version=version)
             script.init(None, timeout_ms=timeout_ms, version=version)
             script.init("", timeout_ms=timeout_ms, version=version)
-    halves = (Identity(5, -1), Identity(-1, 0), Identity(-1, 5), Identity(0, -1), Identity(-2, -1), NOBODY)
+    halves = (
+        Identity(5, -1),
+        Identity(-1, 0),
+        Identity(-1, 5),
+        Identity(0, -1),
+        Identity(-2, -1),
+        UNKNOWN_PRODUCER,
+    )
     for version in INIT_VERSIONS[3:]:
         for transactional_id in (f"{name}-halves-{version}", "", None):
             for expected in (*halves, Identity(-2, -2), Identity(5, -2)):
@@ -159,7 +166,7 @@ def bumps(script: Script, name: str) -> None:
             third._replace(epoch=3),
             third._replace(producer_id=third.producer_id + 100_000),
             second._replace(producer_id=third.producer_id + 100_000),
-            NOBODY,
+            UNKNOWN_PRODUCER,
             second,
             third,
             third,
@@ -178,7 +185,7 @@ def bumps_of_unused_ids(script: Script, name: str) -> None:
     """The coordinator does not know the id (any more), the producer has an identity."""
     for version in INIT_VERSIONS[3:]:
         for number, expected in enumerate(
-            (NOBODY, Identity(3, 32_766), Identity(3, 32_767), Identity(-7, -3))
+            (UNKNOWN_PRODUCER, Identity(3, 32_766), Identity(3, 32_767), Identity(-7, -3))
         ):
             script.init(f"{name}-{version}-{number}", expected, version=version)
             script.init(f"{name}-{version}-{number}", expected, version=version)
@@ -209,7 +216,7 @@ def bumps_over_open_transactions(script: Script, name: str) -> None:
     for version in INIT_VERSIONS[3:]:
         tid = f"{name}-{version}"
         own = script.begin(tid)
-        script.init(tid, NOBODY, version=version)
+        script.init(tid, UNKNOWN_PRODUCER, version=version)
         script.init(tid, own._replace(epoch=7), version=version)
         script.wait_for_state(tid, "CompleteAbort")
         script.init(tid, own, version=version)
@@ -268,18 +275,18 @@ def strangers(script: Script, name: str) -> None:
     """Ids that are not known, and producers that do not have the id, in every state that lasts."""
     known = script.init(name)
     for transactional_id in ("", f"{name}-unknown"):
-        all_requests(script, transactional_id, NOBODY)
+        all_requests(script, transactional_id, UNKNOWN_PRODUCER)
         all_requests(script, transactional_id, Identity())
 
     def as_strangers() -> None:
         for change in (
-            {"producer_id": NOBODY.producer_id},
+            {"producer_id": UNKNOWN_PRODUCER.producer_id},
             {"producer_id": -1},
             {"epoch": known.epoch - 1},
             {"epoch": known.epoch + 1},
             {"epoch": -1},
             {"epoch": 32_767},
-            {"producer_id": NOBODY.producer_id, "epoch": known.epoch + 1},
+            {"producer_id": UNKNOWN_PRODUCER.producer_id, "epoch": known.epoch + 1},
         ):
             all_requests(script, name, known._replace(**change))
         script.describe(name)
@@ -317,7 +324,7 @@ def while_markers_are_owed(script: Script, name: str) -> None:
             for version in END_VERSIONS:
                 script.end(tid, producer, commit=commit, version=version)
             script.describe(tid)
-            for one in (producer, producer._replace(epoch=9), NOBODY):
+            for one in (producer, producer._replace(epoch=9), UNKNOWN_PRODUCER):
                 all_requests(script, tid, one)
                 for version in INIT_VERSIONS[3:]:
                     script.init(tid, one, version=version)
@@ -407,7 +414,7 @@ _ODD_PLACES: Final[tuple[Places, ...]] = (
 
 def odd_partitions(script: Script, name: str) -> None:
     """Partitions that are unknown, internal, named twice, or none."""
-    script.add_offsets("", NOBODY)
+    script.add_offsets("", UNKNOWN_PRODUCER)
     for version in ADD_VERSIONS:
         tid = f"{name}-{version}"
         producer = script.init(tid)
@@ -518,7 +525,7 @@ def _by_state(script: Script, own: Sequence[int]) -> None:
 
 
 def _by_producer(script: Script, own: Sequence[int]) -> None:
-    nobody = NOBODY.producer_id
+    nobody = UNKNOWN_PRODUCER.producer_id
     for version in LIST_VERSIONS:
         for ids in (own, own[:1], own[1:3], [own[1], own[1]], [nobody], [nobody, own[0]], [-1]):
             script.list(producer_ids=ids, version=version)

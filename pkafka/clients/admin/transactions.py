@@ -171,7 +171,7 @@ class TransactionsAdmin:
         return outcomes
 
     def abort_transaction(self, spec: AbortSpec, *, timeout_ms: int | None = None) -> Outcome[None]:
-        """End a producer's transaction in one partition with a marker, whatever its coordinator says (KIP-664).
+        """End a producer's transaction in one partition with a marker; its coordinator is not asked (KIP-664).
 
         This is for transactions that hang: those that no coordinator knows any more. The marker ends the part in this
         partition alone, so on a transaction that is alive it would tear the transaction apart.

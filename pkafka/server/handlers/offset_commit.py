@@ -13,7 +13,6 @@ from pkafka.errors import ErrorCode
 from pkafka.model import NO_TIMESTAMP
 from pkafka.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -23,6 +22,7 @@ from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.config.broker_config import BrokerConfig
 from pkafka.server.coordinator.routing import Routed
 from pkafka.server.groups.commits import Outcomes, java_length
+from pkafka.server.groups.named_partitions import codes_by_topic, known_partitions
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import NO_EXPIRY, CommittedOffset
 from pkafka.server.groups.routing import Groups
@@ -71,7 +71,7 @@ def serve(
             one.committed_metadata or "",
             expires_ms,
         )
-        for key, one in _known_partitions(groups.metadata, request).items()
+        for key, one in known_partitions(groups.metadata, request.topics).items()
     }
     if not commits:
         return _response(request, {})
@@ -91,28 +91,10 @@ def serve(
     return later(outcomes)
 
 
-def _known_partitions(
-    metadata: MetadataCache, request: OffsetCommitRequest
-) -> dict[PartitionKey, OffsetCommitRequestPartition]:
-    """The partitions of the request that the cluster has; when one is named twice, its last offset counts."""
-    return {
-        (topic.name, one.partition_index): one
-        for topic in request.topics
-        for one in topic.partitions
-        if metadata.partition(topic.name, one.partition_index) is not None
-    }
-
-
 def _response(
     request: OffsetCommitRequest, outcomes: Mapping[PartitionKey, ErrorCode]
 ) -> OffsetCommitResponse:
-    codes: dict[str, dict[int, ErrorCode]] = {}
-    for topic in request.topics:
-        name = topic.name
-        of_topic = codes.setdefault(name, {}) if topic.partitions else {}
-        for one in topic.partitions:
-            index = one.partition_index
-            of_topic[index] = outcomes.get((name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    codes = codes_by_topic(request.topics, outcomes)
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -128,7 +110,7 @@ def _response(
 
 
 async def _to_store(worker: Port, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    known = _known_partitions(worker.metadata, request)
+    known = known_partitions(worker.metadata, request.topics)
     outcomes = dict.fromkeys(known, ErrorCode.OFFSET_METADATA_TOO_LARGE)
     chars_max = worker.config.offset_metadata_max_bytes
     rows = [

@@ -14,16 +14,15 @@ from typing import Final
 from pkafka.errors import ErrorCode
 from pkafka.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
 from pkafka.protocol.schema import Message
-from pkafka.server.cluster.metadata import MetadataCache
 from pkafka.server.coordinator.routing import Routed
 from pkafka.server.coordinator.topic_log import TransactionalProducer
 from pkafka.server.groups.commits import Outcomes
+from pkafka.server.groups.named_partitions import codes_by_topic, known_partitions
 from pkafka.server.groups.offsets import PartitionKey
 from pkafka.server.groups.records import CommittedOffset
 from pkafka.server.groups.routing import Groups
@@ -50,7 +49,7 @@ def serve(
         key: CommittedOffset(
             one.committed_offset, now_ms, one.committed_leader_epoch, one.committed_metadata or ""
         )
-        for key, one in _known_partitions(groups.metadata, request).items()
+        for key, one in known_partitions(groups.metadata, request.topics).items()
     }
     if not commits:
         return _response(request, version, {})
@@ -72,34 +71,18 @@ def serve(
     return later(outcomes)
 
 
-def _known_partitions(
-    metadata: MetadataCache, request: TxnOffsetCommitRequest
-) -> dict[PartitionKey, TxnOffsetCommitRequestPartition]:
-    """The partitions of the request that the cluster has; when one is named twice, its last offset counts."""
-    return {
-        (topic.name, one.partition_index): one
-        for topic in request.topics
-        for one in topic.partitions
-        if metadata.partition(topic.name, one.partition_index) is not None
-    }
-
-
 def _response(
     request: TxnOffsetCommitRequest, version: int, outcomes: Mapping[PartitionKey, ErrorCode]
 ) -> TxnOffsetCommitResponse:
-    codes: dict[str, dict[int, ErrorCode]] = {}
-    for topic in request.topics:
-        name = topic.name
-        of_topic = codes.setdefault(name, {}) if topic.partitions else {}
-        for one in topic.partitions:
-            outcome = outcomes.get((name, one.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            of_topic[one.partition_index] = _as_known(outcome, version)
+    codes = codes_by_topic(request.topics, outcomes)
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=name,
                 partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=index, error_code=_as_known(code, version)
+                    )
                     for index, code in of_topic.items()
                 ],
             )
