@@ -42,6 +42,7 @@ SETTINGS: Final[Mapping[str, object]] = {
 TOPIC: Final = "transactions"
 """Of three partitions."""
 OTHER: Final = "transactions-2"
+_LINES_OF_LOG: Final = 40
 GHOST: Final = 9
 """A broker that is known for a moment and never runs."""
 
@@ -94,7 +95,8 @@ class OneOfEach:
             try:
                 return play(broker.bootstrap)
             except Exception as error:
-                error.add_note(f"on {type(broker).__name__}")
+                end = "\n".join(broker.log_file.read_text(errors="replace").splitlines()[-_LINES_OF_LOG:])
+                error.add_note(f"on {type(broker).__name__}, whose log ends with:\n{end}")
                 raise
 
         with ThreadPoolExecutor(len(self.brokers)) as threads:

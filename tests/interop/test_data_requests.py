@@ -13,6 +13,7 @@ from pkafka.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from pkafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pkafka.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -22,7 +23,7 @@ from pkafka.protocol.schema import Message
 from pkafka.records.builder import build_batch
 from tests.interop.conftest import System
 from tests.raw_client import RawClient, fetch_request
-from tests.talk import talking
+from tests.talk import talking, wait_for
 
 pytestmark = pytest.mark.interop
 
@@ -49,6 +50,10 @@ def systems(kafka: System | None, pkafka: System | None) -> Iterator[tuple[Syste
             for topic in (FULL, COMPACTED):
                 for _ in range(COUNT):
                     talk.produce(topic, bytes(build_batch(ROW)))
+        # A broker that other tests had before has this internal topic, a new one does not yet.
+        find = FindCoordinatorRequest(key="g")
+        with RawClient(system.bootstrap) as client:
+            wait_for(lambda: not client.call(find, 1).error_code, what="a coordinator of groups")  # noqa: B023
     yield kafka, pkafka
     for system in (kafka, pkafka):
         with talking(system.bootstrap) as talk:

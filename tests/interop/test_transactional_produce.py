@@ -32,10 +32,12 @@ class Writer(Script):
     """A script that also produces, to a topic of its own."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        with talking(
+            bootstrap
+        ) as talk:  # first: a connection that is open already would be left when this fails
+            talk.create(topic, 3, retention_ms=-1)
         super().__init__(bootstrap)
         self.topic = topic
-        with talking(bootstrap) as talk:
-            talk.create(topic, 3, retention_ms=-1)
 
     def write(
         self,
