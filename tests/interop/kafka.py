@@ -366,6 +366,11 @@ class KafkaBroker:
             except subprocess.TimeoutExpired:
                 self.kill()
 
+    def wait(self) -> int:
+        """Wait for an end that something else brings about, and return the exit code."""
+        assert self._process is not None
+        return self._process.wait(STOP_TIMEOUT_S)
+
     def kill(self) -> None:
         """kill -9."""
         if self._process is not None:
