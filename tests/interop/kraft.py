@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.class_archives import oracle_root, with_archive
-from tests.interop.kafka import JAVA_SOURCES, java_program, jars
+from tests.interop.kafka import JAVA_SOURCES, jars, java_program
 from tests.sockets import free_port
 
 START_TIMEOUT_S: Final = 90.0
