@@ -117,6 +117,7 @@ def test_a_broker_whose_controller_hangs_serves_its_clients_while_it_stops(clust
 
 
 @pytest.mark.parametrize("overrides", [{"replica.lag.time.max.ms": 1500, "replica.fetch.wait.max.ms": 300}])
+@pytest.mark.nightly  # half a minute; tests/faults/test_hangs.py is shorter
 def test_a_follower_that_hangs_leaves_and_comes_back(cluster: Cluster) -> None:
     cluster.create_topic("t", assignment={0: (0, 1, 2)}, configs={"min.insync.replicas": "2"})
     wait_for(lambda: leader(cluster, "t") == 0)
