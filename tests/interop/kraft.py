@@ -23,7 +23,7 @@ START_TIMEOUT_S: Final = 90.0
 STOP_TIMEOUT_S: Final = 30.0
 _SMALL_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _STARTED: Final = "Kafka Server started"
-_SETTINGS: Final[Mapping[str, object]] = {
+SETTINGS: Final[Mapping[str, object]] = {
     "process.roles": "broker,controller",
     "node.id": 0,
     "controller.listener.names": "CONTROLLER",
@@ -124,7 +124,7 @@ class KraftBroker:
 
     def _settings(self) -> dict[str, object]:
         return {
-            **_SETTINGS,
+            **SETTINGS,
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._advertised}",
             "controller.quorum.voters": f"0@127.0.0.1:{self._controller_port}",
