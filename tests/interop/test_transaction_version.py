@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING
-from confluent_kafka import Consumer as ConfluentConsumer
-from confluent_kafka import TopicPartition as ConfluentPartition
 
 from pkafka.clients.admin.results import FeatureUpdate, FeatureUpdateKind
 from pkafka.clients.admin.transaction_results import ProducerIdAndEpoch
@@ -27,6 +24,7 @@ from pkafka.server.transactions.records import encode_key, encode_value
 from pkafka.server.transactions.states import TransactionState
 from pkafka.server.transactions.transaction import Facts
 from tests.interop import kafka as oracle
+from tests.interop.committed import committed_values
 from tests.interop.kraft import SETTINGS, KraftBroker, running_kraft
 from tests.interop.recorder import Recorder, Said
 from tests.interop.side_by_side import pk
@@ -128,30 +126,6 @@ def state(talk: Talk, transactional_id: str) -> tuple[str, int]:
     over = is_over()
     assert over is not None
     return over
-
-
-def committed_values(bootstrap: str, topic: str, partitions: int = 1) -> list[bytes]:
-    """What a reader of committed records finds, of librdkafka, partition by partition."""
-    keys = {
-        "bootstrap.servers": bootstrap,
-        "group.id": f"reads-{topic}",
-        "isolation.level": "read_committed",
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-    }
-    reader = ConfluentConsumer(keys)
-    reader.assign([ConfluentPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
-    found: list[tuple[int, int, bytes]] = []
-    ends = 0
-    while ends < partitions:
-        message = reader.poll(60)
-        assert message is not None, "neither a record nor an end"
-        if message.error() is not None:
-            ends += 1
-            continue
-        found.append((message.partition() or 0, message.offset() or 0, message.value() or b""))
-    reader.close()
-    return [value for _, _, value in sorted(found)]
 
 
 SCRIPTS: Final = {
