@@ -2,6 +2,9 @@
 
 An index beside the declarations: the ApiVersions answer and every request header need ranges and flexibility of
 all keys, but importing all modules of messages for that would take longer than starting. A test compares both.
+
+Brokers serve what Kafka 3.9.1 has (:func:`versions`). What clients say to later brokers is declared as well, and goes
+out only where the caller of a connection names a higher version than that (:func:`declared_versions`).
 """
 
 from importlib import import_module

@@ -59,6 +59,11 @@ class Writer:
         self._thread.join(300)
         assert not self._thread.is_alive()
 
+    def wait_for_more(self, count: int) -> None:
+        """Wait until so many more transactions have ended, or one has failed."""
+        wanted = self.transactions + count
+        wait_for(lambda: self.errors or self.transactions >= wanted, timeout_s=120, what="transactions")
+
     def _run(self) -> None:
         try:
             with Producer(self._keys) as producer:
@@ -91,12 +96,10 @@ def test_what_was_committed_is_read_once_and_in_order_after_kills_of_the_broker(
     writer = Writer(broker.bootstrap, topic)
     try:
         for _ in range(KILLS):
-            before = writer.transactions
-            wait_for(lambda seen=before: writer.errors or writer.transactions > seen + 40, timeout_s=120)
+            writer.wait_for_more(40)
             broker.kill()
             broker.start()
-        before = writer.transactions
-        wait_for(lambda: writer.errors or writer.transactions > before + 8, timeout_s=120)
+        writer.wait_for_more(8)
     finally:
         writer.stop()
     assert not writer.errors
