@@ -1,7 +1,7 @@
 """A producer's machine of transactions, played by a test: coordinators answer what the test says."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from pkafka.clients.offsets import ConsumerGroupMetadata
 from pkafka.clients.producer.transaction_requests import Ask
@@ -21,8 +21,10 @@ from pkafka.protocol.schema import Message
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("u", 3)
 GROUP = ConsumerGroupMetadata("g", 4, "member", None)
-LAST_EPOCH = 32_766
+LAST_EPOCH: Final = 32_766
 """The last that a coordinator gives; the one behind it is for fencing."""
+END_OF_VERSION_2: Final = 5
+"""The version of EndTxn in transactions of transaction.version 2."""
 
 
 class Played:
@@ -40,6 +42,8 @@ class Played:
         self.rules = Transactions("id", timeout_ms=60_000, finalized_version=lambda: self.finalized)
         self.now_ms = 0
         self.version = version
+        self.version_max: int | None = None
+        """Of the request that was asked last."""
         self.asked: list[str] = []
         if initialized or begun:
             init = self.rules.init()
@@ -56,7 +60,10 @@ class Played:
 
     def next(self, *, has_unsettled: bool = False) -> Ask | None:
         self.now_ms += 1_000
-        return self.rules.next(self.now_ms, has_unsettled=has_unsettled)
+        ask = self.rules.next(self.now_ms, has_unsettled=has_unsettled)
+        if ask is not None:
+            self.version_max = ask.max_version
+        return ask
 
     def expect(self, kind: type[Message]) -> Any:
         """The next request, which has to be of a kind; coordinators are found on the way."""
@@ -70,23 +77,23 @@ class Played:
 
     def answer(self, request: Message, code: ErrorCode = ErrorCode.NONE) -> None:
         answer = ANSWERS[type(request)](request, code)
+        if isinstance(request, EndTxnRequest) and self.version_max == END_OF_VERSION_2 and not code:
+            assert isinstance(answer, EndTxnResponse)
+            answer.producer_id, answer.producer_epoch = _after(request)
         self.rules.answered(request, answer, self.now_ms, version=self.version)  # type: ignore[arg-type]
-
-    def end(self, request: EndTxnRequest, code: ErrorCode = ErrorCode.NONE) -> None:
-        """Answer as a coordinator of version 2: with the next epoch, or the next id when that was the last one."""
-        following = (request.producer_id, request.producer_epoch + 1)
-        if request.producer_epoch == LAST_EPOCH:
-            following = (request.producer_id + 1, 0)
-        answer = EndTxnResponse(error_code=code)
-        if code is ErrorCode.NONE:
-            answer.producer_id, answer.producer_epoch = following
-        self.rules.answered(request, answer, self.now_ms, version=5)
 
     def settle(self) -> None:
         """Answer whatever is asked, well."""
         while (ask := self.next()) is not None:
             self.asked.append(type(ask.request).__name__)
             self.answer(ask.request)
+
+
+def _after(request: EndTxnRequest) -> tuple[int, int]:
+    """The next epoch, or the next id when that was the last one."""
+    if request.producer_epoch == LAST_EPOCH:
+        return request.producer_id + 1, 0
+    return request.producer_id, request.producer_epoch + 1
 
 
 def _found(request: FindCoordinatorRequest, code: ErrorCode) -> Message:
@@ -138,5 +145,5 @@ ANSWERS: dict[type[Message], Callable[[Any, ErrorCode], Message]] = {
     adding.AddPartitionsToTxnRequest: _added,
     AddOffsetsToTxnRequest: lambda _, code: AddOffsetsToTxnResponse(error_code=code),
     offset_commit.TxnOffsetCommitRequest: _stored,
-    EndTxnRequest: lambda _, code: EndTxnResponse(error_code=code),  # as before version 5
+    EndTxnRequest: lambda _, code: EndTxnResponse(error_code=code),
 }

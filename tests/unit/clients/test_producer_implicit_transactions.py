@@ -26,7 +26,7 @@ def begun() -> Played:
 
 def committed(play: Played) -> None:
     outcome = play.rules.commit()
-    play.end(play.expect(EndTxnRequest))
+    play.answer(play.expect(EndTxnRequest))
     assert (outcome.done, outcome.error) == (True, None)
     outcome.taken = True
 
@@ -54,7 +54,7 @@ def test_records_and_offsets_put_themselves_into_the_transaction() -> None:
     assert ask is not None
     assert isinstance(ask.request, EndTxnRequest)
     assert (ask.max_version, ask.request.committed, ask.request.producer_epoch) == (5, True, 0)
-    play.end(ask.request)
+    play.answer(ask.request)
     assert (commit.done, commit.error, play.rules.producer, play.rules.state) == (
         True,
         None,
@@ -71,7 +71,7 @@ def test_each_transaction_has_an_epoch_of_its_own() -> None:
     abort = play.rules.abort()
     end = play.expect(EndTxnRequest)
     assert (end.committed, end.producer_epoch) == (False, 1)
-    play.end(end)
+    play.answer(end)
     assert (abort.error, play.rules.producer) == (None, (7, 2))
     assert not play.rules.admits(ONE), "there is no transaction"
 
@@ -102,7 +102,7 @@ def test_offsets_that_were_not_sent_are_dropped_by_an_abort() -> None:
     abort = play.rules.abort()
     end = play.expect(EndTxnRequest)
     assert not end.committed
-    play.end(end)
+    play.answer(end)
     assert (abort.done, abort.error) == (True, None)
 
 
@@ -133,7 +133,7 @@ def test_the_abort_after_a_failed_batch_brings_the_new_epoch_itself(code: ErrorC
     abort = play.rules.abort()
     end = play.expect(EndTxnRequest)
     assert (end.committed, end.producer_epoch) == (False, 0)
-    play.end(end)
+    play.answer(end)
     assert (abort.done, abort.error, play.rules.producer) == (True, None, (7, 1))
     assert play.next() is None, "no InitProducerId"
 
@@ -142,7 +142,7 @@ def test_a_batch_that_fails_in_an_abort_asks_for_nothing_more() -> None:
     play = begun()
     abort = play.rules.abort()
     play.rules.failed(FAILURE, was_sent=True)
-    play.end(play.expect(EndTxnRequest))
+    play.answer(play.expect(EndTxnRequest))
     assert (abort.done, abort.error, play.rules.producer) == (True, None, (7, 1))
 
 
@@ -150,20 +150,20 @@ def test_a_batch_that_fails_in_an_abort_asks_for_nothing_more() -> None:
 def test_what_passes_is_asked_again_in_the_same_version(code: ErrorCode) -> None:
     play = begun()
     commit = play.rules.commit()
-    play.end(play.expect(EndTxnRequest), code)
+    play.answer(play.expect(EndTxnRequest), code)
     assert not commit.done
-    play.end(play.expect(EndTxnRequest))
+    play.answer(play.expect(EndTxnRequest))
     assert (commit.error, play.rules.producer) == (None, (7, 1))
 
 
 def test_a_commit_that_is_refused_can_be_aborted() -> None:
     play = begun()
     commit = play.rules.commit()
-    play.end(play.expect(EndTxnRequest), ErrorCode.TRANSACTION_ABORTABLE)
+    play.answer(play.expect(EndTxnRequest), ErrorCode.TRANSACTION_ABORTABLE)
     assert isinstance(commit.error, ApiError)
     commit.taken = True
     abort = play.rules.abort()
-    play.end(play.expect(EndTxnRequest))
+    play.answer(play.expect(EndTxnRequest))
     assert (abort.error, play.rules.producer) == (None, (7, 1))
 
 
@@ -171,7 +171,7 @@ def test_a_commit_that_is_refused_can_be_aborted() -> None:
 def test_an_abort_that_is_refused_is_the_end_of_the_producer(finalized: int) -> None:
     play = Played(begun=True, finalized=finalized)
     abort = play.rules.abort()
-    play.end(play.expect(EndTxnRequest), ErrorCode.TRANSACTION_ABORTABLE)
+    play.answer(play.expect(EndTxnRequest), ErrorCode.TRANSACTION_ABORTABLE)
     assert isinstance(abort.error, TransactionError)
     assert "Failed to abort transaction" in str(abort.error)
     assert play.rules.state is State.FATAL_ERROR
@@ -186,7 +186,7 @@ def test_offsets_of_a_zombie_member_leave_an_abort(code: ErrorCode) -> None:
     play.answer(play.expect(TxnOffsetCommitRequest), code)
     assert isinstance(stored.error, CommitFailedError)
     play.rules.abort()
-    play.end(play.expect(EndTxnRequest))
+    play.answer(play.expect(EndTxnRequest))
     assert play.rules.producer == (7, 1)
 
 
@@ -194,7 +194,7 @@ def test_offsets_of_a_zombie_member_leave_an_abort(code: ErrorCode) -> None:
 def test_a_fenced_producer_is_at_its_end(code: ErrorCode) -> None:
     play = begun()
     commit = play.rules.commit()
-    play.end(play.expect(EndTxnRequest), code)
+    play.answer(play.expect(EndTxnRequest), code)
     assert isinstance(commit.error, ProducerFencedError)
     assert play.rules.state is State.FATAL_ERROR
 
@@ -206,7 +206,7 @@ def test_an_id_that_the_coordinator_has_forgotten_is_the_end() -> None:
     assert in_batch.rules.state is State.FATAL_ERROR
     at_end = begun()
     commit = at_end.rules.commit()
-    at_end.end(at_end.expect(EndTxnRequest), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    at_end.answer(at_end.expect(EndTxnRequest), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     assert getattr(commit.error, "code", None) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert at_end.rules.state is State.FATAL_ERROR
 
@@ -249,7 +249,7 @@ def test_a_cluster_that_takes_the_feature_back_gets_the_older_requests() -> None
     play = begun()
     play.finalized = 1
     commit = play.rules.commit()
-    play.end(play.expect(EndTxnRequest))
+    play.answer(play.expect(EndTxnRequest))
     assert (commit.done, play.rules.producer) == (True, (7, 1))
     commit.taken = True
     assert not play.rules.is_implicit
