@@ -146,7 +146,9 @@ def test_a_batch_that_fails_in_an_abort_asks_for_nothing_more() -> None:
     assert (abort.done, abort.error, play.rules.producer) == (True, None, (7, 1))
 
 
-@pytest.mark.parametrize("code", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR], ids=lambda code: code.name
+)
 def test_what_passes_is_asked_again_in_the_same_version(code: ErrorCode) -> None:
     play = begun()
     commit = play.rules.commit()
@@ -178,7 +180,9 @@ def test_an_abort_that_is_refused_is_the_end_of_the_producer(finalized: int) -> 
     assert play.next() is None
 
 
-@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION], ids=lambda code: code.name
+)
 def test_offsets_of_a_zombie_member_leave_an_abort(code: ErrorCode) -> None:
     play = Played(finalized=2)
     play.rules.begin()
@@ -190,7 +194,9 @@ def test_offsets_of_a_zombie_member_leave_an_abort(code: ErrorCode) -> None:
     assert play.rules.producer == (7, 1)
 
 
-@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH], ids=lambda code: code.name
+)
 def test_a_fenced_producer_is_at_its_end(code: ErrorCode) -> None:
     play = begun()
     commit = play.rules.commit()
