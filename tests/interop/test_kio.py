@@ -21,7 +21,7 @@ from kio.serial import entity_reader, entity_writer
 
 from pkafka.protocol.codec import decode, encode
 from pkafka.protocol.messages.records import cluster_metadata
-from pkafka.protocol.registry import keys, request_class, response_class, versions
+from pkafka.protocol.registry import declared_versions, keys, request_class, response_class
 from pkafka.protocol.schema import Field, Message, version_range
 from tests.unit.protocol.strategies import instances_of, record_classes
 
@@ -54,7 +54,7 @@ def pairs() -> list[tuple[type[Message], int, str]]:
     found = []
     for key in keys():
         for module, cls in (("request", request_class(key)), ("response", response_class(key))):
-            for version in versions(key):
+            for version in declared_versions(key):
                 found.append((cls, version, f"{key.name.lower()}.v{version}.{module}"))
     for cls in record_classes():
         for version in version_range(cls.__versions__):
