@@ -178,6 +178,9 @@ def _cluster_of(target: Target) -> Cluster:
 def _prepare_load(target: Target, settings: Settings) -> None:
     cluster = _cluster_of(target)
     _make_topic(cluster.addresses[0])
+    for address in cluster.addresses:
+        # A broker that knows who leads has been told before what it leads itself.
+        wire.wait_for_leaders(address, TRANSACTION_STATE_TOPIC, _PARTITIONS)
     ids = settings.scaled(_RECORDS, 20_000) // len(_LIFE)
     _fill(
         cluster.addresses[cluster.leader_of(TRANSACTION_STATE_TOPIC, _LOADED)],
