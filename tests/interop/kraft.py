@@ -136,12 +136,10 @@ class KraftBroker:
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         words = ("format", "-t", cluster, "-c", str(properties))
         feature = ("--feature", f"transaction.version={self._transaction_version}")
-        subprocess.run(
-            [*self._java(_SMALL_JVM), "kafka.tools.StorageTool", *words, *feature],
-            check=True,
-            capture_output=True,
-            timeout=START_TIMEOUT_S,
-        )
+        command = [*self._java(_SMALL_JVM), "kafka.tools.StorageTool", *words, *feature]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S)
+        if done.returncode:
+            raise RuntimeError(f"Apache Kafka 4 did not format its storage:\n{done.stdout}{done.stderr}")
 
     def _archived(self) -> Sequence[str]:
         return (*_SMALL_JVM, *(_archive(self._class_path) if self._archive is None else self._archive))
