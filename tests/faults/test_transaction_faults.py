@@ -34,7 +34,7 @@ SOON_S: Final = 60.0
 EITHER: Final = ("p", pytest.param("k", marks=[pytest.mark.nightly, pytest.mark.oracle]))
 SETTINGS: Final = {
     "pkafka.workers": 2,
-    "zookeeper.session.timeout.ms": 6_000,
+    "zookeeper.session.timeout.ms": 4_000,
     "replica.lag.time.max.ms": 3_000,
     "min.insync.replicas": 1,
 }
@@ -97,7 +97,9 @@ def begun(client: TransactionClient, name: str, places: Places) -> Identity:
 
 
 @pytest.mark.parametrize("kind", EITHER)
-@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+@pytest.mark.parametrize(
+    "commit", [True, pytest.param(False, marks=pytest.mark.nightly)], ids=["commit", "abort"]
+)
 def test_a_decision_outlives_lost_replicas(pair: Cluster, *, commit: bool) -> None:
     """First the partition of the records has too few replicas in sync, then the log of decisions, too."""
     survivor = pair.state(TRANSACTION_STATE_TOPIC).leader
