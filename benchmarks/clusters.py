@@ -87,8 +87,12 @@ class Cluster:
 
     def leader(self, topic: str) -> int:
         """The broker that leads the first partition."""
+        return self.leader_of(topic, 0)
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition."""
         with Admin({"bootstrap.servers": self.bootstrap}) as admin:
-            return self._leaders(admin, topic)[0]
+            return self._leaders(admin, topic)[partition]
 
     def in_sync(self, topic: str) -> bool:
         """Whether all replicas of all partitions are in sync."""

@@ -8,6 +8,7 @@ from benchmarks.scenarios import (
     consumers,
     dump_log,
     groups,
+    idempotent,
     latency,
     one_record,
     perf_test,
@@ -16,6 +17,8 @@ from benchmarks.scenarios import (
     producers,
     spark_segments,
     spark_topics,
+    streams,
+    transaction_state,
     transactions,
 )
 
@@ -24,11 +27,14 @@ SCENARIOS: dict[str, Scenario] = {
     for module in (
         process,
         produce,
+        idempotent,
         one_record,
         latency,
         consume,
         groups,
         transactions,
+        transaction_state,
+        streams,
         clients,
         producers,
         consumers,

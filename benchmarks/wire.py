@@ -157,10 +157,12 @@ def batch(record_bytes: int, batch_bytes: int, noise: bytes) -> tuple[bytes, int
     return bytes(build_batch(records)), count
 
 
-def produce_frame(topic: str, partition: int, records: bytes, correlation_id: int, *, acks: int) -> bytes:
+def produce_frame(
+    topic: str, partition: int, records: bytes, correlation_id: int, *, acks: int, client_id: str = CLIENT_ID
+) -> bytes:
     """A whole Produce request."""
     request = _produce_request(topic, partition, records, acks)
-    return encode_request(ApiKey.PRODUCE, PRODUCE_VERSION, correlation_id, CLIENT_ID, request)
+    return encode_request(ApiKey.PRODUCE, PRODUCE_VERSION, correlation_id, client_id, request)
 
 
 def produce(address: tuple[str, int], topic: str, partition: int, records: bytes) -> None:

@@ -55,3 +55,17 @@ cpdef tuple select_records(
     length=Py_ssize_t, raw=cython.ulonglong, ts=cython.ulonglong, delta=cython.longlong, out=bytearray,
 )
 cpdef bytearray retime(bytes data, long long count, object shift)
+
+@cython.locals(number=cython.ulonglong, index=Py_ssize_t)
+cdef unsigned long long number_at(bytes data, Py_ssize_t position, Py_ssize_t size) except? 0
+
+@cython.locals(end=Py_ssize_t)
+cdef Py_ssize_t plain_end(bytes data, Py_ssize_t position, object checksum) except? -1
+
+@cython.locals(
+    after=Py_ssize_t, behind=Py_ssize_t, raw=cython.ulonglong, key_end=Py_ssize_t, key=bytes,
+)
+cdef int note_values(bytes data, Py_ssize_t position, Py_ssize_t end, long long count, dict values) except -1
+
+@cython.locals(size=Py_ssize_t, header=Py_ssize_t, following=cython.longlong, end=Py_ssize_t)
+cpdef tuple last_values(bytes data, Py_ssize_t position, Py_ssize_t stop, dict values, object checksum)

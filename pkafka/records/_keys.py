@@ -1,4 +1,5 @@
-"""The inner loops of compaction: which key was last seen at which offset, and which records of a batch stay.
+"""The inner loops of compaction: which key was last seen at which offset, which records of a batch stay, which value is
+a key's last.
 
 Plain Python that Cython compiles as it stands, like _loops.py (the C types are in _keys.pxd). The table is a flat array
 of unsigned 64-bit numbers, three to a slot: two halves of a digest of the key, and the offset plus one (0: the slot is
@@ -6,16 +7,19 @@ free). Slots are probed one after the other. The digest is MurmurHash3 (x64, 128
 for each table; keys themselves are not kept, two different ones are taken for the same with a chance of 2^-128.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from pkafka.records import varint
-from pkafka.records.errors import invalid
+from pkafka.records.errors import RecordError, invalid
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 _FACTOR_1 = 0x87C3_7B91_1142_53D5
 _FACTOR_2 = 0x4CF5_AD43_2745_937F
 _MIX_1 = 0xFF51_AFD7_ED55_8CCD
 _MIX_2 = 0xC4CE_B9FE_1A85_EC53
+_HEADER_BYTES = 61
+"""What a batch has before its records."""
 
 
 def key_digest(data: bytes, position: int, size: int, seed: int, digest: Any) -> None:  # noqa: ANN401
@@ -324,3 +328,79 @@ def retime(data: bytes, count: int, shift: int) -> bytearray:
     except IndexError:
         raise invalid(f"record {index} reaches beyond the end of its batch") from None
     return out
+
+
+def number_at(data: bytes, position: int, size: int) -> int:
+    """The unsigned number in ``size`` bytes at ``position``."""
+    number = 0
+    for index in range(position, position + size):
+        number = number << 8 | data[index]
+    return number
+
+
+def plain_end(data: bytes, position: int, checksum: Callable[[bytes], int]) -> int:
+    """The position behind the batch at ``position``; -1 when it is cut off, or special, or damaged."""
+    end = position + 12 + number_at(data, position + 8, 4)
+    # The magic is 2, and of the attributes at most the type of the timestamps is set.
+    if end > len(data) or data[position + 16] != 2 or number_at(data, position + 21, 2) & 0xFFF7 != 0:
+        return -1
+    return end if checksum(data[position + 21 : end]) == number_at(data, position + 17, 4) else -1
+
+
+def note_values(data: bytes, position: int, end: int, count: int, values: dict[bytes, bytes]) -> int:
+    """Note the values of ``count`` records between ``position`` and ``end``; 1 when each of them has a key, else 0."""
+    while count > 0:
+        after = varint_end(data, position)
+        behind = after + (varint_at(data, position, after) >> 1)
+        position = varint_end(data, varint_end(data, after + 1))  # behind attributes, timestamp and offset
+        after = varint_end(data, position)
+        raw = varint_at(data, position, after)
+        key_end = after + (raw >> 1)
+        if raw & 1 or behind > end or key_end >= behind:
+            return 0
+        key = data[after:key_end]
+        after = varint_end(data, key_end)
+        raw = varint_at(data, key_end, after)
+        if raw & 1:
+            values.pop(key, None)
+        elif after + (raw >> 1) > behind:
+            return 0
+        else:
+            values[key] = data[after : after + (raw >> 1)]
+        position = behind
+        count -= 1
+    return 1
+
+
+def last_values(
+    data: bytes, position: int, stop: int, values: dict[bytes, bytes], checksum: Callable[[bytes], int]
+) -> tuple[int, int]:
+    """Note the last value of each key in plain batches; a record without a value takes its key out.
+
+    Args:
+        data: whole batches, one behind the other.
+        position: of the first one to look at.
+        stop: no batch that begins there or later is looked at.
+        values: by key.
+        checksum: CRC-32C of bytes.
+
+    Returns:
+        The position behind the last batch that was taken, and the offset behind its records, -1 without any. The batch
+        that follows, when that is before ``stop``, has a codec, a transaction, markers, another format or a record
+        without a key, or it is damaged.
+    """
+    size = len(data)
+    header = _HEADER_BYTES
+    following = -1
+    try:
+        while position < stop and size - position >= header:
+            end = plain_end(data, position, checksum)
+            if end < 0 or not note_values(
+                data, position + header, end, number_at(data, position + 57, 4), values
+            ):
+                break
+            following = number_at(data, position, 8) + number_at(data, position + 23, 4) + 1
+            position = end
+    except (IndexError, RecordError):
+        pass  # damaged: the position tells
+    return position, following

@@ -60,6 +60,7 @@ map_keys = _keys.map_keys
 select_records = _keys.select_records
 retime = _keys.retime
 move_slots = _keys.move_slots
+last_values = _keys.last_values
 
 _writes: Final = (
     import_module("pkafka.records._plain") if str(_writing.__file__).endswith(".py") else _writing

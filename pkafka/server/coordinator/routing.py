@@ -43,7 +43,7 @@ class CoordinatorRouter(Generic[StateT]):
         workers: how many there are.
         partitions: tells which worker owns a partition.
         peers: the other workers.
-        hand_over: moves a connection to another worker where that pays; None where it never does.
+        hand_over: moves a connection to another worker where that pays.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class CoordinatorRouter(Generic[StateT]):
         workers: int,
         partitions: Partitions,
         peers: Peers,
-        hand_over: Callable[[ServerConnection, int], Detach | None] | None,
+        hand_over: Callable[[ServerConnection, int], Detach | None],
     ) -> None:
         self.topic = topic
         self._operation = operation
@@ -85,7 +85,7 @@ class CoordinatorRouter(Generic[StateT]):
         owner = self.owner_of(name)
         if owner == self._peers.index:
             return serve(self._state, context.caller, request, version)
-        detach = self._hand_over and self._hand_over(context.connection, owner)
+        detach = self._hand_over(context.connection, owner)
         if detach is not None:
             return detach
 

@@ -6,7 +6,7 @@ for example) is in one shard of one worker. All of it runs on the worker's event
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -25,6 +25,30 @@ LOAD_AGAIN_MS: Final = 5_000
 EntryT = TypeVar("EntryT")
 
 
+class Shard(Protocol[EntryT]):
+    """The entries of one partition; a dictionary is one."""
+
+    def get(self, key: str, /) -> EntryT | None:
+        """Find an entry."""
+        ...
+
+    def __setitem__(self, key: str, entry: EntryT, /) -> None:
+        """Take in an entry."""
+        ...
+
+    def pop(self, key: str, default: None, /) -> EntryT | None:
+        """Forget an entry, which may be gone already."""
+        ...
+
+    def __len__(self) -> int:
+        """How many entries there are."""
+        ...
+
+    def values(self) -> Collection[EntryT]:
+        """Those that others may refer to."""
+        ...
+
+
 class Loading(Protocol[EntryT]):
     """Makes the entries of one partition from its records."""
 
@@ -36,11 +60,11 @@ class Loading(Protocol[EntryT]):
         """Take over one batch, the next in the log."""
         ...
 
-    def entries(self) -> Iterator[tuple[str, EntryT]]:
-        """Make the entries that are left after the last batch, one a step."""
+    def entries(self) -> Iterator[tuple[str, EntryT] | None]:
+        """Make the entries that are left after the last batch, one a step; None for a step that makes none."""
         ...
 
-    def loaded(self, entries: Mapping[str, EntryT], took_ms: float) -> None:
+    def loaded(self, entries: Shard[EntryT], took_ms: float) -> None:
         """Begin with the entries; the shard is this worker's from now on."""
         ...
 
@@ -75,6 +99,8 @@ class Shards(Generic[EntryT, LoadingT]):
         what: the entries are, for log lines.
         timer: of the worker.
         spawn: runs a coroutine on the worker's loop.
+        replay: plays all records of a partition, in steps; None plays each batch by :meth:`Loading.play`.
+        new_shard: makes what the entries of a loading are put into; None makes a dictionary.
     """
 
     def __init__(
@@ -86,14 +112,18 @@ class Shards(Generic[EntryT, LoadingT]):
         what: str,
         timer: Timer,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
+        replay: Callable[[int, LoadingT], AsyncIterator[object]] | None = None,
+        new_shard: Callable[[LoadingT], Shard[EntryT]] | None = None,
     ) -> None:
         self._log = shard_log
+        self._replay = replay or self._play_batches
+        self._new_shard: Callable[[LoadingT], Shard[EntryT]] = new_shard or _new_dictionary
         self._new_loading = new_loading
         self._bury = bury
         self._what = what
         self._timer = timer
         self._spawn = spawn
-        self._owned: dict[int, dict[str, EntryT]] = {}
+        self._owned: dict[int, Shard[EntryT]] = {}
         self._loading: dict[int, LoadingT] = {}
         """By partition. The identity of the object tells one loading from the next."""
         self._turn_to_load = asyncio.Lock()
@@ -130,7 +160,7 @@ class Shards(Generic[EntryT, LoadingT]):
         return sum(map(len, self._owned.values()))
 
     def entries(self) -> Iterator[EntryT]:
-        """All entries of this worker."""
+        """All entries of this worker that others may refer to."""
         for entries in self._owned.values():
             yield from entries.values()
 
@@ -140,7 +170,8 @@ class Shards(Generic[EntryT, LoadingT]):
 
     def entries_of(self, partition: int) -> Collection[EntryT]:
         """All entries of a partition that this worker coordinates."""
-        return self._owned.get(partition, {}).values()
+        entries = self._owned.get(partition)
+        return () if entries is None else entries.values()
 
     def all_there(self) -> ErrorCode:
         """NONE when :meth:`entries` are all that this worker is to have; else why some are missing."""
@@ -169,7 +200,9 @@ class Shards(Generic[EntryT, LoadingT]):
             How many entries it had.
         """
         self._loading.pop(partition, None)
-        entries = self._owned.pop(partition, {})
+        entries = self._owned.pop(partition, None)
+        if entries is None:
+            return 0
         for entry in entries.values():
             self._bury(entry)
         return len(entries)
@@ -211,17 +244,18 @@ class Shards(Generic[EntryT, LoadingT]):
         # One partition at a time: several at once would take all of the loop's time, and clients would wait.
         async with self._turn_to_load:
             began_s = _now_s()
-            await self._replay(partition, loading)
+            await self._play(partition, loading)
         # Records that only this broker has may be lost with it. A client that hears of them before they are committed
         # could go on from something that the next coordinator lacks. Other partitions load meanwhile.
         await self._log.all_committed(partition)
         if not self._is_wanted(partition, loading):
             return False
         async with self._turn_to_load:
-            entries: dict[str, EntryT] = {}
+            entries = self._new_shard(loading)
             turns = Turns()
-            for key, entry in loading.entries():
-                entries[key] = entry
+            for made in loading.entries():
+                if made is not None:
+                    entries[made[0]] = made[1]
                 await turns.step()
         if not self._is_wanted(partition, loading):
             return False
@@ -230,17 +264,26 @@ class Shards(Generic[EntryT, LoadingT]):
         loading.loaded(entries, (_now_s() - began_s) * 1000)
         return True
 
-    async def _replay(self, partition: int, loading: LoadingT) -> None:
+    async def _play(self, partition: int, loading: LoadingT) -> None:
         loading.begin()
         if not self._is_wanted(partition, loading):
             return
-        async for header, records in self._log.read(partition):
-            loading.play(header, records)
+        async for _step in self._replay(partition, loading):
             if not self._is_wanted(partition, loading):
                 break
 
+    async def _play_batches(self, partition: int, loading: LoadingT) -> AsyncIterator[object]:
+        async for header, records in self._log.read(partition):
+            loading.play(header, records)
+            yield header
+
     def _is_wanted(self, partition: int, loading: LoadingT) -> bool:
         return self._loading.get(partition) is loading
+
+
+def _new_dictionary(_loading: Loading[EntryT]) -> Shard[EntryT]:
+    entries: dict[str, EntryT] = {}
+    return entries
 
 
 def _now_s() -> float:

@@ -2,16 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from pkafka.clock import Clock
 from pkafka.errors import ApiError, ErrorCode, StorageError
 from pkafka.model import NO_OFFSET, Millis, Offset, ProducerId, TopicPartition
 from pkafka.records.batch import BatchHeader, peek, read_header
 from pkafka.records.builder import RecordFields, build_batch
+from pkafka.records.checksum import crc32c
 from pkafka.records.compression import Codec
 from pkafka.records.errors import RecordError
+from pkafka.records.loops import last_values
 from pkafka.records.reading import Record, iter_entries, read_batches
 from pkafka.records.validation import ValidatedRecords, build_validated, validate
 from pkafka.server.ipc.turns import Turns
@@ -28,11 +31,17 @@ log = logging.getLogger(__name__)
 Committed: TypeAlias = Callable[[ErrorCode, int], None]
 """Called once, now or later, with the outcome of an append: NONE and the offset of its first record, or the error."""
 
+Play: TypeAlias = Callable[[BatchHeader, Sequence[Record]], None]
+"""Takes over one batch, the next in the log."""
+StepT = TypeVar("StepT")
+
 _ACKS_ALL: Final = -1
 _FIRST_SEQUENCE: Final = 0
 _LOOK_AGAIN_S: Final = 0.01
 _PRODUCE_VERSION: Final = 11
 _MAGIC_V2: Final = 2
+_STEP_BYTES: Final = 256 * 1024
+"""So much of a log is gone through at a time: a millisecond or two."""
 
 
 class TransactionalProducer(NamedTuple):
@@ -172,10 +181,30 @@ class TopicLog:
 
     # -- reading --
 
-    async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, list[Record]]]:
+    def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, list[Record]]]:
         """Read every batch of a partition to the end of its log; ends early when this broker stops leading it.
 
         Other tasks run between the reads. A damaged batch is left out, and an error is logged.
+        """
+        return self._walk(partition, partial(_read_batches, self._settings.load_buffer_bytes))
+
+    def read_last(self, partition: int, values: dict[bytes, bytes], play: Play) -> AsyncIterator[bool]:
+        """Note the last value of each key of a partition, in steps to the end of its log; else as :meth:`read`.
+
+        Args:
+            values: by key; a record without a value takes its key out.
+            play: called with each batch that needs another look: that is compressed, for example, or has markers. The
+                values of all others are noted without an object for each record.
+        """
+        return self._walk(partition, partial(_note_values, values, play, self._settings.load_buffer_bytes))
+
+    async def _walk(
+        self, partition: int, read: Callable[[Log, Offset], Iterator[tuple[Offset, StepT | None]]]
+    ) -> AsyncIterator[StepT]:
+        """Go through the log of a partition.
+
+        Args:
+            read: reads once from an offset on; gives, for each step, the offset behind it and what was found.
         """
         turns = Turns()
         key = (self.topic, partition)
@@ -184,10 +213,10 @@ class TopicLog:
             position = max(position, found.log.log_start_offset)
             following = position
             try:
-                for data in _batches(found.log, position, self._settings.load_buffer_bytes):
-                    following = max(following, _end_of(data))
-                    for batch in _decoded(data, found.log.topic_partition):
-                        yield batch
+                for end, step in read(found.log, position):
+                    following = max(following, end)
+                    if step is not None:
+                        yield step
                     await turns.step()
             except RecordError as error:
                 log.error("%s is damaged behind offset %d: %s", found.log.topic_partition, following, error)
@@ -219,15 +248,45 @@ class TopicLog:
         await over.wait()
 
 
-def _batches(source: Log, offset: int, bytes_max: int) -> Iterator[memoryview]:
-    """Read once from ``offset`` on, and return the batches that are whole."""
+def _read(source: Log, offset: Offset, bytes_max: int) -> bytes:
+    """Read once from ``offset`` on; what comes may end within a batch."""
     end = source.log_end_offset
     if offset >= end:
-        return
+        return b""
     found = source.read(offset, bytes_max=bytes_max, min_one_batch=True, upper_bound=end)
-    data = memoryview(found.segment.read_bytes(found.position, found.length))
+    return found.segment.read_bytes(found.position, found.length)
+
+
+def _read_batches(
+    bytes_max: int, source: Log, offset: Offset
+) -> Iterator[tuple[Offset, tuple[BatchHeader, list[Record]] | None]]:
+    """Read once, and decode the batches that are whole."""
+    data = memoryview(_read(source, offset, bytes_max))
     for start, size, _magic in iter_entries(data):
-        yield data[start : start + size]
+        batch = data[start : start + size]
+        yield _end_of(batch), _decoded(batch, source.topic_partition)
+
+
+def _note_values(
+    values: dict[bytes, bytes], play: Play, bytes_max: int, source: Log, offset: Offset
+) -> Iterator[tuple[Offset, bool]]:
+    """Read once, and note the values in the batches that are whole."""
+    data = _read(source, offset, bytes_max)
+    at = 0
+    while at < len(data):
+        taken, following = last_values(data, at, at + _STEP_BYTES, values, crc32c)
+        if taken == at:
+            entry = next(iter_entries(memoryview(data)[at:]), None)
+            if entry is None:
+                return
+            taken = at + entry[1]
+            batch = memoryview(data)[at:taken]
+            following = _end_of(batch)
+            decoded = _decoded(batch, source.topic_partition)
+            if decoded is not None:
+                play(*decoded)
+        at = taken
+        yield following, True
 
 
 def _end_of(data: memoryview) -> int:
@@ -236,9 +295,9 @@ def _end_of(data: memoryview) -> int:
     return read_header(data).next_offset if magic == _MAGIC_V2 else base_offset + 1
 
 
-def _decoded(data: memoryview, source: TopicPartition) -> Iterable[tuple[BatchHeader, list[Record]]]:
+def _decoded(data: memoryview, source: TopicPartition) -> tuple[BatchHeader, list[Record]] | None:
     try:
-        return list(read_batches(data))
+        return next(iter(read_batches(data)))
     except RecordError as error:
         log.error("Leaving out the batch before offset %d of %s: %s", _end_of(data), source, error)
-        return ()
+        return None

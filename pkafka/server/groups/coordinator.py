@@ -18,7 +18,7 @@ from pkafka.clock import Clock
 from pkafka.errors import ErrorCode
 from pkafka.model import CONSUMER_OFFSETS_TOPIC, ProducerId, TopicPartition
 from pkafka.server.coordinator.settling import Settler
-from pkafka.server.coordinator.shards import Shards
+from pkafka.server.coordinator.shards import Shard, Shards
 from pkafka.server.coordinator.topic_log import TopicLog
 from pkafka.server.groups.effects import (
     Answer,
@@ -197,7 +197,7 @@ class GroupCoordinator:
     def _new_loading(self, partition: int) -> GroupLoading:
         return GroupLoading(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition), self._restored, self._loaded)
 
-    def _loaded(self, loading: GroupLoading, entries: Mapping[str, Entry]) -> None:
+    def _loaded(self, loading: GroupLoading, entries: Shard[Entry]) -> None:
         for entry in list(entries.values()):
             self._note_pending(entry)
             self.settle(entry)

@@ -1,12 +1,13 @@
 """Loads the groups of one partition: what is played becomes groups that are coordinated."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pkafka.model import TopicPartition
 from pkafka.records.batch import BatchHeader
 from pkafka.records.errors import RecordError
 from pkafka.records.reading import Record
+from pkafka.server.coordinator.shards import Shard
 from pkafka.server.groups.hosted import Entry
 from pkafka.server.groups.loading import LoadedGroup, Replay
 from pkafka.server.groups.offsets import PartitionKey
@@ -27,7 +28,7 @@ class GroupLoading:
         self,
         source: TopicPartition,
         restored: Callable[[str, int, LoadedGroup], Entry],
-        coordinate: Callable[["GroupLoading", Mapping[str, Entry]], None],
+        coordinate: Callable[["GroupLoading", Shard[Entry]], None],
     ) -> None:
         self._source = source
         self._restored = restored
@@ -60,7 +61,7 @@ class GroupLoading:
             else:
                 yield group_id, entry
 
-    def loaded(self, entries: Mapping[str, Entry], took_ms: float) -> None:
+    def loaded(self, entries: Shard[Entry], took_ms: float) -> None:
         """Begin with the groups."""
         self._coordinate(self, entries)
         log.log(

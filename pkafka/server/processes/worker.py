@@ -349,7 +349,7 @@ class Worker:
             workers=setup.workers,
             partitions=self.partitions,
             peers=self.peers,
-            hand_over=None,  # a producer may have one connection for its coordinator and for its records
+            hand_over=self.clients.settle,
         )
         self._live_settings = LiveSettings(
             setup.config,

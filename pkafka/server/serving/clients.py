@@ -34,6 +34,8 @@ class HandedOver(NamedTuple):
     """How often the connection has moved, this time included."""
     software: Sequence[str] | None
     """Name and version that the client gave itself."""
+    is_settled: bool
+    """Whether it stays where it moves to."""
 
 
 class Clients:
@@ -152,12 +154,34 @@ class Clients:
         state = connection.state
         assert isinstance(state, ConnectionState)
         state.foreign_streak += 1
+        if state.foreign_streak < 4**state.moves:
+            return None
+        return self._move(connection, state, owner, settles=False)
+
+    def settle(self, connection: ServerConnection, owner: int) -> Detach | None:
+        """Move a connection, with the request in hand, to the worker that coordinates its transactional id, for good.
+
+        A producer asks its coordinator several times in each transaction, and may send its records by the same
+        connection: the worker that owns these does not get the connection back.
+
+        Returns:
+            As :meth:`hand_over`.
+        """
+        state = connection.state
+        assert isinstance(state, ConnectionState)
+        return self._move(connection, state, owner, settles=True)
+
+    def _move(
+        self, connection: ServerConnection, state: ConnectionState, owner: int, *, settles: bool
+    ) -> Detach | None:
         peer = self._peers.get(owner)
-        if peer is None or peer.late or state.has_session or state.foreign_streak < 4**state.moves:
+        if peer is None or peer.late or state.has_session or state.is_settled:
             return None
 
         def take(sock: socket.socket, unread: bytes) -> None:
-            facts = HandedOver(connection.listener, connection.peer_host, state.moves + 1, state.software)
+            facts = HandedOver(
+                connection.listener, connection.peer_host, state.moves + 1, state.software, settles
+            )
             peer.note(_ADOPT, facts, unread, [sock.fileno()])
             sock.close()
 
@@ -180,7 +204,9 @@ class Clients:
         if facts.software is not None:
             name, version = facts.software
             software = (name, version)
-        connection.state = ConnectionState(facts.moves, number=self._seen, software=software)
+        connection.state = ConnectionState(
+            facts.moves, number=self._seen, software=software, is_settled=facts.is_settled
+        )
         connection.feed(unread)
         if self._is_draining:
             connection.drain()

@@ -11,6 +11,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from pkafka.clock import Clock
@@ -24,6 +25,7 @@ from pkafka.server.transactions.hosted import CoordinatorSettings, Entry, Marker
 from pkafka.server.transactions.loading import TransactionLoading
 from pkafka.server.transactions.records import encode_key, encode_value
 from pkafka.server.transactions.states import TransactionState
+from pkafka.server.transactions.stored import StoredIds
 from pkafka.server.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     Facts,
@@ -110,8 +112,17 @@ class TransactionCoordinator:
         self._timer = timer
         self._clock = clock
         self._shards: Shards[Entry, TransactionLoading] = Shards(
-            state_log, self._new_loading, self._bury, what="transactions", timer=timer, spawn=spawn
+            state_log,
+            self._new_loading,
+            self._bury,
+            what="transactions",
+            timer=timer,
+            spawn=spawn,
+            replay=lambda partition, loading: state_log.read_last(partition, loading.values, loading.play),
+            new_shard=TransactionLoading.shard,
         )
+        self._ids: dict[int, StoredIds] = {}
+        """By partition: what the shards are."""
         self.load_times = self._shards.load_times
         self._ongoing: set[Entry] = set()
         """Those with an open transaction, which may time out."""
@@ -238,8 +249,8 @@ class TransactionCoordinator:
         return Described(ErrorCode.NONE, facts)
 
     def overview(self) -> tuple[ErrorCode, Iterator[Entry]]:
-        """Serve ListTransactions: all ids of this worker, or the reason why some are missing."""
-        return self._shards.all_there(), self._shards.entries()
+        """Serve ListTransactions: all ids of this worker, to look at, or the reason why some are missing."""
+        return self._shards.all_there(), chain.from_iterable(ids.all() for ids in self._ids.values())
 
     # -- partitions come and go --
 
@@ -249,12 +260,14 @@ class TransactionCoordinator:
 
     def end_partition(self, partition: int) -> None:
         """This broker leads a partition no more; what its ids still owe is the next coordinator's."""
+        self._ids.pop(partition, None)
         count = self._shards.end(partition)
         if count:
             log.info("Unloaded %d transaction metadata of %s-%d", count, TRANSACTION_STATE_TOPIC, partition)
 
     def resign(self) -> None:
         """Stop coordinating all ids, as the broker stops."""
+        self._ids.clear()
         self._shards.resign()
 
     def _new_loading(self, partition: int) -> TransactionLoading:
@@ -264,11 +277,12 @@ class TransactionCoordinator:
     def _restored(self, transactional_id: str, partition: int, facts: Facts) -> Entry:
         return Entry(transactional_id, partition, -1, Transaction(facts))
 
-    def _loaded(self, partition: int, entries: Mapping[str, Entry]) -> None:
-        epoch = self._leader_epoch_of(partition)
+    def _loaded(self, partition: int, ids: StoredIds) -> None:
+        self._ids[partition] = ids
+        ids.coordinator_epoch = self._leader_epoch_of(partition)
         decided: list[Entry] = []
-        for entry in entries.values():
-            entry.coordinator_epoch = epoch
+        for entry in ids.values():
+            entry.coordinator_epoch = ids.coordinator_epoch
             state = entry.transaction.facts.state
             if state is TransactionState.ONGOING:
                 self._ongoing.add(entry)
@@ -416,27 +430,39 @@ class TransactionCoordinator:
         """Forget the ids that were not used for ``transactional.id.expiration.ms``."""
         turns = Turns()
         now_ms = self._clock.now_ms()
-        due: list[Entry] = []
-        for entry in list(self._shards.entries()):
-            if not entry.is_gone and entry.transaction.is_expired(now_ms, self.settings.expiration_ms):
-                due.append(entry)
+        last_ms = now_ms - self.settings.expiration_ms
+        due: list[str] = []
+        for ids in list(self._ids.values()):
+            for updated_ms, transactional_id in ids.idle():
+                if updated_ms <= last_ms:
+                    due.append(transactional_id)
+                await turns.step()
+        for start in range(0, len(due), _FORGOTTEN_AT_ONCE):
+            # Some may have begun a transaction meanwhile.
+            found = self._found(due[start : start + _FORGOTTEN_AT_ONCE])
+            self._forget_all(
+                one for one in found if one.transaction.is_expired(now_ms, self.settings.expiration_ms)
+            )
             await turns.step()
-        self._forget_all(due)
 
     def _make_room(self) -> None:
         """Forget the ids that were idle for longest, when there are as many as there may be."""
         if len(self._shards) < self.settings.ids_max:
             return
-        idle = (one for one in self._shards.entries() if one.transaction.is_expired(self._clock.now_ms(), 0))
+        idle = chain.from_iterable(ids.idle() for ids in self._ids.values())
         # Many at once, since each look takes all of them; where few are allowed, one.
         count = min(_FORGOTTEN_AT_ONCE, max(self.settings.ids_max // 100, 1))
-        oldest = heapq.nsmallest(count, idle, key=lambda one: one.transaction.facts.update_ms)
+        oldest = [transactional_id for _updated_ms, transactional_id in heapq.nsmallest(count, idle)]
         log.warning(
             "There are %d transactional ids (pkafka.transactional.ids.max): forgetting %d that were idle for longest",
             self.settings.ids_max,
             len(oldest),
         )
-        self._forget_all(oldest)
+        self._forget_all(self._found(oldest))
+
+    def _found(self, transactional_ids: Iterable[str]) -> list[Entry]:
+        found = (self.look_up(transactional_id)[1] for transactional_id in transactional_ids)
+        return [one for one in found if one is not None]
 
     def _forget_all(self, entries: Iterable[Entry]) -> None:
         """Forget ids, in batches that the topic takes."""

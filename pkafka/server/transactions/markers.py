@@ -195,10 +195,13 @@ class MarkerSender:
         debt, keys = share
         again: list[PartitionKey] = []
         for key, number in zip(keys, codes or [ErrorCode.NETWORK_EXCEPTION] * len(keys), strict=True):
-            code = ErrorCode(number)
             if debt.is_cancelled:
                 return
-            if code is ErrorCode.NONE or code in _UNSUPPORTED:
+            if not number:
+                debt.settle(key)
+                continue
+            code = ErrorCode(number)
+            if code in _UNSUPPORTED:
                 debt.settle(key)
             elif code in _FENCED:
                 self._fenced(debt, key, code)

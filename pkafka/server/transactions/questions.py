@@ -184,8 +184,10 @@ class CoordinatorQuestions:
         """Pass on what became of one question."""
         self.times.record((self._timer.now_ms() - question.since_ms) * _NS_PER_MS)
         for place, waiting in enumerate(question.waiting.values()):
-            code = told_to_leader(codes if isinstance(codes, ErrorCode) else ErrorCode(codes[place]))
-            if code:
+            number = codes if isinstance(codes, ErrorCode) else codes[place]
+            code = ErrorCode.NONE
+            if number:
+                code = told_to_leader(ErrorCode(number))
                 self.failures += 1
             for answered in waiting:
                 answered(code)

@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkafka.records import _keys, loops
-from pkafka.records.builder import encode_records
+from pkafka.records.builder import build_batch, encode_records
+from pkafka.records.checksum import crc32c
+from pkafka.records.compression import Codec
+from pkafka.records.control import build_end_marker
 from pkafka.records.errors import RecordError
 from pkafka.records.loops import decode_records
 from pkafka.records.reading import Record
@@ -145,3 +148,78 @@ def test_damaged_records_are_an_error_and_never_a_crash(
     ):
         with contextlib.suppress(RecordError):
             call()
+
+
+BATCHES = st.lists(
+    st.tuples(
+        st.lists(
+            st.tuples(st.just(5), st.binary(max_size=3), st.none() | st.binary(max_size=200), st.just(())),
+            min_size=1,
+            max_size=5,
+        ),
+        st.sampled_from([Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@VARIANTS
+@given(batches=BATCHES)
+def test_the_last_value_of_each_key_is_noted_up_to_a_special_batch(
+    variant: ModuleType, batches: list[Any]
+) -> None:
+    data = bytearray()
+    wanted: dict[bytes, bytes] = {}
+    offset = 7
+    plain_end = plain_offset = None
+    for records, codec in batches:
+        if codec is not Codec.NONE and plain_end is None:
+            plain_end, plain_offset = len(data), offset
+        batch = bytearray(build_batch(records, codec=codec))
+        batch[:8] = offset.to_bytes(8, "big")
+        data += batch
+        offset += len(records)
+        if plain_end is None:
+            for _time, key, value, _headers in records:
+                wanted.pop(key, None)
+                if value is not None:
+                    wanted[key] = value
+    values: dict[bytes, bytes] = {}
+    found = variant.last_values(bytes(data), 0, len(data), values, crc32c)
+    assert values == wanted
+    assert found == (
+        (len(data), offset) if plain_end is None else (plain_end, plain_offset if plain_end else -1)
+    )
+
+
+@VARIANTS
+def test_values_are_noted_batch_by_batch(variant: ModuleType) -> None:
+    data = b"".join(bytes(build_batch([(1, b"k%d" % number, b"v", ())])) for number in range(3))
+    values: dict[bytes, bytes] = {}
+    position, _offset = variant.last_values(data, 0, 1, values, crc32c)
+    assert (position, list(values)) == (len(data) // 3, [b"k0"])
+    assert variant.last_values(data + data[:70], position, 1000, values, crc32c)[0] == len(data)
+    assert list(values) == [b"k0", b"k1", b"k2"]
+
+
+@VARIANTS
+@given(place=st.integers(8, 99), bits=st.integers(1, 255))
+def test_a_damaged_batch_is_left_to_others(variant: ModuleType, place: int, bits: int) -> None:
+    data = bytearray(build_batch([(1, b"key", b"value" * 9, ())]))
+    data[place % len(data)] ^= bits
+    if not 12 <= place % len(data) < 16:  # the leader's epoch is not part of the checksum
+        assert variant.last_values(bytes(data), 0, len(data), {}, crc32c) == (0, -1)
+
+
+@VARIANTS
+def test_records_without_a_key_markers_and_transactions_are_left_to_others(variant: ModuleType) -> None:
+    keyless = build_batch([(1, b"k", b"v", ()), (1, None, b"v", ())])
+    marker = build_end_marker(
+        committed=True, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=1
+    )
+    transactional = build_batch(
+        [(1, b"k", b"v", ())], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    for special in map(bytes, (keyless, marker, transactional)):
+        assert variant.last_values(special, 0, len(special), {}, crc32c) == (0, -1)

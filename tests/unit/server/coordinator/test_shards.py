@@ -1,7 +1,7 @@
 """Shards that are loaded and let go, with a log and entries that the test makes up."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import cast
 
 import pytest
@@ -10,7 +10,7 @@ from pkafka.errors import ErrorCode
 from pkafka.records.batch import BatchHeader
 from pkafka.records.reading import Record
 from pkafka.server.coordinator import shards
-from pkafka.server.coordinator.shards import Shards
+from pkafka.server.coordinator.shards import Shard, Shards
 from pkafka.server.replicas.delayed import Timer
 from tests.unit.server.workers import until
 
@@ -50,7 +50,7 @@ class Loading:
     def __init__(self, partition: int) -> None:
         self._partition = partition
         self.played = 0
-        self.done: Mapping[str, str] | None = None
+        self.done: Shard[str] | None = None
 
     def begin(self) -> None:
         self.played = 0
@@ -62,7 +62,7 @@ class Loading:
     def entries(self) -> Iterator[tuple[str, str]]:
         yield "key", f"{self.played} batches of {self._partition}"
 
-    def loaded(self, entries: Mapping[str, str], took_ms: float) -> None:
+    def loaded(self, entries: Shard[str], took_ms: float) -> None:
         assert took_ms >= 0
         self.done = entries
 

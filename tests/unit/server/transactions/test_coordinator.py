@@ -8,6 +8,7 @@ import pytest
 
 from pkafka.errors import ErrorCode
 from pkafka.model import TRANSACTION_STATE_TOPIC
+from pkafka.server.ipc import turns
 from pkafka.server.transactions.hosted import Marker
 from pkafka.server.transactions.states import TransactionState
 from pkafka.server.transactions.transaction import Producer
@@ -240,6 +241,42 @@ def test_ids_that_are_not_used_for_long_are_forgotten(
         after = await Bench(bench.worker).load()
         assert after.coordinator.describe(names[0]).error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         assert (await after.producer(names[0])).epoch == 0
+
+    on_bench(tmp_path, body)
+
+
+def test_an_id_that_is_used_while_others_are_looked_at_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(bench: Bench) -> None:
+        producers = {name: await bench.producer(name, timeout_ms=MINUTE_MS) for name in "abcde"}
+        bench.clock.advance(ms=11 * MINUTE_MS)
+        expiring = asyncio.ensure_future(bench.coordinator.expire())
+        await asyncio.sleep(0)  # it has looked at one of them
+        assert not expiring.done()
+        for name, producer in producers.items():
+            assert await bench.add(producer, T0, name=name) is ErrorCode.NONE
+        await expiring
+        for name, producer in producers.items():
+            assert await bench.end(producer, name=name) is ErrorCode.NONE
+
+    monkeypatch.setattr(turns, "TURN_S", -1)
+    on_bench(tmp_path, body)
+
+
+def test_ids_at_rest_are_forgotten_and_named_like_others(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        for name in "abc":
+            bench.clock.advance(ms=MINUTE_MS)
+            await bench.producer(name)
+        after = await Bench(bench.worker).load()
+        after.clock.advance(ms=12 * MINUTE_MS)
+        assert {one.transactional_id for one in after.coordinator.overview()[1]} == {"a", "b", "c"}
+        await after.coordinator.expire()
+        assert {one.transactional_id for one in after.coordinator.overview()[1]} == {"c"}
+        assert [(await after.records(name))[-1] is None for name in "abc"] == [True, True, False]
+        assert (await after.producer("c")).epoch == 1
+        assert after.entry("c").coordinator_epoch == 5
 
     on_bench(tmp_path, body)
 
