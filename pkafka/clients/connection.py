@@ -148,7 +148,7 @@ class Connection:
         """The earliest monotonic time at which :meth:`expire` has something to do."""
         deadlines = [pending.deadline_ms for pending in self._in_flight]
         deadlines += [pending.deadline_ms for pending in self._waiting]
-        if self.state in STAGES:
+        if self.state is not ConnectionState.READY and self.state is not ConnectionState.CLOSED:
             deadlines.append(self._setup_deadline_ms)
         return min(deadlines, default=None)
 

@@ -24,7 +24,5 @@ STAGES: Final = {
     ConnectionState.AUTHENTICATING: Stage.AUTHENTICATE,
 }
 """The states before READY; each lasts for a time at the most, and is what a failure is told by."""
-TALKING: Final = frozenset(
-    {ConnectionState.NEGOTIATING, ConnectionState.AUTHENTICATING, ConnectionState.READY}
-)
-"""The states in which requests and answers travel."""
+TALKING: Final = (ConnectionState.READY, ConnectionState.AUTHENTICATING, ConnectionState.NEGOTIATING)
+"""The states in which requests and answers travel; a tuple, since an enum is found in a set by code in Python."""
