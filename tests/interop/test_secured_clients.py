@@ -219,19 +219,25 @@ def test_a_delegation_token_is_a_login(kafka: SecuredKafka) -> None:
             time.sleep(0.1)
 
 
+@pytest.mark.nightly
 def test_sessions_are_renewed_under_load(kafka: SecuredKafka) -> None:
     keys = {**kafka.of("renewing"), **login("SCRAM-SHA-256"), "linger.ms": 5}
     with Admin(kafka.of("plaintext")) as admin:
         admin.create_topics([NewTopic("renewed", 1)])
-    with Producer(ProducerConfig.from_properties({**keys, "retries": 0})) as producer:
-        deadline_s = time.monotonic() + 2.5 * RENEWAL_MS / 1_000
+    with Producer(ProducerConfig.from_properties(keys)) as producer:
+        deadline_s = time.monotonic() + 5 * RENEWAL_MS / 1_000
         sent = []
         while time.monotonic() < deadline_s:
             sent.append(producer.send("renewed", value=b"x" * 100))
             time.sleep(0.005)
-        offsets = [each.result(30).offset for each in sent]
-    # Without a renewal the broker closes the connection, and without retries records are lost.
-    assert offsets == list(range(len(sent)))
+        assert [each.result(30).offset for each in sent] == list(range(len(sent)))
+        (created,) = [
+            metric.value
+            for name, metric in producer.metrics().items()
+            if (name.name, name.group) == ("connection-creation-total", "producer-metrics")
+        ]
+    # Without renewals the broker closes a connection five times. A machine that stands still may cost one or two.
+    assert created <= 3
 
 
 def test_the_doctor_goes_the_way(kafka: SecuredKafka, tmp_path: Path) -> None:
