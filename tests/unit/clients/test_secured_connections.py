@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from pkafka.clients.cluster import Cluster
-from pkafka.clients.config import ClientConfig, ConsumerConfig
+from pkafka.clients.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pkafka.clients.consumer import Consumer
 from pkafka.clients.errors import AuthenticationError, ClientError, ClientTimeoutError, ConnectError, Stage
+from pkafka.clients.producer import Producer
+from pkafka.model import TopicPartition
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from pkafka.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -19,6 +21,7 @@ from tests.certificates import Authority
 from tests.fakes.broker import NO_ANSWER, FakeBroker
 from tests.fakes.mute_server import MuteServer
 from tests.sockets import free_port
+from tests.talk import wait_for
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="{}";'
 LOGIN = {
@@ -113,6 +116,47 @@ def test_a_consumer_tells_of_a_refused_login_and_tries_again() -> None:
                 consumer.partitions_for("t")
             broker.password = "right"
             assert consumer.partitions_for("t")
+
+
+def test_poll_tells_of_a_refused_login_each_time_and_goes_on_once_it_is_let_in() -> None:
+    with LoginBroker() as broker:
+        broker.password = "changed"
+        keys = {
+            "bootstrap.servers": broker.bootstrap,
+            "reconnect.backoff.ms": 5,
+            "retry.backoff.ms": 5,
+            **LOGIN,
+        }
+        with Consumer(ConsumerConfig.from_properties(keys)) as consumer:
+            consumer.assign([TopicPartition("t", 0)])
+            for _ in range(2):
+                with pytest.raises(AuthenticationError):
+                    consumer.poll(30_000)
+            broker.password = "right"
+            wait_for(lambda: _polled(consumer), timeout_s=30)
+
+
+def _polled(consumer: Consumer) -> bool:
+    try:
+        consumer.poll(50)
+    except AuthenticationError:
+        return False  # one that was under way
+    return True
+
+
+def test_records_of_a_producer_that_is_not_let_in_fail() -> None:
+    with LoginBroker() as broker:
+        broker.password = "changed"
+        keys = {
+            "bootstrap.servers": broker.bootstrap,
+            "reconnect.backoff.ms": 5,
+            "retry.backoff.ms": 5,
+            **LOGIN,
+        }
+        with Producer(ProducerConfig.from_properties(keys)) as producer:
+            sent = producer.send("t", value=b"x")
+            with pytest.raises(AuthenticationError):
+                sent.result(30)
 
 
 def test_mechanisms_are_named() -> None:

@@ -1,5 +1,7 @@
 """Stores of keys and certificates: what is read, and what is said of one that cannot be."""
 
+import sys
+
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -99,3 +101,13 @@ def test_a_key_without_certificate_and_the_other_way_round(signed: Signed) -> No
         key_entry(signed.key_pem(), "PEM", None, None)
     with pytest.raises(StoreError, match="no private key"):
         key_entry(signed.chain_pem, "PEM", None, None)
+
+
+def test_without_cryptography_pkcs12_alone_is_missing(
+    authority: Authority, signed: Signed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization.pkcs12", None)
+    for read in (certificates, lambda *words: key_entry(*words, None)):
+        with pytest.raises(StoreError, match=r"pip install 'pkafka\[tls\]'"):
+            read(signed.pkcs12("secret"), "PKCS12", "secret")
+    assert certificates(java(authority, signed), "JKS", "changeit")
