@@ -107,7 +107,9 @@ def test_without_cryptography_pkcs12_alone_is_missing(
     authority: Authority, signed: Signed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization.pkcs12", None)
-    for read in (certificates, lambda *words: key_entry(*words, None)):
-        with pytest.raises(StoreError, match=r"pip install 'pkafka\[tls\]'"):
-            read(signed.pkcs12("secret"), "PKCS12", "secret")
+    data = signed.pkcs12("secret")
+    with pytest.raises(StoreError, match=r"pip install 'pkafka\[tls\]'"):
+        certificates(data, "PKCS12", "secret")
+    with pytest.raises(StoreError, match=r"pip install 'pkafka\[tls\]'"):
+        key_entry(data, "PKCS12", "secret", None)
     assert certificates(java(authority, signed), "JKS", "changeit")
