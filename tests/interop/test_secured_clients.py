@@ -21,7 +21,15 @@ from pkafka.protocol.messages.create_delegation_token import (
 )
 from tests.certificates import Authority
 from tests.forked_commands import commands
-from tests.interop.secured_kafka import PASSWORD, RENEWAL_MS, SCRAM, SecuredKafka, login, secured_kafka
+from tests.interop.secured_kafka import (
+    OAUTHBEARER,
+    PASSWORD,
+    RENEWAL_MS,
+    SCRAM,
+    SecuredKafka,
+    login,
+    secured_kafka,
+)
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 QUICK_S: Final = 10.0
@@ -136,6 +144,7 @@ def wrong_settings(kafka: SecuredKafka, tmp_path: Path) -> dict[str, tuple[dict[
     sasl, encrypted = kafka.of("sasl_plaintext"), kafka.of("sasl_ssl")
     no_scram = {**login("PLAIN"), "sasl.mechanism": "SCRAM-SHA-256"}
     no_scram["sasl.jaas.config"] = f'{SCRAM} username="bob" password="bobs";'
+    old_token = 'unsecuredLoginStringClaim_sub="alice" unsecuredLoginNumberClaim_exp="1000000000"'
     return {
         "authority": (
             {**kafka.of("ssl"), "ssl.truststore.location": tmp_path / "other.pem"},
@@ -155,6 +164,10 @@ def wrong_settings(kafka: SecuredKafka, tmp_path: Path) -> dict[str, tuple[dict[
         "password by PLAIN": ({**encrypted, **login("PLAIN", password="TOPSECRET")}, "login: "),
         "password by SCRAM": ({**sasl, **login("SCRAM-SHA-256", password="TOPSECRET")}, "login: "),
         "user without SCRAM": ({**sasl, **no_scram}, "login: "),
+        "token that is over": (
+            {**sasl, **login("OAUTHBEARER"), "sasl.jaas.config": f"{OAUTHBEARER} {old_token};"},
+            "login: ",
+        ),
         "no login": ({"bootstrap.servers": kafka.listeners["sasl_plaintext"]}, "mechanism: "),
         "login where none is": (
             {**sasl, **login("PLAIN"), "bootstrap.servers": kafka.listeners["plaintext"]},
