@@ -47,6 +47,8 @@ _UPDATES: Final = {
 }
 _TYPES: Final[Mapping[object, str]] = {
     int: "int",
+    int | None: "int",
+    float: "double",
     bool: "boolean",
     str: "string",
     str | None: "string",

@@ -7,6 +7,7 @@ partition; members of a group share them and commit. At the end:
 - nothing is there that was not sent, and nothing that was definitely refused;
 - what the reader was ever given is what everybody reads at that offset: nothing delivered has vanished;
 - the group was given all of it, in order between two rebalances, and has committed that;
+- a copy that is made in transactions, read committed, is the original, and no transaction is open (tests/copier.py);
 - all replicas that are in sync are the same byte for byte.
 """
 
@@ -25,8 +26,9 @@ from pkafka.clients.errors import ClientError
 from pkafka.clients.producer import Producer
 from pkafka.clients.producer.futures import RecordMetadata
 from pkafka.errors import ApiError, ErrorCode, PkafkaError
-from pkafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from pkafka.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.cluster import SETTINGS, Cluster
+from tests.copier import Copier
 from tests.talk import wait_for
 
 PACE_S: Final = 0.005
@@ -210,6 +212,7 @@ class Workload:
         writers: how many.
         members: how many the group has.
         settings: of the producers.
+        copies: a topic of as many partitions that gets a copy in transactions; there is no copy when it is empty.
     """
 
     def __init__(
@@ -221,6 +224,7 @@ class Workload:
         writers: int = 2,
         members: int = 0,
         settings: dict[str, object] | None = None,
+        copies: str = "",
     ) -> None:
         self._cluster = cluster
         self._topic = topic
@@ -230,6 +234,8 @@ class Workload:
         self.writers: list[Writer] = []
         self._members: list[Member] = []
         self._reader: Reader | None = None
+        self._copies = copies
+        self._copier: Copier | None = None
         self._group = f"group-of-{topic}"
 
     def __enter__(self) -> "Workload":
@@ -241,6 +247,8 @@ class Workload:
             Writer(self._cluster, self._topic, count, f"w{number}", **self._settings)
             for number in range(writers)
         ]
+        if self._copies:
+            self._copier = Copier(self._cluster, self._topic, self._copies, count, PATIENT)
         try:
             wait_for(
                 lambda: all(len(writer.acknowledged) > 10 for writer in self.writers), what="a first ten"
@@ -272,6 +280,8 @@ class Workload:
             self._reader.end()
         for member in self._members:
             member.end()
+        if self._copier is not None:
+            self._copier.end()
 
     def goes_on(self, timeout_s: float = 60.0) -> None:
         """Every writer has more acknowledged than until now, in all partitions."""
@@ -289,6 +299,11 @@ class Workload:
         except AssertionError as error:
             error.add_note(self._how_it_is(before))
             raise
+
+    def copies_go_on(self, timeout_s: float = 60.0) -> None:
+        """More is copied than until now, where there is a copy."""
+        if self._copier is not None:
+            self._copier.goes_on(timeout_s)
 
     def _how_it_is(self, before: list[int]) -> str:
         """Of each writer since there were so many acknowledgements, and of each partition."""
@@ -334,6 +349,13 @@ class Workload:
                     )
 
                 wait_for(is_committed, timeout_s=60, what="the group")
+        if self._copier is not None:
+            copier = self._copier
+            wait_for(
+                lambda: copier.defect or copier.reaches(ends),
+                timeout_s=120,
+                what=f"the copy, after {copier.failures[-3:]}",
+            )
 
     def _settings_of_group(self) -> dict[str, object]:
         return {"bootstrap.servers": self._cluster.bootstrap, "group.id": self._group, **PATIENT}
@@ -399,6 +421,11 @@ class Workload:
             wrong = [one.wrong for one in self._members if one.wrong]
             assert not wrong, f"the group was told {wrong}"
             assert set(values) <= set.union(*(one.seen for one in self._members)), "the group has missed some"
+        if self._copier is not None:
+            original: dict[int, list[bytes]] = {one.partition: [] for one in self._partitions}
+            for place in sorted(log):
+                original[place.partition].append(log[place])
+            self._copier.check(original)
         for partition in self._partitions:
             wait_for(
                 lambda: self._cluster.same_logs(self._topic, partition.partition),  # noqa: B023 - called at once
@@ -433,14 +460,26 @@ def make_offsets_topic(cluster: Cluster, topic: str) -> None:
     with Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"}) as consumer:
         place = TopicPartition(topic, 0)
         wait_for(lambda: has_answer(lambda: consumer.committed([place])), what="a coordinator")
-    count = int(str(SETTINGS["offsets.topic.num.partitions"]))
+    wait_for_replicas(cluster, CONSUMER_OFFSETS_TOPIC, int(str(SETTINGS["offsets.topic.num.partitions"])))
+
+
+def make_transactions_topic(cluster: Cluster, partitions: int) -> None:
+    """The same for the coordinators of transactions."""
+    keys = {"bootstrap.servers": cluster.bootstrap, "transactional.id": "makes-the-topic"}
+    with Producer(keys) as producer:
+        producer.init_transactions()
+    wait_for_replicas(cluster, TRANSACTION_STATE_TOPIC, partitions)
+
+
+def wait_for_replicas(cluster: Cluster, topic: str, partitions: int) -> None:
+    """Wait until all brokers have all partitions of a topic, in sync."""
     wait_for(
         lambda: all(
-            len(cluster.state(CONSUMER_OFFSETS_TOPIC, index).isr) == len(cluster.brokers)
-            and is_hosted_everywhere(cluster, f"{CONSUMER_OFFSETS_TOPIC}-{index}")
-            for index in range(count)
+            len(cluster.state(topic, index).isr) == len(cluster.brokers)
+            and is_hosted_everywhere(cluster, f"{topic}-{index}")
+            for index in range(partitions)
         ),
-        what="replicas of the offsets",
+        what=f"replicas of {topic}",
     )
 
 

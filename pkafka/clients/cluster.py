@@ -128,6 +128,8 @@ class Cluster:
         self._refresh_wanted = True
         self._refresh_not_before_ms = 0
         self._refresh_failures = 0
+        self._unanswered_count = 0
+        """Connections in a row that a broker closed at the first request."""
         self._asked_for: frozenset[str] | None = frozenset()
         """The topics of the last refresh; None for all."""
         self.last_refresh_error: ClientError | None = None
@@ -403,7 +405,11 @@ class Cluster:
                 self.network.disconnect(address)
             outcome = _outcome(pending, response_type)
             if not isinstance(outcome, ClientError):
+                self._unanswered_count = 0
                 return outcome
+            self._unanswered_count += getattr(outcome, "is_unanswered", False)
+            if self._unanswered_count == 2:  # a broker that stops does so once
+                self.network.check_no_login(address, max(0, min(left_ms, self.config.request_timeout_ms)))
             errors.append(outcome)
             if not outcome.retriable:
                 break

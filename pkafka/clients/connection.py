@@ -1,21 +1,22 @@
 """One connection to one broker, as a state machine around a non-blocking socket.
 
-CONNECTING -> NEGOTIATING (ApiVersions) -> READY -> CLOSED. Requests given before READY, or while the broker throttles
-this client, wait in line. Knows no thread and no selector: its owner (``network.Network``) tells it when the socket can
-be read or written and when time has passed. Answers come in the order of the requests; a wrong correlation id closes
-the connection.
+CONNECTING -> ENCRYPTING (TLS) -> NEGOTIATING (ApiVersions) -> AUTHENTICATING (SASL) -> READY -> CLOSED, with those
+steps alone that the client's ``security.protocol`` asks for; a login whose session ends goes back to AUTHENTICATING.
+Requests given before READY, or while the broker throttles this client, wait in line. Knows no thread and no selector:
+its owner (``network.Network``) tells it when the socket can be read or written and when time has passed. Answers come
+in the order of the requests; a wrong correlation id closes the connection.
 """
 
 import errno
-import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import pkafka
+from pkafka.clients import connect_failures
+from pkafka.clients.connection_states import STAGES, TALKING, ConnectionState
 from pkafka.clients.errors import (
     ClientError,
     ClientTimeoutError,
@@ -24,6 +25,8 @@ from pkafka.clients.errors import (
     Stage,
     UnsupportedApiError,
 )
+from pkafka.clients.features import NO_FEATURES, Features
+from pkafka.clients.pending import Address, Meter, Pending
 from pkafka.clients.throttling import is_kept
 from pkafka.clock import Clock
 from pkafka.errors import ErrorCode, ProtocolError
@@ -31,6 +34,13 @@ from pkafka.protocol import registry
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.headers import build_request, decode_response
 from pkafka.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from pkafka.clients.login import Login
+    from pkafka.clients.security import Security
+    from pkafka.net.tls import TlsStream
+
+__all__ = ["NO_FEATURES", "Address", "Connection", "ConnectionState", "Features", "Meter", "Pending"]
 
 _LENGTH = struct.Struct(">i")
 _CHUNK_BYTES: Final = 65_536
@@ -40,108 +50,6 @@ _HANDSHAKE_BYTES_MAX: Final = 2**20
 # The first bytes of a TLS alert (record type 21, version 3.x), read as a length prefix, say 352 megabytes.
 _TLS_ALERT: Final = (b"\x15\x03",)
 _HTTP: Final = b"HTTP"
-
-
-class Address(NamedTuple):
-    """Where a broker listens. Answers come in order: what must not wait behind a long fetch has a lane of its own."""
-
-    host: str
-    port: int
-    lane: str = ""
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-class Features(NamedTuple):
-    """The features that a cluster has finalized (KIP-584): a level for each name, of the epoch that counts changes."""
-
-    epoch: int
-    levels: Mapping[str, int]
-
-
-NO_FEATURES: Final = Features(-1, {})
-
-
-class ConnectionState(Enum):
-    """Where a connection is in its life."""
-
-    CONNECTING = "connecting"
-    NEGOTIATING = "negotiating"
-    READY = "ready"
-    CLOSED = "closed"
-
-
-class Pending:
-    """An answer to come.
-
-    Exactly one of ``response`` and ``error`` is set once ``done`` is true. ``on_done`` is called then, by the
-    thread that drives the network.
-    """
-
-    __slots__ = (
-        "address",
-        "api_key",
-        "correlation_id",
-        "deadline_ms",
-        "done",
-        "error",
-        "expects_answer",
-        "max_version",
-        "message",
-        "on_done",
-        "response",
-        "sent_ns",
-        "timeout_ms",
-        "version",
-    )
-
-    def __init__(
-        self,
-        api_key: ApiKey,
-        message: Message,
-        *,
-        address: Address,
-        deadline_ms: int,
-        timeout_ms: int = 0,
-        on_done: Callable[["Pending"], None] | None = None,
-        max_version: int | None = None,
-        expects_answer: bool = True,
-    ) -> None:
-        self.api_key = api_key
-        self.message: Message | None = message
-        self.address = address
-        self.deadline_ms = deadline_ms
-        self.timeout_ms = timeout_ms
-        """What the deadline is made of; begins again when the request is sent at last to a broker that throttles."""
-        self.on_done = on_done
-        self.max_version = max_version
-        self.expects_answer = expects_answer
-        self.version = -1
-        self.correlation_id = -1
-        self.sent_ns = 0
-        self.done = False
-        self.response: Message | None = None
-        self.error: ClientError | None = None
-
-    def finish(self, response: Message | None, error: ClientError | None) -> None:
-        """Set the outcome, once; later outcomes are ignored."""
-        if self.done:
-            return
-        self.done = True
-        self.response = response
-        self.error = error
-        self.message = None
-        if self.on_done is not None:
-            self.on_done(self)
-
-
-class Meter(Protocol):
-    """Is told of what a connection carries."""
-
-    def sent(self, pending: Pending, size_bytes: int) -> None: ...
-    def received(self, pending: Pending, size_bytes: int) -> None: ...
-    def throttled(self, throttle_ms: int) -> None: ...
 
 
 class Connection:
@@ -154,6 +62,7 @@ class Connection:
         setup_timeout_ms: how long TCP may take.
         handshake_timeout_ms: how long the broker may take to answer ApiVersions, once TCP stands.
         send_buffer_bytes, receive_buffer_bytes: socket buffers; -1 leaves the system's.
+        security: encryption and login; None for neither.
 
     Raises:
         ConnectError: the name does not resolve, or every address refuses at once.
@@ -169,6 +78,7 @@ class Connection:
         handshake_timeout_ms: int,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
+        security: "Security | None" = None,
     ) -> None:
         self.address = address
         self.state = ConnectionState.CONNECTING
@@ -195,6 +105,13 @@ class Connection:
         self._partial = bytearray()
         self._body: bytearray | None = None
         self._body_filled = 0
+        self._security = security
+        self._stream: TlsStream | None = None
+        self._login: Login | None = None
+        self._login_again_ms: int | None = None
+        """When the session of the login is to be renewed, before the next request."""
+        self._has_answered = False
+        """Whether a request of a caller's was answered."""
         self._socket: socket.socket
         self._candidates = _resolve(address)
         self._connect_next()
@@ -206,7 +123,15 @@ class Connection:
     @property
     def wants_write(self) -> bool:
         """Whether the owner should tell when the socket can be written."""
+        if self._stream is not None and self._stream.wants_write:
+            return True
+        # What is to be sent waits for the end of the TLS handshake, which goes on when something comes.
         return self.state is ConnectionState.CONNECTING or bool(self._outbox)
+
+    @property
+    def tls(self) -> "TlsStream | None":
+        """The encryption of this connection; None while there is none."""
+        return self._stream
 
     @property
     def in_flight_count(self) -> int:
@@ -223,7 +148,7 @@ class Connection:
         """The earliest monotonic time at which :meth:`expire` has something to do."""
         deadlines = [pending.deadline_ms for pending in self._in_flight]
         deadlines += [pending.deadline_ms for pending in self._waiting]
-        if self.state in (ConnectionState.CONNECTING, ConnectionState.NEGOTIATING):
+        if self.state is not ConnectionState.READY and self.state is not ConnectionState.CLOSED:
             deadlines.append(self._setup_deadline_ms)
         return min(deadlines, default=None)
 
@@ -233,6 +158,9 @@ class Connection:
             pending.finish(None, self._lost())
         elif self.state is not ConnectionState.READY or self.is_held:
             self._waiting.append(pending)
+        elif self._login_again_ms is not None and self._clock.monotonic_ms() >= self._login_again_ms:
+            self._waiting.append(pending)
+            self._log_in()
         else:
             self._encode(pending)
             self._flush()
@@ -249,6 +177,8 @@ class Connection:
         """The socket can be written: finish connecting, or send what waits."""
         if self.state is ConnectionState.CONNECTING:
             self._finish_connecting()
+        elif self.state is ConnectionState.ENCRYPTING:
+            self._encrypt()
         elif self.state is not ConnectionState.CLOSED:
             self._flush()
 
@@ -256,12 +186,15 @@ class Connection:
         """The socket can be read: take every byte that is there and settle the requests they answer."""
         if self.state is ConnectionState.CONNECTING:
             self._finish_connecting()
-        while self.state in (ConnectionState.NEGOTIATING, ConnectionState.READY):
+        if self.state is ConnectionState.ENCRYPTING:
+            self._encrypt()
+        source = self._stream or self._socket
+        while self.state in TALKING:
             target = memoryview(self._scratch)
             if self._body is not None:
                 target = memoryview(self._body)[self._body_filled :]
             try:
-                count = self._socket.recv_into(target)
+                count = source.recv_into(target)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
@@ -271,14 +204,15 @@ class Connection:
                 self.close(self._lost())
                 return
             self._take(target, count)
-            if count < len(target):
+            # OpenSSL hands out a record at a time, and may have the next one already.
+            if count < len(target) and self._stream is None:
                 return
 
     def expire(self, now_ms: int) -> None:
         """Give up what has run out of time. A request that got no answer costs the connection, as in Kafka."""
-        setting_up = self.state in (ConnectionState.CONNECTING, ConnectionState.NEGOTIATING)
-        if setting_up and now_ms >= self._setup_deadline_ms:
-            self.close(self._not_set_up())
+        stage = STAGES.get(self.state)
+        if stage is not None and now_ms >= self._setup_deadline_ms:
+            self.close(connect_failures.late(str(self.address), stage))
             return
         if any(now_ms >= pending.deadline_ms for pending in self._in_flight):
             late = next(pending for pending in self._in_flight if now_ms >= pending.deadline_ms)
@@ -287,8 +221,8 @@ class Connection:
             return
         for pending in [each for each in self._waiting if now_ms >= each.deadline_ms]:
             self._waiting.remove(pending)
-            if setting_up:
-                pending.finish(None, self._not_set_up())
+            if stage is not None:
+                pending.finish(None, connect_failures.late(str(self.address), stage))
             else:
                 text = f"{self.address} throttles this client: the request could not be sent in time"
                 pending.finish(None, ClientTimeoutError(Stage.REQUEST, text))
@@ -299,6 +233,8 @@ class Connection:
             return
         self.state = ConnectionState.CLOSED
         self.failure = failure
+        if self._stream is not None and failure is None:
+            self._stream.say_goodbye()
         self._socket.close()
         self._outbox.clear()
         orphans = [*self._in_flight, *self._waiting]
@@ -344,7 +280,7 @@ class Connection:
                 return
             self._socket.close()
             if not self._candidates:
-                raise _refused(self.address, status)
+                raise connect_failures.refused(str(self.address), status)
 
     def _finish_connecting(self) -> None:
         status = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -359,8 +295,32 @@ class Connection:
                 except ConnectError as error:
                     self.close(error)
                 return
-            self.close(_refused(self.address, status))
+            self.close(connect_failures.refused(str(self.address), status))
             return
+        self._setup_deadline_ms = self._clock.monotonic_ms() + self._handshake_timeout_ms
+        if self._security is not None and self._security.is_encrypted:
+            self.state = ConnectionState.ENCRYPTING
+            try:
+                self._stream = self._security.stream(self._socket, self.address.host)
+            except ValueError:
+                self.close(connect_failures.no_name(self.address.host, str(self.address)))
+                return
+            self._encrypt()
+        else:
+            self._begin_talking()
+
+    def _encrypt(self) -> None:
+        """Go on with the TLS handshake."""
+        assert self._stream is not None
+        try:
+            is_over = self._stream.handshake()
+        except OSError as error:
+            self.close(self._lost(error))
+            return
+        if is_over:
+            self._begin_talking()
+
+    def _begin_talking(self) -> None:
         self.state = ConnectionState.NEGOTIATING
         self._negotiate(registry.versions(ApiKey.API_VERSIONS)[-1])
 
@@ -394,19 +354,70 @@ class Connection:
         self.api_versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         levels = {each.name: each.max_version_level for each in response.finalized_features}
         self.features = Features(response.finalized_features_epoch, levels)
+        if self._security is not None and self._security.logs_in:
+            self._log_in()
+        else:
+            self._get_ready()
+
+    def _get_ready(self) -> None:
         self.state = ConnectionState.READY
         if not self.is_held:
             self._send_waiting()
 
-    def _not_set_up(self) -> ConnectError:
-        """Why the connection is not READY in time."""
-        if self.state is ConnectionState.CONNECTING:
-            text = f"no TCP connection to {self.address} in time"
-            hint = "a firewall may swallow packets, or the advertised address is not reachable from here"
-            return ConnectError(Stage.CONNECT, str(self.address), text, hint=hint)
-        text = f"{self.address} accepts connections but does not answer as a Kafka broker"
-        hint = "check the port; a broker that is overloaded or still starting looks the same"
-        return ConnectError(Stage.HANDSHAKE, str(self.address), text, hint=hint)
+    def _log_in(self) -> None:
+        """Begin a login, or its renewal, which the answers to earlier requests may precede."""
+        from pkafka.clients.login import Login
+
+        assert self._security is not None
+        self.state = ConnectionState.AUTHENTICATING
+        self._setup_deadline_ms = self._clock.monotonic_ms() + self._handshake_timeout_ms
+        try:
+            self._login = Login(self._security.exchange(str(self.address)), str(self.address))
+        except ConnectError as error:
+            self.close(error)
+            return
+        self._say(self._login.begin())
+
+    def _say(self, message: Message) -> None:
+        """Send a request of the login, past those that wait for its end."""
+        assert message.__api_key__ is not None
+        pending = Pending(
+            ApiKey(message.__api_key__),
+            message,
+            address=self.address,
+            deadline_ms=self._setup_deadline_ms,
+            on_done=self._on_login_answer,
+        )
+        try:
+            pending.version = self.usable_version(pending.api_key)
+        except UnsupportedApiError as error:
+            self.close(connect_failures.broken(str(self.address), f"cannot log clients in: {error.message}"))
+            return
+        self._put(pending, pending.api_key)
+        self._flush()
+
+    def _on_login_answer(self, pending: Pending) -> None:
+        if pending.response is None:
+            return  # the connection is closed, for a reason that is told to all who wait
+        assert self._login is not None
+        try:
+            following = self._login.answered(pending.response)
+        except ConnectError as error:
+            self.close(error)
+            return
+        if following is None:
+            self._logged_in(self._login.session_lifetime_ms)
+        else:
+            self._say(following)
+
+    def _logged_in(self, lifetime_ms: int) -> None:
+        import random
+
+        self._login, self._login_again_ms = None, None
+        if lifetime_ms > 0:
+            share = random.uniform(0.85, 0.95)  # noqa: S311 - as Kafka spreads its clients (KIP-368)
+            self._login_again_ms = self._clock.monotonic_ms() + int(lifetime_ms * share)
+        self._get_ready()
 
     # -- sending ------------------------------------------------------------------------------------------
 
@@ -446,10 +457,11 @@ class Connection:
             pending.finish(None, None)
 
     def _flush(self) -> None:
+        sink = self._stream or self._socket
         while self._outbox and self.state is not ConnectionState.CLOSED:
             head = self._outbox[0]
             try:
-                count = self._socket.send(head)
+                count = sink.send(head)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
@@ -459,6 +471,11 @@ class Connection:
                 self._outbox[0] = head[count:]
                 continue
             self._outbox.popleft()
+        if self._stream is not None and self._stream.wants_write and self.state is not ConnectionState.CLOSED:
+            try:
+                self._stream.flush()
+            except OSError as error:
+                self.close(self._lost(error))
 
     # -- receiving ----------------------------------------------------------------------------------------
 
@@ -494,10 +511,9 @@ class Connection:
             hint = "the port speaks TLS; set security.protocol=SSL"
         elif prefix == _HTTP:
             hint = "the port speaks HTTP"
-        elif 4 <= size <= (_FRAME_BYTES_MAX if self.state is ConnectionState.READY else _HANDSHAKE_BYTES_MAX):
+        elif 4 <= size <= (_FRAME_BYTES_MAX if self.api_versions else _HANDSHAKE_BYTES_MAX):
             return True
-        text = f"{self.address} does not answer as a Kafka broker"
-        self.close(ConnectError(Stage.HANDSHAKE, str(self.address), text, hint=hint))
+        self.close(connect_failures.wrong_protocol(str(self.address), hint))
         return False
 
     def _settle(self, frame: bytes | bytearray) -> None:
@@ -528,8 +544,10 @@ class Connection:
         self._note_throttle(pending.api_key, version, response)
         if is_handshake:
             self._negotiated(pending, response)
-        else:
-            pending.finish(response, None)
+            return
+        if self.state is ConnectionState.READY:
+            self._has_answered = True
+        pending.finish(response, None)
 
     def _note_throttle(self, api_key: ApiKey, version: int, response: Message) -> None:
         throttle_ms: int = getattr(response, "throttle_time_ms", 0)
@@ -539,15 +557,18 @@ class Connection:
             self.on_throttled(self.address, throttle_ms)
 
     def _broken(self, what: str) -> ConnectError:
-        return ConnectError(Stage.HANDSHAKE, str(self.address), f"{self.address} {what}")
+        return connect_failures.broken(str(self.address), what)
 
     def _lost(self, error: OSError | None = None) -> ConnectError | DisconnectedError:
-        reason = f": {error.strerror}" if error is not None and error.strerror else ""
-        if self.state is ConnectionState.NEGOTIATING:
-            text = f"{self.address} closed the connection during the handshake{reason}"
-            hint = "the port may speak TLS or SASL, or not Kafka at all"
-            return ConnectError(Stage.HANDSHAKE, str(self.address), text, hint=hint)
-        return DisconnectedError(f"the connection to {self.address} was lost{reason}")
+        """Why the connection is gone, by the state that it was in."""
+        if error is not None and self._stream is not None:
+            alert = self._stream.alert(error)
+            if alert is not None:
+                return connect_failures.tls_failure(self.address.host, str(self.address), alert)
+        is_first = self.state is ConnectionState.READY and self._in_flight and not self._has_answered
+        if is_first and (self._security is None or not self._security.logs_in):
+            return connect_failures.unanswered(str(self.address), error)
+        return connect_failures.closed(str(self.address), STAGES.get(self.state, Stage.REQUEST), error)
 
 
 def _fits_nowhere(error: ValueError) -> bool:
@@ -568,20 +589,8 @@ def _resolve(address: Address) -> deque[Any]:
         found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        text = f"the name {address.host!r} does not resolve: {reason}"
-        raise ConnectError(
-            Stage.RESOLVE, str(address), text, hint="check the spelling and the DNS"
-        ) from error
+        raise connect_failures.unresolved(address.host, str(address), reason) from error
     return deque(found)
-
-
-def _refused(address: Address, status: int) -> ConnectError:
-    hint = None
-    if status == errno.ECONNREFUSED:
-        hint = "nothing listens there; check host and port, and that the broker runs"
-    return ConnectError(
-        Stage.CONNECT, str(address), f"cannot connect to {address}: {os.strerror(status)}", hint=hint
-    )
 
 
 def _camel(name: str) -> str:

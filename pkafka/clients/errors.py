@@ -10,7 +10,10 @@ class Stage(Enum):
 
     RESOLVE = "resolve"
     CONNECT = "connect"
+    TLS = "TLS"
+    HOST_NAME = "host name"
     HANDSHAKE = "handshake"
+    MECHANISM = "mechanism"
     AUTHENTICATE = "authenticate"
     METADATA = "metadata"
     REQUEST = "request"
@@ -49,7 +52,7 @@ class ConnectError(ClientError):
 
 
 class AuthenticationError(ConnectError):
-    """The broker knows this client and does not let it in; trying again does not help."""
+    """The two sides do not trust each other: certificates, names, mechanisms or a login; trying again does not help."""
 
     retriable = False
 
@@ -58,6 +61,8 @@ class DisconnectedError(ClientError):
     """The connection ended while a request was under way; whether the broker performed it is unknown."""
 
     retriable = True
+    is_unanswered = False
+    """Whether the broker had answered nothing but the handshake."""
 
 
 class ClientTimeoutError(ClientError):

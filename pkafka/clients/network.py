@@ -1,8 +1,8 @@
 """All connections of one client behind one selector, driven by the thread that waits for an answer.
 
 No thread of its own: the admin client polls on the caller's thread, the producer on its sender thread. Keeps
-the reconnect back-off (exponential with jitter, as KIP-144), and the time for which a broker that throttles this client
-wants to hear nothing (KIP-219). Not thread-safe except :meth:`wakeup`.
+the reconnect back-off (exponential with jitter, as KIP-144), and the time for which a broker that throttles
+this client wants to hear nothing (KIP-219). Not thread-safe except :meth:`wakeup`.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from pkafka.protocol.schema import Message
 
 if TYPE_CHECKING:
     from pkafka.clients.network_metrics import NetworkMetrics
+    from pkafka.clients.security import Security
 
 _POLL_MS_MAX: Final = 60_000
 
@@ -31,11 +32,15 @@ class Network:
     Args:
         config: the client's keys about sockets and time-outs.
         clock: its monotonic side drives every time-out here.
+
+    Raises:
+        ConfigError: keys and certificates that the configuration names cannot be read.
     """
 
     def __init__(self, config: ClientConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
+        self.security = _security(config, clock)
         self._selector = selectors.DefaultSelector()
         self._connections: dict[Address, Connection] = {}
         self._registered: dict[Connection, tuple[int, int]] = {}
@@ -144,6 +149,22 @@ class Network:
             left = [pending for pending in left if not pending.done]
         return True
 
+    def check_no_login(self, address: Address, timeout_ms: int) -> None:
+        """Ask a broker that closed a connection without a login at the first request whether it wants one.
+
+        Raises:
+            AuthenticationError: it does. Where it gives no answer, the reason is another one.
+        """
+        from pkafka.clients.connect_failures import wants_login
+        from pkafka.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+        pending = self.send(address, SaslHandshakeRequest(mechanism=""), timeout_ms=timeout_ms)
+        self.wait([pending], deadline_ms=self._clock.monotonic_ms() + timeout_ms + 50)
+        if isinstance(pending.response, SaslHandshakeResponse):
+            refused = wants_login(address, pending.response, self._config.security_protocol)
+            if refused is not None:
+                raise refused
+
     def can_send(self, address: Address, *, in_flight_max: int) -> bool:
         """Whether a request to this broker would go out now, not wait behind others, a back-off or a throttle."""
         if self.throttle_ms(address):
@@ -245,6 +266,7 @@ class Network:
             # Kafka's defaults would make broker and client take turns: the system knows better.
             send_buffer_bytes=config.send_buffer_bytes if config.is_set("send_buffer_bytes") else -1,
             receive_buffer_bytes=config.receive_buffer_bytes if config.is_set("receive_buffer_bytes") else -1,
+            security=self.security,
         )
         self._connections[address] = connection
         connection.meter = self._metrics
@@ -350,3 +372,12 @@ class Network:
                 pass
         except BlockingIOError:
             return
+
+
+def _security(config: ClientConfig, clock: Clock) -> "Security | None":
+    """What secures the connections; None, and nothing loaded, for PLAINTEXT."""
+    if config.security_protocol == "PLAINTEXT":
+        return None
+    from pkafka.clients.security import Security
+
+    return Security(config, clock)

@@ -10,11 +10,14 @@ codec turns into it: struct.error, IndexError and UnicodeDecodeError. Encoders a
 
 from collections.abc import Callable
 from struct import Struct, calcsize, pack, unpack_from
-from typing import Any
+from typing import Any, Final
 
 from pkafka.errors import ProtocolError
 from pkafka.protocol.primitives import read_uvarint, rest_of_uvarint, skip_tags, uvarint
 from pkafka.protocol.schema import FIXED, Field, Message, is_made_fresh, version_range
+
+STRING_BYTES_MAX: Final = 0x7FFF
+"""Compact sizes could say more, but Kafka reads no longer string in any version."""
 
 
 def compile_decoder(cls: type[Message], version: int) -> Callable[..., tuple[Any, int]]:
@@ -78,6 +81,11 @@ def overrun(where: str) -> ProtocolError:
     return ProtocolError(f"{where}: longer than what is left of the message")
 
 
+def too_long(where: str, size: int) -> ProtocolError:
+    """The error of a string over :data:`STRING_BYTES_MAX`."""
+    return ProtocolError(f"{where}: a string of {size} bytes")
+
+
 def bad_tag(tag: int) -> ProtocolError:
     """The error of a tag out of order, repeated, or of another size than it says."""
     return ProtocolError(f"tag {tag} is out of order, repeated or of the wrong size")
@@ -113,6 +121,7 @@ class _Writer:
             "uvarint": uvarint,
             "null_refused": null_refused,
             "overrun": overrun,
+            "too_long": too_long,
             "bad_tag": bad_tag,
             "unsupported": unsupported,
             "bad_uuid": bad_uuid,
@@ -232,6 +241,8 @@ class _DecoderWriter(_Writer):
         if field.kind == "array":
             self._array(target, field, size, where)
             return
+        if field.kind == "string" and self.flexible:
+            self.line(f"if {size} > {STRING_BYTES_MAX}: raise too_long({where!r}, {size})")
         self.line(f"end = pos + {size}")
         self.line(f"if end > limit: raise overrun({where!r})")
         content = {"string": "str(buf[pos:end], 'utf-8')", "bytes": "bytes(buf[pos:end])"}.get(

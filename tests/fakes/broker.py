@@ -3,7 +3,9 @@
 Built on the protocol room, so that what travels is real; knows nothing of logs.
 """
 
+import contextlib
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Mapping
@@ -37,11 +39,17 @@ class FakeBroker:
     Args:
         topics: topic to number of partitions, all led by this broker.
         versions: API key to its highest version; all known keys at their full range when left out.
+        tls: certificates of a listener that is encrypted.
     """
 
     def __init__(
-        self, topics: dict[str, int] | None = None, versions: dict[ApiKey, tuple[int, int]] | None = None
+        self,
+        topics: dict[str, int] | None = None,
+        versions: dict[ApiKey, tuple[int, int]] | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        self._tls = tls
         self.topics = dict(topics or {})
         served: list[ApiKey] = list(registry.keys())
         served.remove(ApiKey.DESCRIBE_TOPIC_PARTITIONS)  # as a broker in ZooKeeper mode
@@ -97,6 +105,13 @@ class FakeBroker:
             thread.start()
 
     def _serve(self, peer: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            if self._tls is not None:
+                peer = self._tls.wrap_socket(peer, server_side=True)
+                self._open.append(peer)
+            self._talk(peer)
+
+    def _talk(self, peer: socket.socket) -> None:
         try:
             while (frame := _read_frame(peer)) is not None:
                 if self.first_bytes is not None:

@@ -2,10 +2,11 @@
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from tests.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.timeout(300)
 
-COPIER = Path(__file__).parents[1] / "interop" / "copying_member.py"
+COPIER = (sys.executable, str(Path(__file__).parents[1] / "interop" / "copying_member.py"))
+GO_COPIERS = Path(__file__).with_name("go")
 SOURCE, TARGET = "source", "copied"
 PARTITIONS = 3
 RECORDS = 60
@@ -50,7 +52,7 @@ def write(bootstrap: str, kills: int, *, replicas: int = 1) -> None:
 
 
 @contextmanager
-def copier(bootstrap: str) -> Iterator[subprocess.Popen[bytes]]:
+def copier(bootstrap: str, command: Sequence[str] = COPIER) -> Iterator[subprocess.Popen[bytes]]:
     told = {
         "bootstrap": bootstrap,
         "source": SOURCE,
@@ -59,7 +61,7 @@ def copier(bootstrap: str) -> Iterator[subprocess.Popen[bytes]]:
         "die_at": -1,
         "die_after_ms": -1,
     }
-    with subprocess.Popen([sys.executable, str(COPIER), json.dumps(told)]) as process:
+    with subprocess.Popen([*command, json.dumps(told)]) as process:
         try:
             yield process
         finally:
@@ -97,11 +99,18 @@ def are_in_sync(cluster: Cluster) -> bool:
     )
 
 
-def copy_through(bootstrap: str, kills: int, chance: random.Random, kill_one: Callable[[], None]) -> None:
+def copy_through(
+    bootstrap: str,
+    kills: int,
+    chance: random.Random,
+    kill_one: Callable[[], None],
+    *,
+    command: Sequence[str] = COPIER,
+) -> None:
     """Copy everything; copiers that give up have successors. Between two kills something is copied."""
     left, seen = kills, 0
     while True:
-        with copier(bootstrap) as process:
+        with copier(bootstrap, command) as process:
             while process.poll() is None:
                 if left and copied_so_far(bootstrap) > seen:
                     time.sleep(chance.random() * 0.3)
@@ -131,6 +140,34 @@ def test_copies_outlive_workers(make_broker: MakeBroker, worker: str, kills: int
 
     A broker stops when seven processes die within half a minute, so there are fewer deaths.
     """
+    copy_while_workers_die(make_broker, kills, worker)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("worker", ["worker-0", "worker-1", "either"])
+@pytest.mark.parametrize("client", ["sarama", "franz"])
+def test_copies_of_clients_in_go_outlive_workers(
+    make_broker: MakeBroker, tmp_path: Path, client: str, worker: str
+) -> None:
+    copy_while_workers_die(make_broker, 5, worker, command=[built(client, tmp_path)])
+
+
+def built(client: str, directory: Path) -> str:
+    """The program that copies by a client for Go."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("needs go")
+    program = directory / client
+    command = [go, "build", "-o", str(program), f"./{client}_copier"]
+    done = subprocess.run(command, cwd=GO_COPIERS, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    return str(program)
+
+
+def copy_while_workers_die(
+    make_broker: MakeBroker, kills: int, worker: str, *, command: Sequence[str] = COPIER
+) -> None:
     broker = make_broker(**SETTINGS)
     broker.start()
     write(broker.bootstrap, kills)
@@ -143,7 +180,7 @@ def test_copies_outlive_workers(make_broker: MakeBroker, worker: str, kills: int
             found.kill()
             wait_for(lambda: not is_alive(found), what="the end of the worker")
 
-    copy_through(broker.bootstrap, kills, chance, kill_one)
+    copy_through(broker.bootstrap, kills, chance, kill_one, command=command)
     assert read_committed(broker.bootstrap) == sent(kills)
 
 

@@ -1,13 +1,13 @@
 """Three brokers under load while the worst happens to them in turn; the laws are in tests/workload.py.
 
 ``p`` is a broker of pkafka, ``k`` one of Apache Kafka 3.9.1: the same schedules on either kind, and on both at once.
-What takes long, and all that needs JVMs, runs nightly. Transactions under faults: test_transaction_deaths.py,
-test_markers.py, test_copies.py.
+What takes long, and all that needs JVMs, runs nightly, and with a copy in transactions, which one schedule has in each
+change, too. More of transactions under faults: test_transaction_faults.py, test_transaction_deaths.py, test_markers.py,
+test_copies.py.
 """
 
 import contextlib
 import random
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,16 +23,27 @@ from pkafka.errors import ApiError, PkafkaError
 from pkafka.model import TopicPartition
 from pkafka.storage.log_files import DELETED_DIRECTORY_SUFFIX
 from tests.cluster import Cluster, hanging, kill_all_processes
+from tests.faults.small_disk import fill, small_disk
 from tests.faults.zookeeper_faults import expire_session, mortal_zookeeper
 from tests.interop.kafka import OracleUnavailableError, jars
 from tests.talk import good, wait_for
-from tests.workload import PATIENT, Workload, make_offsets_topic
+from tests.workload import (
+    PATIENT,
+    Workload,
+    make_offsets_topic,
+    make_transactions_topic,
+    wait_for_replicas,
+)
 from tests.zookeeper import ZooKeeper
+
+__all__ = ["small_disk"]
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 SIZE: Final = 3
 TOPIC: Final = "t"
+COPY: Final = "copy-of-t"
+STATE_PARTITIONS: Final = 3
 PARTITIONS: Final = SIZE
 SESSION_S: Final = 4.0
 RECOVERED_S: Final = 45.0
@@ -46,6 +57,7 @@ OVERRIDES: Final = {
     "replica.fetch.backoff.ms": 200,
     "log.initial.task.delay.ms": 0,
     "min.insync.replicas": 2,
+    "transaction.state.log.num.partitions": STATE_PARTITIONS,
     "auto.leader.rebalance.enable": "false",
 }
 OTHER_KINDS: Final = tuple(pytest.param(kinds, marks=pytest.mark.nightly) for kinds in ("kkk", "kpp", "pkk"))
@@ -60,6 +72,12 @@ def made(directory: Path, zookeeper: str, kinds: str, **settings: object) -> Clu
         except OracleUnavailableError as missing:
             pytest.skip(str(missing))
     return Cluster(directory, zookeeper, kinds=kinds, overrides={**OVERRIDES, **settings})
+
+
+@pytest.fixture
+def copies(request: pytest.FixtureRequest) -> bool:
+    """Whether the load copies in transactions: each night, and where the test asks for it."""
+    return bool(getattr(request, "param", request.node.get_closest_marker("nightly")))
 
 
 @pytest.fixture
@@ -86,10 +104,15 @@ def is_whole(cluster: Cluster, replicas: int = SIZE) -> bool:
 def recovers(cluster: Cluster, load: Workload) -> None:
     load.goes_on(RECOVERED_S)
     wait_for(lambda: is_whole(cluster), timeout_s=RECOVERED_S, what="everybody in sync")
+    load.copies_go_on(RECOVERED_S)
 
 
-def loaded(cluster: Cluster, members: int = 2) -> Workload:
-    return Workload(cluster, TOPIC, PARTITIONS, writers=3, members=members)
+def loaded(cluster: Cluster, members: int = 2, *, copies: bool = False) -> Workload:
+    if copies:
+        cluster.create_topic(COPY, PARTITIONS, replicas=SIZE)
+        wait_for_replicas(cluster, COPY, PARTITIONS)
+        make_transactions_topic(cluster, STATE_PARTITIONS)
+    return Workload(cluster, TOPIC, PARTITIONS, writers=3, members=members, copies=COPY if copies else "")
 
 
 def role(cluster: Cluster, name: str) -> int:
@@ -107,8 +130,8 @@ def role(cluster: Cluster, name: str) -> int:
         for factor in (0.5, 1.5)
     ],
 )
-def test_brokers_stand_still_in_turn(cluster: Cluster, sessions: float) -> None:
-    with loaded(cluster) as load:
+def test_brokers_stand_still_in_turn(cluster: Cluster, sessions: float, *, copies: bool) -> None:
+    with loaded(cluster, copies=copies) as load:
         for name in ("controller", "other"):
             victim = role(cluster, name)
             with hanging(cluster.brokers[victim]):
@@ -123,11 +146,13 @@ def test_brokers_stand_still_in_turn(cluster: Cluster, sessions: float) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("kinds", ["ppp"])
 @pytest.mark.parametrize("pause_s", [1.0, 6.0])
-def test_one_worker_stands_still(zookeeper: ZooKeeper, tmp_path: Path, kinds: str, pause_s: float) -> None:
+def test_one_worker_stands_still(
+    zookeeper: ZooKeeper, tmp_path: Path, kinds: str, pause_s: float, *, copies: bool
+) -> None:
     settings = {"pkafka.heartbeat.timeout.ms": 4_000}
     with made(tmp_path, zookeeper.connect, kinds, **settings) as cluster:
         create(cluster)
-        with loaded(cluster) as load:
+        with loaded(cluster, copies=copies) as load:
             for broker in cluster.brokers:
                 for worker in ("pkafka-worker-0", "pkafka-worker-1"):
                     children = psutil.Process(broker.pid).children()
@@ -141,12 +166,13 @@ def test_one_worker_stands_still(zookeeper: ZooKeeper, tmp_path: Path, kinds: st
 
 
 @pytest.mark.parametrize("kinds", EVERY_KIND)
-def test_every_session_expires(cluster: Cluster, zookeeper: ZooKeeper) -> None:
+@pytest.mark.parametrize("copies", [True], indirect=True, ids=["copies"])
+def test_every_session_expires(cluster: Cluster, zookeeper: ZooKeeper, *, copies: bool) -> None:
     def node(number: int) -> tuple[int, int]:
         stat = cluster.ask_store(lambda store: store.exists(BrokerRegistration.path(number)))
         return (stat.ephemeral_owner, stat.czxid) if stat is not None else (0, 0)
 
-    with loaded(cluster) as load:
+    with loaded(cluster, copies=copies) as load:
         for name in ("controller", "other", "controller"):
             victim = role(cluster, name)
             before = node(victim)
@@ -158,10 +184,12 @@ def test_every_session_expires(cluster: Cluster, zookeeper: ZooKeeper) -> None:
 
 @pytest.mark.parametrize("kinds", EVERY_KIND_NIGHTLY)
 @pytest.mark.parametrize("away_s", [0.5, 2 * SESSION_S])
-def test_zookeeper_is_killed_and_comes_back(tmp_path: Path, kinds: str, away_s: float) -> None:
+def test_zookeeper_is_killed_and_comes_back(
+    tmp_path: Path, kinds: str, away_s: float, *, copies: bool
+) -> None:
     with mortal_zookeeper() as zookeeper, made(tmp_path, zookeeper.connect, kinds) as cluster:
         create(cluster)
-        with loaded(cluster) as load:
+        with loaded(cluster, copies=copies) as load:
             for _ in range(2):
                 zookeeper.kill()
                 load.goes_on(RECOVERED_S)  # who leads needs nobody's leave
@@ -185,10 +213,10 @@ def answers(cluster: Cluster) -> bool:
 
 
 @pytest.mark.parametrize("kinds", EVERY_KIND_NIGHTLY)
-def test_zookeeper_and_a_broker_are_away_at_once(tmp_path: Path, kinds: str) -> None:
+def test_zookeeper_and_a_broker_are_away_at_once(tmp_path: Path, kinds: str, *, copies: bool) -> None:
     with mortal_zookeeper() as zookeeper, made(tmp_path, zookeeper.connect, kinds) as cluster:
         create(cluster)
-        with loaded(cluster) as load:
+        with loaded(cluster, copies=copies) as load:
             victim = role(cluster, "controller")
             zookeeper.kill()
             kill_all_processes(cluster.brokers[victim])
@@ -200,24 +228,11 @@ def test_zookeeper_and_a_broker_are_away_at_once(tmp_path: Path, kinds: str) -> 
         load.check(may_repeat="k" in kinds)
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "pkafka-test", str(path)], capture_output=True, text=True
-    )
-    if done.returncode:
-        pytest.skip(f"needs root and the right to mount: {done.stderr.strip()}")
-    yield path
-    subprocess.run(["umount", "-l", str(path)], check=True)
-
-
 @pytest.mark.root
 @pytest.mark.parametrize("kinds", EVERY_KIND)
+@pytest.mark.parametrize("copies", [True], indirect=True, ids=["copies"])
 def test_a_disk_of_one_broker_is_full(
-    zookeeper: ZooKeeper, tmp_path: Path, small_disk: Path, kinds: str
+    zookeeper: ZooKeeper, tmp_path: Path, small_disk: Path, kinds: str, *, copies: bool
 ) -> None:
     cluster = made(tmp_path, zookeeper.connect, kinds)
     victim = 0
@@ -230,11 +245,8 @@ def test_a_disk_of_one_broker_is_full(
     with cluster:
         create(cluster)
         wait_for(lambda: list(small_disk.glob(f"{TOPIC}-*")), what="one of its replicas there")
-        with loaded(cluster) as load:
-            filler = small_disk / "somebody-elses"
-            with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-                while True:
-                    file.write(bytes(4096))
+        with loaded(cluster, copies=copies) as load:
+            filler = fill(small_disk)
             wait_for(lambda: not is_whole(cluster), timeout_s=RECOVERED_S, what="replicas that have left")
             load.goes_on(RECOVERED_S)
             assert all(cluster.state(TOPIC, index).leader != -1 for index in range(PARTITIONS))
@@ -247,8 +259,8 @@ def test_a_disk_of_one_broker_is_full(
 
 
 @pytest.mark.parametrize("kinds", EVERY_KIND_NIGHTLY)
-def test_three_rolling_restarts(cluster: Cluster, kinds: str) -> None:
-    with loaded(cluster) as load:
+def test_three_rolling_restarts(cluster: Cluster, kinds: str, *, copies: bool) -> None:
+    with loaded(cluster, copies=copies) as load:
         for turn in range(3):
             for number in (*range(turn, SIZE), *range(turn)):
                 cluster.brokers[number].stop()
@@ -333,13 +345,13 @@ class Mover:
 @pytest.mark.parametrize("kinds", EVERY_KIND_NIGHTLY)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_partitions_move_while_brokers_die_hang_and_restart(
-    zookeeper: ZooKeeper, tmp_path: Path, kinds: str, seed: int
+    zookeeper: ZooKeeper, tmp_path: Path, kinds: str, seed: int, *, copies: bool
 ) -> None:
     chance = random.Random(seed)
     # Two replicas, of which one is enough: elections are clean, so nothing may be lost.
     with made(tmp_path, zookeeper.connect, kinds) as cluster:
         create(cluster, replicas=2, **{"min.insync.replicas": "1"})
-        with loaded(cluster) as load:
+        with loaded(cluster, copies=copies) as load:
             mover = Mover(cluster, seed)
             with mover:
                 for _ in range(6):
@@ -348,6 +360,7 @@ def test_partitions_move_while_brokers_die_hang_and_restart(
                     load.goes_on(RECOVERED_S)
             mover.settle()
             load.goes_on(RECOVERED_S)
+            load.copies_go_on(RECOVERED_S)
         load.check(may_repeat="k" in kinds)
         assert mover.moves > 3
         if "k" not in kinds:
@@ -397,8 +410,10 @@ Harm = Callable[[Cluster, int], None]
 
 @pytest.mark.parametrize("kinds", EVERY_KIND_NIGHTLY)
 @pytest.mark.parametrize("harm", [die, stand_still, restart], ids=lambda harm: harm.__name__)
-def test_the_same_happens_to_each_broker_three_times(cluster: Cluster, kinds: str, harm: Harm) -> None:
-    with loaded(cluster) as load:
+def test_the_same_happens_to_each_broker_three_times(
+    cluster: Cluster, kinds: str, harm: Harm, *, copies: bool
+) -> None:
+    with loaded(cluster, copies=copies) as load:
         for number in (*range(SIZE), role(cluster, "controller"), role(cluster, "other")):
             harm(cluster, number)
             recovers(cluster, load)
@@ -407,8 +422,8 @@ def test_the_same_happens_to_each_broker_three_times(cluster: Cluster, kinds: st
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kinds", EVERY_KIND)
-def test_all_die_at_once_and_start_in_any_order(cluster: Cluster, kinds: str) -> None:
-    with loaded(cluster) as load:
+def test_all_die_at_once_and_start_in_any_order(cluster: Cluster, kinds: str, *, copies: bool) -> None:
+    with loaded(cluster, copies=copies) as load:
         for order in ((0, 1, 2), (2, 0, 1)):
             for broker in cluster.brokers:
                 kill_all_processes(broker)
@@ -424,10 +439,10 @@ def test_all_die_at_once_and_start_in_any_order(cluster: Cluster, kinds: str) ->
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kinds", EVERY_KIND)
-def test_who_is_not_in_sync_never_leads(cluster: Cluster, kinds: str) -> None:
+def test_who_is_not_in_sync_never_leads(cluster: Cluster, kinds: str, *, copies: bool) -> None:
     leader = role(cluster, "other")
     index = leader  # the partition that it leads
-    with loaded(cluster, members=0) as load:
+    with loaded(cluster, members=0, copies=copies) as load:
         for number in range(SIZE):
             if number != leader:
                 kill_all_processes(cluster.brokers[number])

@@ -25,7 +25,12 @@ def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> I
         tmp_path_factory.mktemp("laws"),
         zookeeper.connect,
         kinds="pp",
-        overrides={"offsets.topic.replication.factor": 2},
+        overrides={
+            "offsets.topic.replication.factor": 2,
+            "transaction.state.log.num.partitions": 1,
+            "transaction.state.log.replication.factor": 2,
+            "transaction.state.log.min.isr": 1,
+        },
     ) as started:
         yield started
 
@@ -33,11 +38,13 @@ def cluster(zookeeper: ZooKeeper, tmp_path_factory: pytest.TempPathFactory) -> I
 class Loaded:
     """A topic after a load that nothing has disturbed."""
 
-    def __init__(self, cluster: Cluster, members: int) -> None:
+    def __init__(self, cluster: Cluster, members: int, *, copies: bool = False) -> None:
         self.cluster = cluster
         self.topic = f"laws-{next(_NUMBERS)}"
-        cluster.create_topic(self.topic, PARTITIONS, replicas=2)
-        with Workload(cluster, self.topic, PARTITIONS, members=members) as self.load:
+        self.copy = f"copy-of-{self.topic}" if copies else ""
+        for topic in filter(None, (self.topic, self.copy)):
+            cluster.create_topic(topic, PARTITIONS, replicas=2)
+        with Workload(cluster, self.topic, PARTITIONS, members=members, copies=self.copy) as self.load:
             pass
         self.load.check()
 
@@ -123,6 +130,27 @@ def test_it_finds_what_a_group_missed(cluster: Cluster) -> None:
     (member,) = done.load._members
     member.seen.discard(b"w0 0")
     with pytest.raises(AssertionError, match="the group has missed some"):
+        done.load.check()
+
+
+def test_it_finds_what_is_wrong_with_a_copy(cluster: Cluster) -> None:
+    done = Loaded(cluster, members=0, copies=True)
+    copier = done.load._copier
+    assert copier is not None
+    number = min(copier.committed)
+    copier.aborted.add(number)
+    with pytest.raises(AssertionError, match="aborted, and there"):
+        done.load.check()
+    copier.aborted.remove(number)
+    with cluster.producer(**{"transactional.id": "stranger"}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(done.copy, b"w0 0", b"0", partition=0).result(30)
+        copier.patience_s = 1.0
+        with pytest.raises(AssertionError, match="nothing open"):
+            done.load.check()
+        producer.commit_transaction()
+    with pytest.raises(AssertionError, match=f"{done.copy}-0: "):
         done.load.check()
 
 

@@ -56,4 +56,6 @@ def written(value: object) -> str:
     """A default as Java writes it; its empty lists and texts are nothing, as None."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple) and value:
+        return f"[{', '.join(value)}]"
     return "null" if value in (None, ()) else str(value)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from pkafka.protocol.messages.list_transactions import ListTransactionsRequest
+from pkafka.protocol.messages.produce import ProduceRequest, ProduceResponse
 from pkafka.protocol.schema import Message
 from tests.interop.one_of_each import (
     OTHER,
@@ -21,7 +22,7 @@ from tests.interop.one_of_each import (
     one_of_each,
     stuck_until_the_end,
 )
-from tests.raw_client import ClosedByBroker, RawClient
+from tests.raw_client import ClosedByBroker, RawClient, batch, produce_request
 from tests.talk import wait_for
 from tests.transaction_client import (
     ADD_VERSIONS,
@@ -40,6 +41,7 @@ from tests.zookeeper import ZooKeeper
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
 MISSING: Final = "transactions-missing"
+PRODUCE_VERSIONS: Final = (3, 7, 9, 10, 11)
 MAX_TIMEOUT_MS: Final = 900_000
 UNKNOWN_PRODUCER: Final = Identity(987_654_321, 0)
 
@@ -336,6 +338,56 @@ def while_markers_are_owed(script: Script, name: str) -> None:
         script.describe(f"{name}-{commit}")
 
 
+def produce_while_markers_are_owed(script: Script, name: str) -> None:
+    """Records for a partition that has its marker already, while another one of the transaction lacks it."""
+    told: list[object] = []
+    with stuck_until_the_end(script.bootstrap, _stuck_of(produce_while_markers_are_owed)) as topic:
+        producer = script.begin(name, topic=topic)
+        script.add(name, producer, [(TOPIC, (0,))])
+        script.end(name, producer)
+        for version in PRODUCE_VERSIONS:
+            request = _one_record(name, producer)
+
+            def is_asked(version: int = version, request: ProduceRequest = request) -> bool:
+                answer = script.client.call(request, version)
+                told[:] = [_without_offsets(answer)]
+                # A broker of Kafka's says first that it has no connection to the coordinator yet.
+                return "NETWORK_EXCEPTION" not in repr(told)
+
+            wait_for(is_asked, what="the answer of a coordinator")
+            script.note((version, *told))
+    script.wait_for_state(name, "CompleteCommit")
+
+
+def _one_record(transactional_id: str, producer: Identity) -> ProduceRequest:
+    data = batch(
+        b"v",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    request = produce_request({(TOPIC, 0): data})
+    request.transactional_id = transactional_id
+    return request
+
+
+def _without_offsets(answer: ProduceResponse) -> list[tuple[object, ...]]:
+    """The codes and texts of an answer: where the log begins and ends depends on the other tests."""
+    return [
+        (
+            one.index,
+            one.error_code,
+            one.base_offset,
+            one.log_append_time_ms,
+            [(each.batch_index, each.batch_index_error_message) for each in one.record_errors],
+            one.error_message,
+        )
+        for topic in answer.responses
+        for one in topic.partition_responses
+    ]
+
+
 def while_a_fence_is_owed(script: Script, name: str) -> None:
     """A successor decided the end, and a partition cannot have its marker yet."""
     with stuck_until_the_end(script.bootstrap, _stuck_of(while_a_fence_is_owed)) as topic:
@@ -575,6 +627,27 @@ def odd_names(script: Script, name: str) -> None:
     script.complete(longest, producer, commit=False)
 
 
+def oversized_names(script: Script, name: str) -> None:
+    """Ids and groups of 32,768 bytes, which newer versions could name: the connection is closed."""
+    longer = name + "z" * (32_768 - len(name))
+    for version in INIT_VERSIONS[2:]:
+        script.init(longer, version=version)
+    for producer in (Identity(), UNKNOWN_PRODUCER):
+        for version in ADD_VERSIONS[3:]:
+            script.add(longer, producer, [(TOPIC, (0,))], version=version)
+        for version in OFFSETS_VERSIONS[3:]:
+            script.add_offsets(longer, producer, version=version)
+        for version in END_VERSIONS[3:]:
+            script.end(longer, producer, version=version)
+        for version in BATCHED_VERSIONS:
+            script.batched(part(longer, producer, [(TOPIC, (0,))], verify=True), version=version)
+    own = script.init(name)
+    for version in OFFSETS_VERSIONS[3:]:
+        script.add_offsets(name, own, "g" * 32_768, version=version)
+    script.describe(longer)
+    script.describe(name)
+
+
 SCRIPTS: Final = (
     bad_inits,
     epochs_grow,
@@ -586,6 +659,7 @@ SCRIPTS: Final = (
     ends_of_nothing,
     strangers,
     while_markers_are_owed,
+    produce_while_markers_are_owed,
     while_a_fence_is_owed,
     transactions_time_out,
     time_out_while_markers_are_owed,
@@ -596,9 +670,11 @@ SCRIPTS: Final = (
     batches_that_add,
     lists,
     odd_names,
+    oversized_names,
 )
 STUCK_SCRIPTS: Final = (
     while_markers_are_owed,
+    produce_while_markers_are_owed,
     while_a_fence_is_owed,
     time_out_while_markers_are_owed,
     lists,

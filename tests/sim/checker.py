@@ -430,6 +430,14 @@ class Checker:
                         f"{value!r} was read at {offset} of {key}, where there is {by_key[key].get(offset)!r}"
                     )
 
+    def data_of_leader(self, key: Key) -> list[bytes]:
+        """The segments of a partition, as its leader has them."""
+        for broker in self._brokers.values():
+            partition = broker.partition(key)
+            if partition is not None and partition.leadership is not None:
+                return list(_bytes_of(partition.log))
+        return []
+
     def _final_log(self, key: Key) -> dict[int, bytes]:
         contents: dict[int, bytes] = {}
         found = []

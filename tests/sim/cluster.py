@@ -11,14 +11,17 @@ from typing import Final
 
 from pkafka.coordination.store import DeleteOp
 from pkafka.server.controller import nodes
+from pkafka.server.groups.records import OffsetKey
 from tests.sim.broker import Broker, real_code_in
 from tests.sim.checker import Checker, Key
 from tests.sim.clients import Administrator, Client, Consumer, PlainProducer, Producer
 from tests.sim.group import OFFSETS, Ledger, Member
+from tests.sim.group_log import NO_OFFSET, offsets_in
 from tests.sim.network import HOST_OF_STORE, Network
+from tests.sim.promises import KEYS, Promises
+from tests.sim.promises import TOPIC as TRANSACTIONAL
 from tests.sim.store import Coordination
-from tests.sim.transactions import KEYS, STATE, CommittedReader, Promises, TransactionalProducer
-from tests.sim.transactions import TOPIC as TRANSACTIONAL
+from tests.sim.transactions import STATE, CommittedReader, TransactionalProducer
 from tests.sim.world import Loop, World
 
 TOPIC: Final = "t"
@@ -160,8 +163,22 @@ class Simulation:
         if not settled and not world.violations:
             world.violated(f"not well {_HEAL_MAX_S:.0f} s after the last fault: {self._trouble()}")
         if not world.violations:
+            self._commit_once_more()
+        if not world.violations:
             self._look_for_commits()
             self.checker.check_end()
+
+    def _commit_once_more(self) -> None:
+        """Whatever has happened, nothing stands in the way of the next transaction of each producer."""
+        for writer in self.writers:
+            self._commit_with(writer)
+        if not self.world.run(self._is_settled, at_most_s=_HEAL_MAX_S):
+            self.world.violated(f"not well after the last transaction: {self._trouble()}")
+
+    def _commit_with(self, writer: TransactionalProducer) -> None:
+        writer.begin(writer.last_transaction)
+        if not self.world.run(lambda: writer.is_done, at_most_s=_LAST_LOOK_MAX_S):
+            self.world.violated(f"{writer.name} cannot commit, and nothing disturbs it")
 
     def _look_for_commits(self) -> None:
         for member in self.members:
@@ -176,6 +193,17 @@ class Simulation:
             )
             return
         self.promises.check_end({one.name: one.offset for one in self.writers if one.offset is not None})
+        self._compare_offsets_with_log()
+
+    def _compare_offsets_with_log(self) -> None:
+        """The next coordinator will have what this one says: it knows the log alone."""
+        stored = offsets_in(self.checker.data_of_leader(OFFSETS))
+        for one in self.writers:
+            in_log = stored.get(OffsetKey(one.group, TRANSACTIONAL, 0), NO_OFFSET)
+            if one.offset not in (None, in_log):
+                self.world.violated(
+                    f"the coordinator says that {one.group} has committed {one.offset}, and the log says {in_log}"
+                )
 
     def _begin_clients(self) -> None:
         world, random = self.world, self.world.random

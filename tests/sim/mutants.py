@@ -276,11 +276,19 @@ MUTANTS: Final[Mapping[str, Change | list[Change]]] = {
     ),
     "a fence leaves the epoch as it is": (Transaction, "fence", _fence_without_epoch),
     "fenced producers may go on": (Transaction, "_refusal", lambda *_: ErrorCode.NONE),
+    "offsets in transactions have the rules of clients' records": (Appending, "append", _append_as_client),
+    "producers hear of a decision before it is committed": (
+        TransactionCoordinator,
+        "_decide",
+        _answer_before_decision,
+    ),
+    "records of transactions are not verified": (Verifier, "is_needed", lambda *_: False),
     "groups take commits of any generation": (Group, "check_commit", lambda *_, **__: ErrorCode.NONE),
 }
 """What is wrong."""
 
 FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "producers hear of a decision before it is committed": ("isolate", "kill"),
     "the controller writes although its epoch is over": ("unseat", "elect", "move", "kill"),
     "who was away when a replica moved keeps it": ("move", "kill", "freeze"),
     "a worker does not ask again for the ISRs that the one before it proposed": ("kill worker", "isolate"),
@@ -292,13 +300,6 @@ FAULTS: Final[Mapping[str, tuple[str, ...]]] = {
 """The only faults, where those that show it come rarely among all."""
 
 UNSEEN: Final[Mapping[str, Change | list[Change]]] = {
-    "offsets in transactions have the rules of clients' records": (Appending, "append", _append_as_client),
-    "producers hear of a decision before it is committed": (
-        TransactionCoordinator,
-        "_decide",
-        _answer_before_decision,
-    ),
-    "records of transactions are not verified": (Verifier, "is_needed", lambda *_: False),
     "markers of earlier connections are taken": (Incarnations, "is_current", lambda *_: True),
     "fetches of any leader epoch are served": (Partition, "check_epoch", lambda *_: None),
     "LeaderAndIsr of older epochs are obeyed": (Decisions, "_become", _obey_old_epochs),

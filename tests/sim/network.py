@@ -1,8 +1,8 @@
 """The simulated network: connections that carry bytes in order, late, or not at all.
 
 A connection is what TCP gives: nothing is lost or out of order within it as long as it lives. What is cut waits, and
-goes on when the cut is healed, as the kernel's retransmissions do; who does not want to wait closes it. Messages of
-different connections overtake each other.
+goes on when the cut is healed, or a while later, as the kernel's retransmissions do; who does not want to wait closes
+it. Messages of different connections overtake each other.
 """
 
 import asyncio
@@ -18,6 +18,9 @@ from tests.sim.world import Loop, World
 HOST_OF_STORE: Final = "store"
 _SOMETIMES_SLOW: Final = 0.02
 """The share of what takes much longer than the rest."""
+_BACKED_OFF: Final = 0.3
+"""The share of connections that go on only a while after a cut was healed."""
+_BACK_OFF_MAX_S: Final = 8.0
 
 
 class Listener(Protocol):
@@ -93,6 +96,15 @@ class Network:
         if random.random() < _SOMETIMES_SLOW:
             return self.base_s * (1 + 100 * random.random())
         return self.base_s * (1 + 2 * random.random())
+
+    def back_off_s(self, waited_s: float) -> float:
+        """How long after a cut a connection goes on that had something to send meanwhile.
+
+        The kernel sends again after pauses that double, so it may be as long as it has waited. Connections that are
+        made after the cut do not wait: what they carry overtakes what waits here.
+        """
+        random = self.world.random
+        return random.random() * min(waited_s, _BACK_OFF_MAX_S) if random.random() < _BACKED_OFF else 0.0
 
     def when_healed(self, go_on: Callable[[], None]) -> None:
         """Have something tried again when a cut is healed."""
@@ -191,6 +203,8 @@ class _Pipe:
         self._deliver = deliver
         self._queue: deque[tuple[float, bytes]] = deque()
         self._is_due = False
+        self._blocked_s: float | None = None
+        """Since when nothing gets through, and something waits."""
         self._last_s = 0.0
         self._ended = False
 
@@ -213,8 +227,17 @@ class _Pipe:
         self._is_due = False
         if not self._network.is_open(self._source, self._target):
             self._is_due = True
+            if self._blocked_s is None:
+                self._blocked_s = self._network.world.now_s
             self._network.when_healed(self._flow)
             return
+        if self._blocked_s is not None:
+            pause_s = self._network.back_off_s(self._network.world.now_s - self._blocked_s)
+            self._blocked_s = None
+            if pause_s:
+                self._is_due = True
+                self._network.world.after(pause_s, self._flow)
+                return
         if self._queue:
             self._deliver(self._queue.popleft()[1])
         self._arm()

@@ -118,6 +118,28 @@ def test_what_is_cut_arrives_when_it_is_healed(world: World) -> None:
 
 
 @pytest.mark.usefixtures("echo")
+def test_connections_that_are_made_after_a_cut_overtake_some_of_those_before(world: World) -> None:
+    loop, seen = client(world), list[object]()
+
+    channels = list[Channel]()
+
+    async def ask_later(frame: bytes, seconds: float) -> None:
+        channel = await open_channel("server", 1, timeout_s=60.0, frame_bytes_max=1000)
+        channels.append(channel)
+        await asyncio.sleep(seconds)
+        seen.append(bytes(await channel.ask(frame, timeout_s=60.0)))
+
+    for _ in range(20):
+        loop.call_soon(lambda: loop.create_task(ask_later(b"\0\0\0\3old", 1.0)))
+    world.after(0.5, world.network.cut, "client", "server")
+    world.after(5.0, world.network.heal, "client", "server")
+    world.after(5.0, loop.call_soon, lambda: loop.create_task(ask_later(b"\0\0\0\3new", 0.0)))
+    assert world.run(lambda: len(seen) == 21, at_most_s=100)
+    assert 0 < seen.index(b"new") < 20
+    assert world.elapsed_s < 10.0
+
+
+@pytest.mark.usefixtures("echo")
 def test_who_does_not_wait_so_long_hears_of_no_answer(world: World) -> None:
     loop, seen = client(world), list[object]()
     world.network.cut("client", "server")

@@ -2,15 +2,14 @@
 
 Two producers have one transactional id and fence each other; a third one has its own. A transaction writes to both
 partitions of a topic and to the committed offset of a group of its producer. Answers are not waited for now and then,
-so that records, markers and decisions of an earlier transaction come late.
+so that records, markers and decisions of an earlier transaction come late. A producer may give up a record that is
+still on its way, and abort; and it may hesitate before it decides.
 """
 
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 from pkafka.clients.consumer.transactions import AbortedBatches
@@ -39,15 +38,13 @@ from pkafka.records.builder import build_batch
 from pkafka.records.reading import read_batches
 from tests.sim.checker import Checker, Key
 from tests.sim.clients import Client
+from tests.sim.promises import KEYS, TOPIC, Fate, Promises, Transaction
 from tests.sim.world import World
 
 M = TypeVar("M", bound=Message)
 
-TOPIC: Final = "x"
 STATE: Final[Key] = (TRANSACTION_STATE_TOPIC, 0)
 """The broker that leads it coordinates all transactional ids."""
-KEYS: Final[Sequence[Key]] = ((TOPIC, 0), (TOPIC, 1))
-_NO_OFFSET: Final = -1
 _GROUP_TYPE: Final = 0
 _ID_TYPE: Final = 1
 _TIMEOUT_MS: Final = 12_000
@@ -55,119 +52,12 @@ _READ_COMMITTED: Final = 1
 _IMPATIENT_S: Final = 0.03
 
 
-class Fate(Enum):
-    """What is known of a transaction."""
-
-    OPEN = "open"
-    ASKED = "asked to be committed"
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-
-
-@dataclass(slots=True, eq=False)
-class Transaction:
-    """One transaction, as its producer knows it."""
-
-    producer: str
-    number: int
-    fate: Fate = Fate.OPEN
-    values: dict[Key, list[bytes]] = field(default_factory=dict)
-    """What was acknowledged, by partition, in order."""
-    offset: int | None = None
-    """What it commits for its producer's group, once that was acknowledged."""
-
-
-class Promises:
-    """What producers were told of their transactions, and what readers have seen of them.
-
-    Args:
-        world: the world.
-    """
-
-    def __init__(self, world: World) -> None:
-        self.transactions: list[Transaction] = []
-        self._world = world
-        self._of_value: dict[bytes, Transaction] = {}
-        self.seen: dict[Key, dict[int, bytes]] = {key: {} for key in KEYS}
-        """What a reader of committed records has read, by offset."""
-
-    def begin(self, producer: str, number: int) -> Transaction:
-        """A producer begins a transaction."""
-        transaction = Transaction(producer, number)
-        self.transactions.append(transaction)
-        return transaction
-
-    def sending(self, transaction: Transaction, values: Sequence[bytes]) -> None:
-        """These records are on their way."""
-        self._of_value.update(dict.fromkeys(values, transaction))
-
-    def read(self, key: Key, offset: int, value: bytes, who: str) -> None:
-        """A reader of committed records got one."""
-        known = self.seen[key].setdefault(offset, value)
-        transaction = self._of_value.get(value)
-        if known != value:
-            self._world.violated(f"{who} reads {value!r} at {offset} of {key}, where {known!r} was before")
-        elif transaction is None:
-            self._world.violated(f"{who} reads {value!r} of {key}, which is of no transaction")
-        elif transaction.fate in (Fate.OPEN, Fate.ABORTED):
-            self._world.violated(
-                f"{who} reads {value!r} at {offset} of {key} as committed, and its transaction is"
-                f" {transaction.fate.value}"
-            )
-
-    @property
-    def committed(self) -> int:
-        """How many transactions are."""
-        return sum(one.fate is Fate.COMMITTED for one in self.transactions)
-
-    def check_end(self, offsets: dict[str, int]) -> None:
-        """All is read: each transaction is there once and whole, or not at all.
-
-        Args:
-            offsets: what is committed for the group of each producer.
-        """
-        places: dict[bytes, list[tuple[Key, int]]] = {}
-        for key, found in self.seen.items():
-            for offset, value in sorted(found.items()):
-                places.setdefault(value, []).append((key, offset))
-        for value, where in places.items():
-            if len(where) > 1:
-                self._world.violated(f"{value!r} is committed at {where}")
-        for one in self.transactions:
-            self._check_whole(one, places.keys())
-        for producer in {one.producer: None for one in self.transactions}:
-            mine = [one for one in self.transactions if one.producer == producer and one.offset is not None]
-            self._check_offset(producer, mine, places.keys(), offsets.get(producer))
-
-    def _check_whole(self, one: Transaction, seen: Set[bytes]) -> None:
-        """All records of a transaction are there, or none."""
-        values = [value for of_key in one.values.values() for value in of_key]
-        there = [value for value in values if value in seen]
-        name = f"transaction {one.number} of {one.producer}, {one.fate.value},"
-        if one.fate is Fate.COMMITTED and len(there) < len(values):
-            self._world.violated(f"{name} lacks {[value for value in values if value not in seen]}")
-        elif one.fate is Fate.ABORTED and there:
-            self._world.violated(f"{name} is there: {there}")
-        elif there and len(there) < len(values):
-            self._world.violated(f"{name} is there by half: {there} of {values}")
-
-    def _check_offset(
-        self, producer: str, mine: Sequence[Transaction], seen: Set[bytes], offset: int | None
-    ) -> None:
-        """The offset of a group is that of the last transaction with an offset that is committed."""
-        possible: set[int | None] = {_NO_OFFSET}
-        for one in mine:
-            values = [value for of_key in one.values.values() for value in of_key]
-            if one.fate is Fate.COMMITTED or (values and values[0] in seen):
-                possible = {one.offset}
-            elif one.fate is Fate.ASKED and not values:
-                possible.add(one.offset)
-        if offset not in possible:
-            self._world.violated(f"the offset of {producer} is {offset}, and should be of {possible}")
-
-
 class _Fenced(Exception):
     """The producer has lost its epoch, or its transaction."""
+
+
+class _GivenUp(Exception):
+    """The producer does not wait for an answer any longer, and aborts."""
 
 
 _PASSING: Final = frozenset(
@@ -226,6 +116,10 @@ class TransactionalProducer(Client):
         """Whether records or a commit of an earlier transaction may still be on their way."""
         self._haste = world.random.choice((0.0, 0.05, 0.15))
         self._rests = world.random.choice((0.1, 0.1, 4.0))
+        self._hesitates_s = world.random.choice((0.0, 0.0, 2.0))
+        """How long it holds a transaction open at most before it decides."""
+        self._gives_up = world.random.choice((0.0, 0.05))
+        """How often it does so with records that are still on their way."""
         self.offset: int | None = None
         """What is committed for its group at the end."""
         self.begin(self._live)
@@ -244,8 +138,8 @@ class TransactionalProducer(Client):
             try:
                 if self._must_bump:
                     await self._init()
-                await self._write(transaction)
-                await self._end(transaction, is_commit=random.random() < 0.7)
+                is_commit = await self._try_to_write(transaction) and random.random() < 0.7
+                await self._end(transaction, is_commit=is_commit)
             except _Fenced:
                 self._must_bump = True
                 if transaction.fate is Fate.OPEN:
@@ -269,23 +163,36 @@ class TransactionalProducer(Client):
         self._sequences = dict.fromkeys(KEYS, 0)
         self._must_bump = False
 
+    async def _try_to_write(self, transaction: Transaction) -> bool:
+        try:
+            await self._write(transaction)
+        except _GivenUp:
+            # As Java's: what it has given up had a sequence, so it goes on with another epoch (KIP-360).
+            self._must_bump = True
+            return False
+        await asyncio.sleep(self._hesitates_s * self.world.random.random())
+        return True
+
     async def _write(self, transaction: Transaction) -> None:
         random = self.world.random
         keys = [key for key in KEYS if random.random() < 0.8]
         if keys:
             await self._add(keys)
+            transaction.is_begun = True
         for part in range(random.randint(1, 3) if keys else 0):
-            key = random.choice(keys)
-            values = [
-                f"{self.name}:{transaction.number}:{part}:{one}".encode()
-                for one in range(random.randint(1, 3))
-            ]
-            self._promises.sending(transaction, values)
-            self.checker.sent.update(values)
-            await self._produce(key, values)
-            transaction.values.setdefault(key, []).extend(values)
+            await self._write_to(transaction, random.choice(keys), part)
         if random.random() < 0.7:
             await self._commit_offset(transaction)
+
+    async def _write_to(self, transaction: Transaction, key: Key, part: int) -> None:
+        values = [
+            f"{self.name}:{transaction.number}:{part}:{one}".encode()
+            for one in range(self.world.random.randint(1, 3))
+        ]
+        self._promises.sending(transaction, values)
+        self.checker.sent.update(values)
+        await self._produce(key, values)
+        transaction.values.setdefault(key, []).extend(values)
 
     async def _add(self, keys: Sequence[Key]) -> None:
         producer_id, epoch = self._producer
@@ -331,6 +238,9 @@ class TransactionalProducer(Client):
             timeout_ms=3000,
             topic_data=[produce.TopicProduceData(name=key[0], partition_data=[one])],
         )
+        if self.world.random.random() < self._gives_up:
+            self.tasks.append(self.loop.create_task(self._send_late(key, request)))
+            raise _GivenUp
         while True:
             known = self.known_leader(key) or await self.leader_of(key)
             code = ErrorCode.NETWORK_EXCEPTION
@@ -341,6 +251,17 @@ class TransactionalProducer(Client):
             if not await self._must_ask_again([code]):
                 return
             await self.leader_of(key)
+
+    async def _send_late(self, key: Key, request: Message) -> None:
+        """Records come when their transaction is over, or nearly; nobody waits for the answer."""
+        random = self.world.random
+        await asyncio.sleep(random.choice((0.01, 0.3, 3.0)) * random.random())
+        known = self.known_leader(key)
+        if known is not None:
+            with contextlib.suppress(ChannelError):
+                channel = await self._connect(known[0])
+                await self._ask_on(channel, request, 9, produce.ProduceResponse)
+                channel.close()
 
     async def _commit_offset(self, transaction: Transaction) -> None:
         producer_id, epoch = self._producer
@@ -357,6 +278,7 @@ class TransactionalProducer(Client):
             code = ErrorCode.NETWORK_EXCEPTION if added is None else ErrorCode(added.error_code)
             if not await self._must_ask_again([code]):
                 break
+        transaction.is_begun = True
         partition = TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=transaction.number, committed_metadata=""
         )
@@ -380,7 +302,7 @@ class TransactionalProducer(Client):
 
     async def _end(self, transaction: Transaction, *, is_commit: bool) -> None:
         producer_id, epoch = self._producer
-        if not transaction.values and transaction.offset is None:
+        if not transaction.is_begun:
             # Nothing was begun: as Java's producer, it tells the coordinator nothing.
             transaction.fate = Fate.ABORTED
             self._must_bump = True
@@ -460,6 +382,23 @@ class TransactionalProducer(Client):
         return response.node_id
 
     # -- the last look --
+
+    async def last_transaction(self) -> None:
+        """Nothing happens any more, and no other producer has the id: the next transaction commits."""
+        self.is_stopping = False
+        self._haste = self._gives_up = 0.0
+        number = sum(one.producer == self.name for one in self._promises.transactions)
+        transaction = self._promises.begin(self.name, number)
+        try:
+            await self._init()
+            await self._add(KEYS)
+            transaction.is_begun = True
+            for part, key in enumerate(KEYS):
+                await self._write_to(transaction, key, part)
+            await self._commit_offset(transaction)
+            await self._end(transaction, is_commit=True)
+        except _Fenced:
+            self.world.violated(f"{self.name} is fenced, and no other producer has its id any more")
 
     async def last_look(self) -> None:
         """Nothing happens any more: the id has no transaction, and its group's offset is known."""

@@ -3,14 +3,23 @@
 from collections.abc import Mapping
 from typing import Self
 
-from pkafka.clients.config.options import INT_MAX, LONG_MAX, Options, option
+from pkafka.clients.config.options import INT_MAX, LONG_MAX, option
+from pkafka.clients.config.security import SecurityOptions, check_security
 from pkafka.errors import ConfigError
 
-# Keys of Kafka's own clients that have no effect here: Java class names of metrics, or features that come later.
-_ACCEPTED_PREFIXES = ("sasl.", "ssl.", "metrics.recording.", "security.", "auto.include.")
+# Keys of Kafka's own clients that have no effect here: names of Java's classes and algorithms, or what comes later.
+_ACCEPTED_PREFIXES = (
+    *("metrics.recording.", "security.", "auto.include.", "sasl.kerberos.", "sasl.oauthbearer.jwks."),
+    *("sasl.oauthbearer.expected.", "sasl.oauthbearer.clock."),
+)
 _ACCEPTED = frozenset(
     {
         "client.dns.lookup",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
         "key.deserializer",
         "value.deserializer",
         "partition.assignment.strategy",
@@ -33,14 +42,33 @@ _ACCEPTED = frozenset(
         "internal.leave.group.on.close",
     }
 )
+FOREIGN_KEYS = frozenset(
+    {
+        "enable.ssl.certificate.verification",
+        "sasl.mechanisms",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.password",
+        "sasl.username",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.key.location",
+        "ssl.key.pem",
+    }
+)
+"""Keys about security that librdkafka has, or later versions of Kafka; in Kafka 3.9 others say what they say."""
 
 
-class ClientConfig(Options):
+class ClientConfig(SecurityOptions):
     """What all clients share; also the whole configuration of the admin client."""
 
     bootstrap_servers: tuple[str, ...] = option(())
     client_id: str = option("")
-    security_protocol: str = option("PLAINTEXT", choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
     request_timeout_ms: int = option(30_000, at_least=0)
     default_api_timeout_ms: int = option(60_000, at_least=0)
     retry_backoff_ms: int = option(100, at_least=0)
@@ -69,6 +97,10 @@ class ClientConfig(Options):
         Raises:
             ConfigError: a value has the wrong type or lies outside its limits.
         """
+        if not FOREIGN_KEYS.isdisjoint(values):
+            from pkafka.clients.config.librdkafka import in_kafkas_keys
+
+            values = in_kafkas_keys(values)
         config = cls(**cls.parsed(values, _note_unknown))
         config.remember(values)
         config.check()
@@ -83,9 +115,7 @@ class ClientConfig(Options):
         if not self.bootstrap_servers:
             raise ConfigError("bootstrap.servers", "is missing; name at least one broker as host:port")
         if self.security_protocol != "PLAINTEXT":
-            raise ConfigError(
-                "security.protocol", "only PLAINTEXT is supported by this version", self.security_protocol
-            )
+            check_security(self)
 
 
 _warned: set[str] = set()

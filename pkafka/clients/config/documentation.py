@@ -42,9 +42,68 @@ ALL_CLIENTS: Final[dict[str, About]] = {
     "retries": About("low", "How often a request that failed for a passing reason is sent again."),
     "retry.backoff.max.ms": About("low", "The longest pause before a request is sent again."),
     "retry.backoff.ms": About("low", "The first pause before a request is sent again; doubles each time."),
-    "security.protocol": About(
-        "medium", "How to speak to brokers; PLAINTEXT alone is supported, another is refused."
+    "sasl.client.callback.handler.class": About("medium", "A class of Java: refused."),
+    "sasl.jaas.config": About(
+        "medium",
+        "The login module with name and password, as MODULE required key=value...; (docs/security.md).",
     ),
+    "sasl.login.callback.handler.class": About(
+        "medium",
+        "Where tokens of OAUTHBEARER come from: Kafka's two handlers by their names, or a class with a method token.",
+    ),
+    "sasl.login.class": About("medium", "A class of Java: refused."),
+    "sasl.login.connect.timeout.ms": About(
+        "low", "How long a connection to a token server may take; 10 s if not set."
+    ),
+    "sasl.login.read.timeout.ms": About(
+        "low", "How long a token server may take to answer; 10 s if not set."
+    ),
+    "sasl.login.refresh.buffer.seconds": About("low", "A token is renewed at least so long before its end."),
+    "sasl.login.refresh.min.period.seconds": About("low", "A token is not renewed earlier than this."),
+    "sasl.login.refresh.window.factor": About(
+        "low", "A token is renewed when this share of its life is over."
+    ),
+    "sasl.login.refresh.window.jitter": About("low", "Up to this share more, by chance."),
+    "sasl.login.retry.backoff.max.ms": About(
+        "low", "Accepted: a token server that fails is asked again with the next connection."
+    ),
+    "sasl.login.retry.backoff.ms": About(
+        "low", "Accepted: a token server that fails is asked again with the next connection."
+    ),
+    "sasl.mechanism": About(
+        "medium", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; the default, GSSAPI, is refused."
+    ),
+    "sasl.oauthbearer.header.urlencode": About(
+        "low", "Encode id and secret for the token server as in a URL, which RFC 6749 asks for."
+    ),
+    "sasl.oauthbearer.scope.claim.name": About("low", "Accepted: the broker reads the scope."),
+    "sasl.oauthbearer.sub.claim.name": About(
+        "low", "The claim that a token of unsecured login has its name in."
+    ),
+    "sasl.oauthbearer.token.endpoint.url": About("medium", "The token server, by http or https."),
+    "security.protocol": About(
+        "medium", "How to speak to brokers: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."
+    ),
+    "ssl.cipher.suites": About(
+        "low", "Suites by their names of IANA, or OpenSSL's; empty: OpenSSL's choice."
+    ),
+    "ssl.enabled.protocols": About("medium", "Versions of TLS: TLSv1.2, TLSv1.3 or both."),
+    "ssl.endpoint.identification.algorithm": About(
+        "low", "https: the broker's certificate has to name the host connected to; empty: it has not."
+    ),
+    "ssl.engine.factory.class": About("low", "A class of Java: refused."),
+    "ssl.key.password": About("high", "Of the private key, where it differs from the keystore's."),
+    "ssl.keystore.certificate.chain": About("high", "This client's certificates as PEM text."),
+    "ssl.keystore.key": About("high", "This client's private key as PEM text (PKCS#8)."),
+    "ssl.keystore.location": About("high", "File with this client's key and certificates."),
+    "ssl.keystore.password": About("high", "Of that file; with PEM there is none."),
+    "ssl.keystore.type": About("medium", "JKS or PKCS12, which the file itself tells apart, or PEM."),
+    "ssl.truststore.certificates": About("high", "Certificates to trust as PEM text."),
+    "ssl.truststore.location": About(
+        "high", "File with certificates to trust; without one, those of the system are trusted."
+    ),
+    "ssl.truststore.password": About("high", "Of that file; without it the file is not checked for changes."),
+    "ssl.truststore.type": About("medium", "JKS or PKCS12, which the file itself tells apart, or PEM."),
     "send.buffer.bytes": About("medium", "Size of a socket's send buffer; -1 leaves it to the system."),
     "socket.connection.setup.timeout.max.ms": About(
         "medium", "The longest time that a connection may take to come up."
@@ -140,9 +199,16 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     "internal.throw.on.fetch.stable.offset.unsupported": "For Kafka Streams.",
     "metadata.recovery.strategy": "As rebootstrap says, bootstrap servers are asked when no known broker answers.",
     "metrics.recording.level": "All metrics are recorded.",
-    "sasl.*": "Clients do not log in: PLAINTEXT alone is supported.",
+    "sasl.kerberos.*": "There is no Kerberos: sasl.mechanism=GSSAPI is refused.",
+    "sasl.oauthbearer.clock.skew.seconds": "Brokers check tokens, clients do not.",
+    "sasl.oauthbearer.expected.*": "Brokers check tokens, clients do not.",
+    "sasl.oauthbearer.jwks.*": "Brokers check tokens, clients do not.",
     "security.providers": "Names classes of Java, which cannot be loaded.",
-    "ssl.*": "No connection is encrypted: PLAINTEXT alone is supported.",
+    "ssl.keymanager.algorithm": "Names an algorithm of Java's.",
+    "ssl.protocol": "The versions are those of ssl.enabled.protocols.",
+    "ssl.provider": "Names a provider of Java's.",
+    "ssl.secure.random.implementation": "Names an algorithm of Java's.",
+    "ssl.trustmanager.algorithm": "Names an algorithm of Java's.",
 }
 """Keys of Kafka's clients that are accepted and do nothing, and why; ``.*`` stands for any ending."""
 

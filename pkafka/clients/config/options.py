@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, NoReturn, Self, dataclass_transform, get_type_hints
 
 from pkafka.errors import ConfigError
-from pkafka.java.numbers import parse_long
+from pkafka.java.numbers import parse_double, parse_long
 from pkafka.java.text import equals_ignore_case, parse_boolean, split_list, trim
 
 INT_MAX = 2**31 - 1
@@ -13,23 +13,25 @@ LONG_MAX = 2**63 - 1
 
 
 class Option(NamedTuple):
-    """A key: its default and what is allowed."""
+    """A key: its default, what is allowed, and whether its value is a secret."""
 
     default: Any
-    at_least: int | None
-    at_most: int
+    at_least: float | None
+    at_most: float
     choices: tuple[str, ...]
+    is_secret: bool
 
 
 def option(
     default: Any,  # noqa: ANN401 - options are typed where they stand
     *,
-    at_least: int | None = None,
-    at_most: int = INT_MAX,
+    at_least: float | None = None,
+    at_most: float = INT_MAX,
     choices: Iterable[str] = (),
+    is_secret: bool = False,
 ) -> Any:  # noqa: ANN401 - stands in the place of the value
     """Declare a key where its value will stand; the type is that of the annotation."""
-    return Option(default, at_least, at_most, tuple(choices))
+    return Option(default, at_least, at_most, tuple(choices), is_secret)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(option,))
@@ -95,9 +97,13 @@ class Options:
         raise AttributeError(f"{type(self).__name__} cannot be changed")
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
-        )
+        """The options that were given; no secret, and not the keys as they were given, which have them too."""
+        shown = [
+            f"{name}={'[hidden]' if self._options[name].is_secret else repr(value)}"
+            for name, value in vars(self).items()
+            if name in self._options
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def parse(key: str, value: object, kind: object, option: Option) -> object:
@@ -110,7 +116,7 @@ def parse(key: str, value: object, kind: object, option: Option) -> object:
         value = {"all": -1}.get(str(value), value)
     parsed = _PARSERS[kind](key, value)
     low = option.at_least
-    if low is not None and isinstance(parsed, int) and not low <= parsed <= option.at_most:
+    if low is not None and isinstance(parsed, int | float) and not low <= parsed <= option.at_most:
         raise ConfigError(key, f"must be between {low} and {option.at_most}", value)
     if option.choices and parsed not in option.choices:
         raise ConfigError(key, f"must be one of {', '.join(option.choices)}", value)
@@ -133,6 +139,15 @@ def parse_int(key: str, value: object) -> int:
         raise ConfigError(key, "must be a whole number", value) from None
 
 
+def _parse_float(key: str, value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    try:
+        return parse_double(trim(str(value)))
+    except ValueError:
+        raise ConfigError(key, "must be a number", value) from None
+
+
 def _parse_bool(key: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -150,6 +165,10 @@ def _parse_optional_str(key: str, value: object) -> str | None:
     return None if value is None else trim(str(value))
 
 
+def _parse_optional_int(key: str, value: object) -> int | None:
+    return None if value is None else parse_int(key, value)
+
+
 def _parse_list(key: str, value: object) -> tuple[str, ...]:
     items = split_list(trim(value)) if isinstance(value, str) else value
     if not isinstance(items, Iterable):
@@ -164,8 +183,10 @@ def _as_it_is(_key: str, value: object) -> object:
 _PARSERS: dict[object, Callable[[str, object], object]] = {
     object: _as_it_is,  # a class, its name, an object or a list of them: clients.plugins knows what to make of it
     int: parse_int,
+    float: _parse_float,
     bool: _parse_bool,
     str: _parse_str,
     str | None: _parse_optional_str,
+    int | None: _parse_optional_int,
     tuple[str, ...]: _parse_list,
 }

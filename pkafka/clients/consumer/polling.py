@@ -13,7 +13,7 @@ from pkafka.clients.consumer.metrics import ConsumerMetrics
 from pkafka.clients.consumer.network import ConsumerNetwork
 from pkafka.clients.consumer.positions import Positions
 from pkafka.clients.consumer.subscription import Mode, Subscription
-from pkafka.clients.errors import ConnectError
+from pkafka.clients.errors import AuthenticationError, ConnectError
 from pkafka.errors import ApiError, ErrorCode
 from pkafka.model import NO_LEADER, TopicPartition
 
@@ -144,10 +144,17 @@ class Rounds:
         yield from self._subscription.topics()
 
     def _tell_unreachable(self) -> None:
-        """Warn of brokers that metadata could not be had from, of each once until metadata comes again."""
+        """Warn of brokers that metadata could not be had from, of each once until metadata comes again.
+
+        Raises:
+            AuthenticationError: the brokers do not let this client in; the next call tries again.
+        """
         error = self._cluster.last_refresh_error
         if error is None:
             self._told_unreachable.clear()
+        elif isinstance(error, AuthenticationError):
+            self._cluster.last_refresh_error = None
+            raise error
         elif isinstance(error, ConnectError) and error.message not in self._told_unreachable:
             self._told_unreachable.add(error.message)
             hint = f" ({error.hint})" if error.hint else ""

@@ -37,6 +37,13 @@ def records_are_deleted(at: At) -> None:
     at.error("--offset-json-file", at.file({}))
 
 
+@CASES.of("pk-doctor")
+def the_way_to_a_broker_is_open(at: At) -> None:
+    topic = at.topic()
+    found = at.every_form(["--security", "--topic", topic])["findings"]
+    assert {row["verdict"] for row in found} == {"ok", "not used"}
+
+
 @CASES.of("pk-log-dirs")
 def directories_are_described(at: At) -> None:
     topic = at.topic(b"a")

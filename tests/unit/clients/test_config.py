@@ -29,7 +29,7 @@ def test_defaults_are_kafkas() -> None:
         ("compression.type", "rar"),
         ("enable.idempotence", "maybe"),
         ("delivery.timeout.ms", "10"),
-        ("security.protocol", "SASL_SSL"),
+        ("security.protocol", "TLS"),
         ("bootstrap.servers", ""),
     ],
 )

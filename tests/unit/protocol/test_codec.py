@@ -216,6 +216,15 @@ class TestWhatAVersionCannotCarry:
             encode(ProduceRequest(transactional_id="x" * 32768), 3)
         assert encode(ProduceRequest(transactional_id="x" * 32768), 9)
 
+    @pytest.mark.parametrize("version", [8, 9])
+    def test_no_version_reads_a_longer_string_than_kafka(self, version: int) -> None:
+        longest = ProduceRequest(transactional_id="x" * 32767)
+        assert decode(ProduceRequest, version, encode(longest, version)).transactional_id == "x" * 32767
+        if version == 9:
+            longer = encode(ProduceRequest(transactional_id="x" * 32768), version)
+            with pytest.raises(ProtocolError, match="transactional_id: a string of 32768 bytes"):
+                decode(ProduceRequest, version, longer)
+
     def test_an_id_of_another_size_is_refused(self) -> None:
         with pytest.raises(ValueError, match="topic_id is not 16 bytes"):
             encode(FetchRequest(topics=[FetchTopic(topic_id=b"short")]), 13)
