@@ -12,18 +12,18 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pkafka.clients.producer import BatchFuture, Producer
 from pkafka.pipeline.topics import transactional_writing
 from pkafka.pipeline.topics.source import TopicsSource
-from pkafka.pipeline.topics.writing import TopicsStreamWriter
+from pkafka.pipeline.topics.writing import TopicsStreamWriter, TopicsWriter
 
 STEPS: Final = (
     "begin", "initialized", "begun", "sent", "flushed", "stored", "committing", "committed", "written",
@@ -41,23 +41,31 @@ class DyingSink(TopicsSource):
         """What ``format()`` is given."""
         return "dying"
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For ``write``."""
+        return _BatchWriter(dict(self.options), schema, overwrite=overwrite)
+
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """For ``writeStream``."""
-        return _Writer(dict(self.options), schema)
+        return _StreamWriter(dict(self.options), schema)
 
 
-class _Writer(TopicsStreamWriter):
-    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
-        super().__init__(given, schema)
-        self._steps = _Steps({name.lower(): value for name, value in given.items()})
+class _BatchWriter(TopicsWriter):
+    def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        super().__init__(given, schema, overwrite=overwrite)
+        self._steps = _Steps(given)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        _Producer.steps = self._steps
-        transactional_writing.__dict__["Producer"] = _Producer
-        self._steps.at("begin")
-        done = super().write(iterator)
-        self._steps.at("written")
-        return done
+        return self._steps.around(lambda: super(_BatchWriter, self).write(iterator))
+
+
+class _StreamWriter(TopicsStreamWriter):
+    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(given, schema)
+        self._steps = _Steps(given)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._steps.around(lambda: super(_StreamWriter, self).write(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self._steps.at("checking")
@@ -68,11 +76,21 @@ class _Writer(TopicsStreamWriter):
 class _Steps:
     """Kills at steps."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str]) -> None:
+        options = {name.lower(): value for name, value in given.items()}
         self._directory = Path(options["steps"])
         self._die_at = options.get("dieat", "").split(",")
         self._hold_at = options.get("holdat")
         self._victims = [int(pid) for pid in options.get("kill", "").split(",") if pid]
+
+    def around(self, write: Callable[[], WriterCommitMessage]) -> WriterCommitMessage:
+        """Have a task write, and come to the steps of a task."""
+        _Producer.steps = self
+        transactional_writing.__dict__["Producer"] = _Producer
+        self.at("begin")
+        done = write()
+        self.at("written")
+        return done
 
     def at(self, step: str) -> None:
         """A process comes to a step."""

@@ -35,7 +35,7 @@ def copy(session: SparkSession, told: dict[str, Any]) -> None:
         assert session._jvm is not None
         die["kill"] = f"{session._jvm.java.lang.ProcessHandle.current().pid()},{os.getpid()}"
     servers = {"kafka.bootstrap.servers": told["bootstrap"]}
-    read = {"subscribe": told["source"], "startingOffsets": "earliest", "maxOffsetsPerTrigger": "90"}
+    read = {"subscribe": told["source"], "startingOffsets": "earliest", "maxOffsetsPerTrigger": "300"}
     rows = session.readStream.format("pkafka").options(**servers, **read).load()
     write = {"topic": told["target"], "delivery": "exactly-once", "checkpointLocation": told["state"]}
     run_to_end(

@@ -126,7 +126,7 @@ source:
     kafka.bootstrap.servers: "{servers}"
     subscribe: {source}
     startingOffsets: earliest
-    maxOffsetsPerTrigger: 45
+    maxOffsetsPerTrigger: 150
     kafka.isolation.level: read_committed
 steps:
   - sql: select key, value, partition from source

@@ -79,6 +79,7 @@ def copying(
     return rows.load().select("key", "value", "partition").writeStream.format(form).options(**to)
 
 
+@pytest.mark.nightly  # four streams, one after the other
 def test_a_stream_whose_tasks_are_killed_writes_each_row_once(
     spark: SparkSession, servers: dict[str, str], topics: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def run_until_a_death(writer: DataStreamWriter) -> bool:
     return True
 
 
+@pytest.mark.nightly  # two streams
 def test_a_query_fences_one_with_its_prefix(
     spark: SparkSession, servers: dict[str, str], topics: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_query_fences_one_with_its_prefix(
     assert sorted(map(len, values)) in ([20, 20], [20, 30])
 
 
+@pytest.mark.nightly  # four streams, one after the other
 def test_a_checkpoint_that_was_set_back_is_told(
     spark: SparkSession, servers: dict[str, str], topics: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -157,8 +160,10 @@ def numbers(spark: SparkSession, parts: int = 2) -> DataFrame:
     return frame.selectExpr("string(id % 10) value", "int(id / 10) partition")
 
 
-def write(frame: DataFrame, servers: dict[str, str], topic: str, **options: str) -> None:
-    frame.write.format("pkafka").mode("append").options(**servers, **ONCE, topic=topic, **options).save()
+def write(
+    frame: DataFrame, servers: dict[str, str], topic: str, *, form: str = "pkafka", **options: str
+) -> None:
+    frame.write.format(form).mode("append").options(**servers, **ONCE, topic=topic, **options).save()
 
 
 def test_a_numbered_batch_is_written_once(
@@ -176,6 +181,19 @@ def test_a_numbered_batch_is_written_once(
     write(numbers(spark), servers, copy, **given, batchId="8")
     write(numbers(spark), servers, copy)
     write(numbers(spark), servers, copy, **given)
+
+
+def test_a_batch_whose_task_is_killed_is_written_once(
+    spark: SparkSession, servers: dict[str, str], topics: tuple[str, str], tmp_path: Path
+) -> None:
+    """Before its commit, and when Spark has not heard of it; here such a death ends the write."""
+    spark.dataSource.register(DyingSink)
+    given = {"transactionalIdPrefix": f"load-{topics[1]}", "batchId": "0", "steps": str(tmp_path)}
+    for step in ("stored", "committed"):
+        with pytest.raises(Exception, match="Python worker exited unexpectedly"):
+            write(numbers(spark), servers, topics[1], form="dying", **given, dieAt=step)
+    write(numbers(spark), servers, topics[1], **given)
+    assert read(spark, servers, topics[1], "read_committed") == [list(range(10))] * 2
 
 
 def test_a_batch_as_one_transaction(
