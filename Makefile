@@ -9,7 +9,7 @@ BUILD_INPUTS := pyproject.toml setup.py pkafka/records/_loops.py pkafka/records/
 WITH_PROCESSES := tests/e2e tests/faults tests/interop
 WITHOUT := $(WITH_PROCESSES:%=--ignore=%)
 EACH_CHANGE := not nightly and not root and not oracle
-IN_WORKERS := -n 4 --dist loadfile --no-loadscope-reorder # in the order of tests/conftest.py
+IN_WORKERS := -n 6 --dist loadfile --no-loadscope-reorder # in the order of tests/conftest.py
 # Tests start thousands of processes. Where Python may not keep what it compiles, each of them would compile everything
 # that it imports.
 unexport PYTHONDONTWRITEBYTECODE

@@ -572,6 +572,7 @@ def lines(leaf: Leaf, servers: str) -> st.SearchStrategy[Line]:
 def lines_of_each_flag(leaf: Leaf, servers: str) -> Iterator[Line]:
     """Command lines that make sense but for the value of one flag: every flag with every value of a few bad ones."""
     flags = [each for each in leaf.command.params if isinstance(each, click.Option) and _kind(each) != "flag"]
+    numbers = itertools.count()
     for option in flags:
         seeds = _seeds(leaf) or [[]]
         having = [seed for seed in seeds if any(_has(seed, flag) for flag in option.opts)]
@@ -586,11 +587,22 @@ def lines_of_each_flag(leaf: Leaf, servers: str) -> Iterator[Line]:
                 environment = {"PK_BOOTSTRAP_SERVER": servers, "SIGNAL": "99"}
                 line = [
                     *leaf.words,
-                    *(words if "--timeout" in option.opts else bounded),
+                    *_in_a_group_of_its_own(words if "--timeout" in option.opts else bounded, next(numbers)),
                     _flag(option),
                     value,
                 ]
                 yield Line(line, b"k\tv\n", environment, {}, is_endless=True)
+
+
+def _in_a_group_of_its_own(words: Sequence[Word], number: int) -> list[Word]:
+    """A line whose consumer joins another group than those of the lines before.
+
+    One that Ctrl-C stops while it joins leaves a member, for which the group's next one would wait a session time-out.
+    """
+    return [
+        f"{word}-{number}" if before == "--group-id" else word
+        for before, word in zip(["", *words], words, strict=False)
+    ]
 
 
 _BAD_NUMBERS: Final = (

@@ -10,6 +10,7 @@ import psutil
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from tests.forked_brokers import brokers, fork_brokers
 from tests.forked_commands import commands
 from tests.spark import SMALL_JVMS, spark_sessions
 from tests.zookeeper import zookeeper
@@ -17,6 +18,7 @@ from tests.zookeeper import zookeeper
 __all__ = ["spark_sessions", "zookeeper"]
 
 os.environ.update(SMALL_JVMS)
+fork_brokers()
 
 _HERE = Path(__file__).parent
 IN_CI = os.environ.get("CI") == "true"
@@ -114,6 +116,7 @@ def no_process_is_left() -> Iterator[None]:
     os.environ[_MARK_VARIABLE] = mark
     yield
     commands.close()
+    brokers.close()
     if before is None:
         del os.environ[_MARK_VARIABLE]
     else:

@@ -6,6 +6,7 @@ where a test runs dozens of commands. What is about the start of a program itsel
 """
 
 import array
+import gc
 import importlib
 import json
 import os
@@ -27,10 +28,12 @@ _STATUS: Final = struct.Struct(">ii")
 _PRELOADED: Final = (
     *("click", "msgpack", "yaml", "rich.console", "rich.table", "kazoo.client"),
     *(
-        "pkafka.clients.admin",
-        "pkafka.clients.consumer",
-        "pkafka.clients.producer",
+        "pkafka.clients.admin.client",
+        "pkafka.clients.consumer.consumer",
+        "pkafka.clients.producer.producer",
+        "pkafka.cli.kit.client_settings",
         "pkafka.cli.kit.kafka_command",
+        "pkafka.cli.kit.profiles",
     ),
 )
 
@@ -139,6 +142,7 @@ def _serve(line: socket.socket) -> None:
 
     for each in pkgutil.walk_packages(messages.__path__, f"{messages.__name__}."):
         importlib.import_module(each.name)
+    gc.freeze()  # or each fork would look through all of it at its end, and copy it by that
     while True:
         streams = array.array("i")
         prefix, ancillary, _, _ = line.recvmsg(_SIZE.size, socket.CMSG_SPACE(3 * streams.itemsize))

@@ -11,7 +11,7 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -51,6 +51,16 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Features(NamedTuple):
+    """The features that a cluster has finalized (KIP-584): a level for each name, of the epoch that counts changes."""
+
+    epoch: int
+    levels: Mapping[str, int]
+
+
+NO_FEATURES: Final = Features(-1, {})
 
 
 class ConnectionState(Enum):
@@ -163,6 +173,8 @@ class Connection:
         self.address = address
         self.state = ConnectionState.CONNECTING
         self.api_versions: dict[int, tuple[int, int]] = {}
+        self.features = NO_FEATURES
+        """What the broker said of the cluster's features when the connection was made."""
         self.failure: ConnectError | DisconnectedError | ClientTimeoutError | None = None
         self.idle_since_ms = 0
         self.meter: Meter | None = None
@@ -298,13 +310,18 @@ class Connection:
     def usable_version(self, api_key: ApiKey, *, max_version: int | None = None) -> int:
         """The highest version of a request that both sides speak.
 
+        Args:
+            max_version: do not go above it; without it, above what Kafka 3.9 has.
+
         Raises:
             UnsupportedApiError: there is none.
         """
-        ours = registry.versions(api_key)
+        ours = registry.versions(api_key)[-1]
+        if max_version is not None:
+            ours = min(max_version, registry.declared_versions(api_key)[-1])
         low, high = self.api_versions.get(api_key, (0, -1))
-        version = min(high, ours[-1] if max_version is None else min(max_version, ours[-1]))
-        if version < max(low, ours[0]):
+        version = min(high, ours)
+        if version < max(low, 0):
             raise UnsupportedApiError(
                 f"the broker {self.address} does not support {_camel(api_key.name)} at a version this client speaks"
             )
@@ -375,6 +392,8 @@ class Connection:
             self.close(ConnectError(Stage.HANDSHAKE, str(self.address), text))
             return
         self.api_versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        levels = {each.name: each.max_version_level for each in response.finalized_features}
+        self.features = Features(response.finalized_features_epoch, levels)
         self.state = ConnectionState.READY
         if not self.is_held:
             self._send_waiting()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from pkafka.clients.config import ClientConfig
-from pkafka.clients.connection import Address, Connection, ConnectionState, Pending
+from pkafka.clients.connection import NO_FEATURES, Address, Connection, ConnectionState, Pending
 from pkafka.clients.errors import ClosedError, ConnectError, DisconnectedError
 from pkafka.clock import Clock
 from pkafka.protocol.api import ApiKey
@@ -44,6 +44,8 @@ class Network:
         """Until when nothing is sent to a broker; stays when the connection goes."""
         self._wakeup_pair: tuple[socket.socket, socket.socket] | None = None
         self._closed = False
+        self.features = NO_FEATURES
+        """Of the cluster, as the broker that knows the latest change said when it was connected to."""
         self._metrics: NetworkMetrics | None = None
         self.before_poll: Callable[[], int] | None = None
         """Called before every wait, by the thread that waits.
@@ -74,7 +76,7 @@ class Network:
             address: the broker.
             timeout_ms: how long the answer may take; ``request.timeout.ms`` when left out.
             on_done: called with the pending answer, from :meth:`poll` or at once.
-            max_version: do not go above this version.
+            max_version: do not go above this version; above what Kafka 3.9 has, when left out.
             expects_answer: False for Produce with acks=0, which is done when it is written.
 
         Returns:
@@ -268,6 +270,8 @@ class Network:
             return
         if connection.state is ConnectionState.READY:
             self._failures.pop(connection.address, None)
+            if connection.features.epoch > self.features.epoch:
+                self.features = connection.features
         mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_write else 0)
         wanted = (connection.fileno(), mask)
         if wanted == before:

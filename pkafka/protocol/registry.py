@@ -2,6 +2,9 @@
 
 An index beside the declarations: the ApiVersions answer and every request header need ranges and flexibility of
 all keys, but importing all modules of messages for that would take longer than starting. A test compares both.
+
+Brokers serve what Kafka 3.9.1 has (:func:`versions`). What clients say to later brokers is declared as well, and goes
+out only where the caller of a connection names a higher version than that (:func:`declared_versions`).
 """
 
 from importlib import import_module
@@ -87,6 +90,13 @@ _VERSIONS: Final[dict[ApiKey, tuple[int, int | None]]] = {
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
 }
 
+# What pkafka's clients say beside that, to brokers of Kafka 4 alone: transactions of version 2 (KIP-890).
+_LATER: Final[dict[int, int]] = {
+    int(ApiKey.PRODUCE): 12,
+    int(ApiKey.END_TXN): 5,
+    int(ApiKey.TXN_OFFSET_COMMIT): 5,
+}
+
 _HIGHEST: Final = {int(key): highest for key, (highest, _) in _VERSIONS.items()}
 _FLEXIBLE_FROM: Final = {
     int(key): _NEVER if first is None else first for key, (_, first) in _VERSIONS.items()
@@ -104,8 +114,14 @@ def keys() -> list[ApiKey]:
 
 
 def versions(key: int) -> range:
-    """All valid versions of ``key``; empty when pkafka does not know it."""
+    """All versions of ``key`` that Kafka 3.9.1 has: those that a broker serves, and a client uses unless it asks for a
+    later one; empty when pkafka does not know the key."""
     return range(_HIGHEST.get(key, -1) + 1)
+
+
+def declared_versions(key: int) -> range:
+    """:func:`versions`, and later ones that only clients use; empty when pkafka does not know ``key``."""
+    return range(_LATER.get(key, _HIGHEST.get(key, -1)) + 1)
 
 
 def is_flexible(key: int, version: int) -> bool:

@@ -254,6 +254,7 @@ def stop(pk: Shell, node: int) -> Completed:
     """pk-server-stop, and its broker's end. Not by asking again: a second signal is no clean stop."""
     broker = int((pk.folder / "data" / PID_FILE).read_text())
     stopped = pk("server_stop", "--node-id", node)
+    assert stopped.returncode == 0, stopped
     wait_for(lambda: not psutil.pid_exists(broker), timeout_s=TIMEOUT_S)
     return stopped
 

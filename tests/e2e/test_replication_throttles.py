@@ -135,6 +135,7 @@ def test_replicas_that_are_not_named_and_rates_that_are_taken_back_slow_nothing_
     seconds_of_move(cluster, "set-free")
 
 
+@pytest.mark.nightly
 def test_a_throttled_reassignment_leaves_replicas_in_sync_alone(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -54,14 +54,6 @@ def begun_to_stop(broker: Broker | ClusterBroker) -> None:
     eventually(lambda: "Stopping (signal" in broker.log_file.read_text(errors="replace"))
 
 
-def exit_code(broker: Broker | ClusterBroker, *, timeout_s: float = 15.0) -> int:
-    """How a broker ended that nobody told to."""
-    code = psutil.Process(broker.pid).wait(timeout_s)
-    broker.kill()  # it is over; this waits for its children
-    assert code is not None
-    return int(code)
-
-
 def holder(broker: Broker, client_port: int) -> str | None:
     """The name of the child that has the connection which a client made from that port; None when nobody has it."""
     for name, child in family(broker).items():

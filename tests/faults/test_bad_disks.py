@@ -12,7 +12,7 @@ from pkafka.errors import ErrorCode
 from pkafka.server.replicas.partitions import owner_of
 from pkafka.testing import Broker
 from tests.faults.conftest import MakeBroker
-from tests.faults.family import connect_to, exit_code, family
+from tests.faults.family import connect_to, family
 from tests.faults.injection import injected
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
 from tests.talk import talking
@@ -230,7 +230,7 @@ def test_the_broker_stops_when_its_only_disk_refuses(make_broker: MakeBroker) ->
         produce_when_possible(broker.bootstrap, "t", 0, [b"first"])
         with injected(owner(broker, "t"), "pwrite64", "error=EIO", [active_log(broker.log_dir, "t")]):
             assert wire.produce("t", 0, [b"refused"])[0] == ErrorCode.KAFKA_STORAGE_ERROR
-            assert exit_code(broker) == 1
+            assert broker.wait() == 1
     assert "Every log directory has failed" in broker.log_file.read_text()
     broker.start()
     assert produce_when_possible(broker.bootstrap, "t", 0, [b"second"]) == 1

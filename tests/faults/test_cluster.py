@@ -11,7 +11,7 @@ import pytest
 from pkafka.model import TopicPartition
 from pkafka.server.replicas.partitions import owner_of
 from tests.cluster import Cluster, Load, check, hanging
-from tests.faults.family import begun_to_stop, exit_code, family, kill, replaced
+from tests.faults.family import begun_to_stop, family, kill, replaced
 from tests.talk import good, wait_for
 from tests.zookeeper import ZooKeeper
 
@@ -109,7 +109,7 @@ def test_a_broker_whose_controller_hangs_serves_its_clients_while_it_stops(clust
                 replaced(broker, kill(broker, name), name)
                 load.goes_on()
             assert cluster.state("t").leader == victim
-        assert exit_code(broker) == 0
+        assert broker.wait() == 0
         load.goes_on()
     broker.start()
     wait_for(lambda: in_sync(cluster, "t") == sorted((victim, other)), timeout_s=60)
@@ -117,6 +117,7 @@ def test_a_broker_whose_controller_hangs_serves_its_clients_while_it_stops(clust
 
 
 @pytest.mark.parametrize("overrides", [{"replica.lag.time.max.ms": 1500, "replica.fetch.wait.max.ms": 300}])
+@pytest.mark.nightly  # half a minute; tests/faults/test_hangs.py is shorter
 def test_a_follower_that_hangs_leaves_and_comes_back(cluster: Cluster) -> None:
     cluster.create_topic("t", assignment={0: (0, 1, 2)}, configs={"min.insync.replicas": "2"})
     wait_for(lambda: leader(cluster, "t") == 0)

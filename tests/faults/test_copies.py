@@ -115,8 +115,17 @@ def copy_through(bootstrap: str, kills: int, chance: random.Random, kill_one: Ca
                 return
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("worker", ["worker-0", "worker-1", "either"])
+@pytest.mark.parametrize(
+    ("worker", "kills"),
+    [
+        ("either", 1),
+        *(pytest.param(f"worker-{index}", 1, marks=pytest.mark.nightly) for index in range(2)),
+        *(
+            pytest.param(worker, 5, marks=pytest.mark.nightly)
+            for worker in ("worker-0", "worker-1", "either")
+        ),
+    ],
+)
 def test_copies_outlive_workers(make_broker: MakeBroker, worker: str, kills: int) -> None:
     """They own partitions of groups, of transactional ids and of both topics.
 

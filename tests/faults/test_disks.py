@@ -11,7 +11,7 @@ import pytest
 from pkafka.errors import ErrorCode
 from pkafka.testing import Broker, BrokerStartError
 from tests.faults.conftest import MakeBroker
-from tests.faults.family import exit_code, kill, replaced
+from tests.faults.family import kill, replaced
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
 from tests.talk import good, talking
 
@@ -153,7 +153,7 @@ def test_the_broker_stops_when_its_only_disk_is_full(make_broker: MakeBroker, mo
     make_topics(broker, "t")
     with contextlib.suppress(OSError):
         fill(broker.bootstrap, "t")
-    assert exit_code(broker) == 1
+    assert broker.wait() == 1
     assert "Every log directory has failed" in broker.log_file.read_text()
     subprocess.run(["mount", "-o", "remount,size=64m", str(home)], check=True)
     broker.start()

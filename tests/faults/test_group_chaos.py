@@ -159,6 +159,7 @@ def test_for_long(broker: AnyBroker, java_members: dict[str, str], assignor: str
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.nightly  # in each change workers are killed, which takes as many clients less time
 def test_all_clients_and_a_broker_that_is_killed_while_they_rebalance(
     broker: AnyBroker, java_members: dict[str, str]
 ) -> None:

@@ -24,7 +24,7 @@ from tests.talk import talking
 
 MEMBERS: Final = 50
 PAUSE_S: Final = 0.1
-SECONDS: Final = 12.0
+SECONDS: Final = 6.0
 NIGHTLY_SECONDS: Final = 180.0
 SEED: Final = int(os.environ.get("PKAFKA_CHURN_SEED", "432"))
 GROWTH_BYTES: Final = 8 << 20

@@ -18,7 +18,7 @@ from pkafka.errors import ErrorCode
 from pkafka.server.broker import open_file_limit_problem
 from pkafka.testing import Broker, BrokerStartError
 from tests.faults.conftest import MakeBroker, MeasuredBroker
-from tests.faults.family import begun_to_stop, connect_to, exit_code, family, is_alive
+from tests.faults.family import begun_to_stop, connect_to, family, is_alive
 from tests.faults.load import LibrdkafkaWriter, Writer
 from tests.faults.wire import Wire, eventually, produce_when_possible, read_all, values_of
 
@@ -46,7 +46,7 @@ def test_a_signal_stops_the_broker_cleanly(broker: Broker, number: signal.Signal
     write(broker)
     assert (broker.log_dir / PID_FILE).read_text() == f"{broker.pid}\n"
     os.kill(broker.pid, number)
-    assert exit_code(broker) == 0
+    assert broker.wait() == 0
     expected = {f"t-{partition}": 2 for partition in range(4)}
     assert checkpoint(broker, "recovery-point") == expected
     assert checkpoint(broker, "replication") == expected
@@ -71,7 +71,7 @@ def test_ctrl_c_reaches_every_process_and_is_obeyed_once(make_broker: MakeBroker
     write(broker)
     for process in [psutil.Process(broker.pid), *family(broker).values()]:
         process.send_signal(signal.SIGINT)
-    assert exit_code(broker) == 0
+    assert broker.wait() == 0
     assert (broker.log_dir / CLEAN_MARK).exists()
 
 
@@ -84,7 +84,7 @@ def test_a_second_signal_ends_it_at_once_and_the_next_start_recovers(broker: Mea
     assert is_alive(supervisor)
     began = time.monotonic()
     supervisor.send_signal(signal.SIGTERM)
-    assert exit_code(broker) == 1
+    assert broker.wait() == 1
     assert time.monotonic() - began < broker.soon_s
     assert not (broker.log_dir / CLEAN_MARK).exists()
     broker.start()
@@ -317,7 +317,7 @@ def test_a_stop_answers_the_requests_in_hand(broker: Broker) -> None:
         for wire in (one, two):
             assert wire.polled() == {0: (ErrorCode.NONE, []), 1: (ErrorCode.NONE, [])}
             assert wire.is_closed()
-    assert exit_code(broker) == 0
+    assert broker.wait() == 0
     broker.start()
     for partition in range(2):
         assert values_of(read_all(broker.bootstrap, "t", partition)) == [b"one", b"two", b"three"]
@@ -333,7 +333,7 @@ def test_a_stop_waits_for_no_answer_that_does_not_come(broker: Broker) -> None:
         with pytest.raises(ConnectionError):  # not a time-out
             producer.produced()
         victim.kill()
-    assert exit_code(broker) == 1
+    assert broker.wait() == 1
 
 
 def test_many_logs_are_open_before_anybody_leads_them(make_broker: MakeBroker) -> None:

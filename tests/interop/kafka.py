@@ -63,7 +63,7 @@ def jars(bundle: str) -> str:
 
     Args:
         bundle: ``kafka`` (Apache Kafka 3.9.1), ``clients`` (the Java clients of 4.1.0), ``spark`` (Spark's own Kafka
-            connector) or ``streams`` (Kafka Streams 3.9.1 with its tests).
+            connector) or ``streams`` (Kafka Streams 3.9.1 with its tests), ``kafka-4`` (Apache Kafka 4.3.1).
 
     Raises:
         OracleUnavailableError: no Java, no Maven, or Maven could not fetch the jars.
@@ -365,6 +365,11 @@ class KafkaBroker:
                 self._process.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+    def wait(self) -> int:
+        """Wait for an end that something else brings about, and return the exit code."""
+        assert self._process is not None
+        return self._process.wait(STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """kill -9."""

@@ -169,6 +169,8 @@ def _create_stuck(talk: Talk, connect: str, topics: list[str]) -> None:
                 lambda: list(PartitionState.decode(store.get(path)[0]).isr) == [0],  # noqa: B023
                 what=f"the end of the ghost in {topic}",
             )
+    # Until then a broker may place replicas of new topics on the ghost.
+    wait_for(lambda: len(talk.admin.describe_cluster().brokers) == 1, what="the end of the ghost")
 
 
 def release(bootstrap: str, topic: str) -> None:

@@ -60,7 +60,8 @@ def run(system: System, topic: str, group: str, way: str, results: Path, count: 
 # -- from topic to topic, by transactions -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.nightly)])
+@pytest.mark.nightly  # Java's takes most of a minute; librdkafka's and those of tests/faults are killed in each change
+@pytest.mark.parametrize("kills", [1, 10])
 def test_exactly_once_by_transactions(system: System, topic: str, java_tool: JavaTool, kills: int) -> None:
     """A member that is killed several times, anywhere, leaves every record once in the other topic, and in order."""
     sent = written(system, topic)

@@ -140,24 +140,30 @@ def test_replicas_and_strangers_refuse_alike(cluster: Cluster) -> None:
     cluster.create_topic(topic, assignment={KAFKA: (KAFKA, PKAFKA), PKAFKA: (PKAFKA, KAFKA)})
     alone = new_topic_name("alone")
     cluster.create_topic(alone, assignment={KAFKA: (KAFKA,), PKAFKA: (PKAFKA,)})
-    for broker in (KAFKA, PKAFKA):
+
+    def answers(client: RawClient) -> dict[tuple[str, int], ErrorCode]:
         topics = [
             WritableTxnMarkerTopic(name=name, partition_indexes=[KAFKA, PKAFKA]) for name in (topic, alone)
         ]
         request = WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=77, topics=topics)])
-        with RawClient(cluster.brokers[broker].bootstrap) as client:
-            [result] = client.call(request, 1).markers
-        found = {
+        [result] = client.call(request, 1).markers
+        return {
             (one.name, partition.partition_index): ErrorCode(partition.error_code)
             for one in result.topics
             for partition in one.partitions
         }
-        assert found == {
-            (topic, broker): ErrorCode.NONE,
-            (topic, 1 - broker): ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            (alone, broker): ErrorCode.NONE,
-            (alone, 1 - broker): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        }
+
+    for broker in (KAFKA, PKAFKA):
+        with RawClient(cluster.brokers[broker].bootstrap) as client:
+            # The controller tells one broker later than the other what it leads and follows.
+            wait_for(lambda: answers(client)[alone, broker] is ErrorCode.NONE)  # noqa: B023 - called at once
+            wait_for(lambda: answers(client)[topic, 1 - broker] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # noqa: B023
+            assert answers(client) == {
+                (topic, broker): ErrorCode.NONE,
+                (topic, 1 - broker): ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                (alone, broker): ErrorCode.NONE,
+                (alone, 1 - broker): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            }
 
 
 @BROKERS

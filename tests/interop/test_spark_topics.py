@@ -121,10 +121,10 @@ def test_the_same_ranges(spark: SparkSession, servers: dict[str, str], filled: s
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"minPartitions": "2"},
+        pytest.param({}, marks=pytest.mark.nightly),
+        pytest.param({"minPartitions": "2"}, marks=pytest.mark.nightly),
         {"minPartitions": "7"},
-        {"minPartitions": "20"},
+        pytest.param({"minPartitions": "20"}, marks=pytest.mark.nightly),
         {"maxRecordsPerPartition": "30", "minPartitions": "5"},
     ],
 )
@@ -322,8 +322,13 @@ def stream(spark: SparkSession, servers: dict[str, str], filled: str, copy: str,
     return Copy(spark, servers, filled, copy, tmp_path)
 
 
-@pytest.mark.parametrize("source", FORMATS)
-@pytest.mark.parametrize("sink", FORMATS)
+@pytest.mark.parametrize(
+    ("source", "sink"),
+    [
+        ("pkafka", "pkafka"),
+        *(pytest.param(*ends, marks=pytest.mark.nightly) for ends in (FORMATS, FORMATS[::-1])),
+    ],
+)
 def test_streams(source: str, sink: str, stream: Copy, talk: Talk, filled: str, copy: str) -> None:
     progress = stream.run(source, sink, maxOffsetsPerTrigger="30")
     assert [json.loads(each["sources"][0]["endOffset"])[filled] for each in progress] == [

@@ -48,7 +48,7 @@ class Daemon:
             child = os.fork()
             if child:
                 os.close(self._parent)
-                os._exit(self._await(ours) if self._wait else ExitStatus.OK)
+                os._exit(self._await(child, ours) if self._wait else ExitStatus.OK)
             os.close(ours)
             os.setsid()
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -73,7 +73,7 @@ class Daemon:
             os.close(self._parent)
             self._parent = -1
 
-    def _await(self, word_from: int) -> int:
+    def _await(self, child: int, word_from: int) -> int:
         name = Path(sys.argv[0]).name
         if not select.select([word_from], [], [], self._wait_s)[0]:
             output.note(
@@ -86,6 +86,7 @@ class Daemon:
         if word.startswith(_READY):
             output.line(word[1:].decode())
             return ExitStatus.OK
+        os.waitpid(child, 0)  # or commands that look for brokers next would still find the one that failed
         output.note(
             f"{name}: {word.decode() or 'it ended before it was ready'} (more in {self._output.parent})"
         )

@@ -349,6 +349,7 @@ class Sender:
             leader.address,
             request,
             expects_answer=self._config.acks != 0,
+            max_version=None if self.transactions is None else self.transactions.produce_version_max,
             on_done=partial(self._on_done, batches=batches, sent_ms=self._clock.monotonic_ms()),
         )
 

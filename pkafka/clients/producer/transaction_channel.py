@@ -20,6 +20,8 @@ from pkafka.clients.producer.transactions import Transactions
 from pkafka.model import TopicPartition
 
 _POLL_MS_MAX: Final = 1_000
+_FEATURE: Final = "transaction.version"
+_IMPLICIT_PRODUCE_VERSION_MAX: Final = 12  # with 11 the broker takes the transaction for an older one
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +48,7 @@ class TransactionChannel:
             retry_backoff_ms=config.retry_backoff_ms,
             retry_backoff_max_ms=config.retry_backoff_max_ms,
             jitter=lambda: random.uniform(0.8, 1.2),  # noqa: S311 - spreads retries, guards nothing
+            finalized_version=lambda: cluster.network.features.levels.get(_FEATURE, 0),
         )
 
     # -- for any thread -----------------------------------------------------------------------------------
@@ -117,6 +120,11 @@ class TransactionChannel:
     def is_fatal(self) -> bool:
         """Whether nothing can be sent any more."""
         return self._machine.is_fatal
+
+    @property
+    def produce_version_max(self) -> int | None:
+        """Up to which version Produce requests go; None where Kafka 3.9's will do."""
+        return _IMPLICIT_PRODUCE_VERSION_MAX if self._machine.is_implicit else None
 
     def admits(self, partition: TopicPartition) -> bool:
         """As :meth:`Transactions.admits`."""

@@ -11,6 +11,7 @@ from pkafka.model import TopicPartition
 COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 ID_UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+ID_EXPIRED: Final = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 NOT_A_MEMBER: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 # What these say is told as it is; other codes are not expected, and told with what they answered.
 FATAL: Final = frozenset(

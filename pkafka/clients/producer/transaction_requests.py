@@ -18,6 +18,9 @@ from pkafka.protocol.messages.txn_offset_commit import (
 )
 
 _ADD_PARTITIONS_VERSION_MAX: Final = 3  # later ones are for brokers
+_IMPLICIT_VERSION_MAX: Final = (
+    5  # of TxnOffsetCommit and EndTxn; with 4 the broker takes the transaction for an older one
+)
 _LAST_VERSION_OF_ONE_KEY: Final = 3
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
@@ -130,13 +133,20 @@ class Coordinators:
         self._known: dict[tuple[int, str], Coordinator] = {}
         self._asks_one_key = False
 
-    def ask(self, request: Request) -> Ask:
-        """A request with its coordinator; the lookup of that coordinator while it is not known."""
+    def ask(self, request: Request, *, is_implicit: bool = False) -> Ask:
+        """A request with its coordinator; the lookup of that coordinator while it is not known.
+
+        Args:
+            is_implicit: whether the transaction is one of transaction.version 2.
+        """
         kind, key = self.key_of(request)
         to = self._known.get((kind, key))
         if to is not None:
-            is_add = isinstance(request, AddPartitionsToTxnRequest)
-            return Ask(request, to, _ADD_PARTITIONS_VERSION_MAX if is_add else None)
+            if isinstance(request, AddPartitionsToTxnRequest):
+                return Ask(request, to, _ADD_PARTITIONS_VERSION_MAX)
+            if is_implicit and isinstance(request, TxnOffsetCommitRequest | EndTxnRequest):
+                return Ask(request, to, _IMPLICIT_VERSION_MAX)
+            return Ask(request, to)
         if self._asks_one_key:
             return Ask(FindCoordinatorRequest(key_type=kind, key=key), None, _LAST_VERSION_OF_ONE_KEY)
         return Ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), None)

@@ -1,7 +1,7 @@
 """A producer's transactions as a pure machine: what to ask the coordinators next, and what their answers mean.
 
-The transactional half of Kafka's TransactionManager (KIP-98, KIP-360, KIP-447, KIP-588). No socket, no clock, no
-thread: ``transaction_channel.py`` drives it, calls come from the application, answers and failed batches from the
+The transactional half of Kafka's TransactionManager (KIP-98, KIP-360, KIP-447, KIP-588, KIP-890). No socket, no clock,
+no thread: ``transaction_channel.py`` drives it, calls come from the application, answers and failed batches from the
 sender. What is asked next follows from the state; one request is under way at a time:
 
 UNINITIALIZED -> INITIALIZING -> READY -> IN_TRANSACTION -> COMMITTING or ABORTING -> READY
@@ -9,10 +9,12 @@ UNINITIALIZED -> INITIALIZING -> READY -> IN_TRANSACTION -> COMMITTING or ABORTI
 A failed batch, and what a coordinator says of the transaction, lead to ABORTABLE_ERROR: only an abort leads out. After
 a batch that may still be on its way the epoch is bumped then, so that it cannot reach the next transaction. Another
 producer with the same id leads to FATAL_ERROR, which nothing leads out of.
+
+Where the cluster has finalized transaction.version 2, the coordinator bumps the epoch at the end of every transaction,
+and says so in the answer. Each transaction keeps to the version that was finalized when the one before it ended.
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -25,6 +27,7 @@ from pkafka.clients.producer.transaction_errors import (
     FATAL,
     FATAL_OF_BATCHES,
     FENCED,
+    ID_EXPIRED,
     ID_UNKNOWN,
     NOT_A_MEMBER,
     error_of_adding,
@@ -32,6 +35,7 @@ from pkafka.clients.producer.transaction_errors import (
     not_authorized_for_group,
     speaks_for_all,
 )
+from pkafka.clients.producer.transaction_parts import Parts
 from pkafka.clients.producer.transaction_requests import (
     Ask,
     Coordinator,
@@ -44,7 +48,6 @@ from pkafka.clients.producer.transaction_states import (
     CAN_BE_ABORTED,
     COMPLETING,
     SOURCES,
-    GroupOffsets,
     Offsets,
     Outcome,
     State,
@@ -67,6 +70,7 @@ from pkafka.protocol.schema import Message
 
 _NO_PRODUCER: Final = (-1, -1)
 _EPOCH_BUMP_VERSION: Final = 3
+_IMPLICIT_VERSION: Final = 2  # of the feature transaction.version
 _FIRST_ADD_BACKOFF_MS: Final = 20  # the transaction before is being ended, which does not take long
 
 _log = logging.getLogger(__name__)
@@ -80,6 +84,7 @@ class Transactions:
         timeout_ms: after so long the coordinator aborts a transaction on its own.
         retry_backoff_ms, retry_backoff_max_ms: how long to wait before something is asked again.
         jitter: gives the factor that spreads retries of many clients, about 1.
+        finalized_version: gives the level of transaction.version that the cluster has finalized; 0 for none.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class Transactions:
         retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1_000,
         jitter: Callable[[], float] = lambda: 1.0,
+        finalized_version: Callable[[], int] = lambda: 0,
     ) -> None:
         self.transactional_id = transactional_id
         self.state = State.UNINITIALIZED
@@ -104,6 +110,7 @@ class Transactions:
         self._timeout_ms = timeout_ms
         self._backoff_ms = (retry_backoff_ms, retry_backoff_max_ms)
         self._jitter = jitter
+        self._finalized_version = finalized_version
         self._coordinators = Coordinators(transactional_id)
         self._awaited: Request | None = None
         self._failures = 0
@@ -111,14 +118,9 @@ class Transactions:
         """Of the last of the calls that change the state and wait."""
         self._can_bump = False
         self._bump_wanted = False
-        self._is_started = False
-        """Whether the coordinator knows of the transaction."""
         self._is_ending = False
         """Whether the coordinator was asked to end it."""
-        self._wanted: set[TopicPartition] = set()
-        self._adding: set[TopicPartition] = set()
-        self._added: set[TopicPartition] = set()
-        self._offsets: deque[GroupOffsets] = deque()
+        self._parts = Parts()
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -144,12 +146,7 @@ class Transactions:
             raise IllegalStateError(
                 f"Cannot send offsets if a transaction is not in progress (currentState= {self.state.value})"
             )
-        for item in self._offsets:
-            if item.all == offsets and item.group == group:
-                return item.outcome
-        item = GroupOffsets(offsets, group)
-        self._offsets.append(item)
-        return item.outcome
+        return self._parts.add_offsets(offsets, group)
 
     def commit(self) -> Outcome:
         """End the transaction once everything is sent."""
@@ -208,13 +205,15 @@ class Transactions:
             return TransactionAbortedError()
         return self.error
 
+    @property
+    def is_implicit(self) -> bool:
+        """Whether Produce requests put their partitions into the transaction (transaction.version 2)."""
+        return self._parts.are_implicit
+
     def admits(self, partition: TopicPartition) -> bool:
         """Whether batches of a partition may go; it is put into the transaction otherwise."""
-        if partition in self._added:
-            return True
-        if self.state in (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION):
-            self._wanted.add(partition)
-        return False
+        may_grow = self.state in (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION)
+        return self._parts.admits(partition, may_grow=may_grow)
 
     def failed(self, error: Exception, *, was_sent: bool) -> None:
         """A record was given up: the transaction cannot be committed without it.
@@ -224,8 +223,11 @@ class Transactions:
         """
         if not self.is_ongoing or self._is_ending:
             return  # a record of no transaction; one that is being ended has all that it will have
-        if getattr(error, "code", None) in FATAL_OF_BATCHES:
+        code = getattr(error, "code", None)
+        if code in FATAL_OF_BATCHES or (self.is_implicit and code is ID_EXPIRED):
             self._fatal(error)
+        elif self.is_implicit:
+            self._abortable(error)  # the end of the transaction bumps the epoch
         elif was_sent and not self._can_bump:
             fatal = TransactionError(
                 "The client hasn't received acknowledgment for some previously sent messages and can no longer "
@@ -254,15 +256,11 @@ class Transactions:
         request = self._next_request(has_unsettled=has_unsettled)
         if request is None:
             return None
-        ask = self._coordinators.ask(request)
+        ask = self._coordinators.ask(request, is_implicit=self.is_implicit)
         self._awaited = ask.request
         if ask.to is None:
             return ask  # a lookup
-        if isinstance(request, AddOffsetsToTxnRequest):
-            self._offsets[0].was_asked = True
-        elif isinstance(request, AddPartitionsToTxnRequest):
-            self._adding |= self._wanted
-            self._wanted.clear()
+        self._parts.was_asked(request)
         self._is_ending = isinstance(request, EndTxnRequest)
         return ask
 
@@ -293,7 +291,7 @@ class Transactions:
             self._on_offsets_stored(sent, answer, now_ms)
         else:
             assert isinstance(answer, EndTxnResponse)
-            self._on_ended(sent, ErrorCode(answer.error_code), now_ms)
+            self._on_ended(sent, answer, now_ms)
         if self.trouble is None and isinstance(sent, FindCoordinatorRequest):
             # That a coordinator is known again does not mean that it has become better.
             self.trouble = trouble
@@ -343,6 +341,7 @@ class Transactions:
         self.producer = (answer.producer_id, answer.producer_epoch)
         self._can_bump = can_bump
         self._bump_wanted = False
+        self._choose_version()
         _log.info(
             "transactional id %s has producer id %d and epoch %d", self.transactional_id, *self.producer
         )
@@ -358,42 +357,37 @@ class Transactions:
             if each.partition_error_code
         }
         if not errors:
-            self._added |= self._adding
-            self._adding.clear()
-            self._is_started = True
+            self._parts.partitions_added()
             return
         told = [each for each in errors.values() if speaks_for_all(each)]
         if told:
-            is_first = not self._added and told[0] is ErrorCode.CONCURRENT_TRANSACTIONS
+            is_first = not self._parts.has_partitions and told[0] is ErrorCode.CONCURRENT_TRANSACTIONS
             is_missing = told[0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if not told[0].retriable or (is_missing and self.state is State.ABORTING_TRANSACTION):
-                self._adding.clear()  # a topic that was deleted does not come for an abort
+                self._parts.partitions_refused()  # a topic that was deleted does not come for an abort
             self._refused(
                 sent, told[0], "Could not add partitions to transaction", now_ms, is_first_add=is_first
             )
             return
-        self._adding.clear()
+        self._parts.partitions_refused()
         self._abortable(error_of_adding(errors))
 
     def _on_group_added(self, sent: AddOffsetsToTxnRequest, code: ErrorCode, now_ms: int) -> None:
-        item = self._offsets[0] if self._offsets else None
         if code is ErrorCode.NONE:
-            self._is_started = True
-            if item is not None:
-                item.is_added = True
-                if self.state is State.ABORTING_TRANSACTION:
-                    self._offsets.clear()  # this was all that had to be known
+            self._parts.group_added()
+        elif not code.retriable:
+            self._parts.group_refused()
+        is_known = code is ErrorCode.NONE or not code.retriable
+        if is_known and self.state is State.ABORTING_TRANSACTION:
+            self._parts.forget_offsets()  # this was all that had to be known
+        if code is ErrorCode.NONE:
             return
-        if not code.retriable and item is not None:
-            item.was_asked = False
-            if self.state is State.ABORTING_TRANSACTION:
-                self._offsets.clear()
         self._refused(sent, code, "Unexpected error in AddOffsetsToTxnResponse", now_ms)
 
     def _on_offsets_stored(
         self, sent: TxnOffsetCommitRequest, answer: TxnOffsetCommitResponse, now_ms: int
     ) -> None:
-        item = self._offsets[0] if self._offsets else None
+        item = self._parts.offsets
         for topic in answer.topics:
             for each in topic.partitions:
                 code = ErrorCode(each.error_code)
@@ -416,16 +410,22 @@ class Transactions:
                     self._refused(sent, code, unexpected, now_ms)
                     if not code.retriable:
                         return
-        if item is not None and not item.left:
-            self._offsets.popleft()
-            item.outcome.settle()
+        self._parts.offsets_stored()
 
-    def _on_ended(self, sent: EndTxnRequest, code: ErrorCode, now_ms: int) -> None:
+    def _on_ended(self, sent: EndTxnRequest, answer: EndTxnResponse, now_ms: int) -> None:
+        code = ErrorCode(answer.error_code)
+        is_abort = self.state is State.ABORTING_TRANSACTION
         if code is ErrorCode.NONE:
+            if answer.producer_id >= 0:
+                self.producer = (answer.producer_id, answer.producer_epoch)
             self._ended()
-        elif code in ID_UNKNOWN and self.state is State.ABORTING_TRANSACTION:
+        elif is_abort and self._is_unknown_id(code):
             self._bump_wanted = True
             self._ended()  # a coordinator that does not know the producer has nothing of it to abort
+        elif is_abort and code is ErrorCode.TRANSACTION_ABORTABLE:
+            error = TransactionError("Failed to abort transaction", is_abortable=False)
+            error.__cause__ = ApiError(code)
+            self._fatal(error)  # another abort would be answered in the same way
         else:
             self._refused(sent, code, "Unhandled error in EndTxnResponse", now_ms)
 
@@ -447,9 +447,11 @@ class Transactions:
             self._fatal(ApiError(code))
         elif code in ABORTABLE:
             self._abortable(ApiError(code))
-        elif code in ID_UNKNOWN and not isinstance(sent, InitProducerIdRequest) and self._can_bump:
-            self._bump_wanted = True
+        elif self._is_unknown_id(code) and not isinstance(sent, InitProducerIdRequest) and self._can_bump:
+            self._bump_wanted |= not self.is_implicit
             self._abortable(ApiError(code))
+        elif code is ID_EXPIRED and self.is_implicit:
+            self._fatal(ApiError(code))
         elif code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
             self._abortable(not_authorized_for_group(self._coordinators.key_of(sent)[1]))
         else:
@@ -466,13 +468,9 @@ class Transactions:
         if state not in COMPLETING and state is not State.IN_TRANSACTION:
             return None
         # In an abort nothing is left here but what the coordinator may have heard of: only if it has is there an end.
-        if self._wanted or self._adding:
-            return self._identity.add_partitions(self._wanted | self._adding)
-        if self._offsets:
-            item = self._offsets[0]
-            if not item.is_added:
-                return self._identity.add_group(item.group.group_id)
-            return self._identity.store_offsets(item.left, item.group)
+        request = self._parts.next_request(self._identity)
+        if request is not None:
+            return request
         if state is State.IN_TRANSACTION or has_unsettled:
             return None
         if self._must_be_ended():
@@ -485,8 +483,13 @@ class Transactions:
         return ProducerIdentity(self.transactional_id, *self.producer)
 
     def _must_be_ended(self) -> bool:
-        # A coordinator that does not know the producer would only say so.
-        return self._is_started and getattr(self.error, "code", None) not in ID_UNKNOWN
+        # A coordinator that does not know the producer would only say so; from version 2 on it knows it all the same.
+        is_unknown = getattr(self.error, "code", None) in ID_UNKNOWN
+        return self._parts.is_started and (self.is_implicit or not is_unknown)
+
+    def _is_unknown_id(self, code: ErrorCode) -> bool:
+        """Whether the next epoch helps: from version 2 on nothing does when the coordinator has forgotten the id."""
+        return code in ID_UNKNOWN and not (self.is_implicit and code is ID_EXPIRED)
 
     def _is_initializing(self) -> bool:
         return self.state is State.INITIALIZING
@@ -503,8 +506,8 @@ class Transactions:
             self._raise_error()
         self._move(to)
         if to is State.ABORTING_TRANSACTION:
-            self._wanted.clear()
-            self._drop_offsets(TransactionAbortedError(), keep_asked=True)
+            self._parts.drop_wanted()
+            self._parts.drop_offsets(TransactionAbortedError(), keep_asked=True)
         self._call = Outcome(operation)
         return self._call
 
@@ -548,8 +551,8 @@ class Transactions:
         _log.info("the transaction of %s has to be aborted: %s", self.transactional_id, error)
         self.state = State.ABORTABLE_ERROR
         self.error = error
-        self._wanted.clear()
-        self._drop_offsets(error, keep_asked=True)
+        self._parts.drop_wanted()
+        self._parts.drop_offsets(error, keep_asked=True)
         if self._call is not None:
             self._call.settle(error)
 
@@ -557,31 +560,27 @@ class Transactions:
         _log.info("the producer of %s cannot go on: %s", self.transactional_id, error)
         self.state = State.FATAL_ERROR
         self.error = error
-        self._wanted.clear()
-        self._adding.clear()
-        self._drop_offsets(error, keep_asked=False)
+        self._parts.drop_wanted()
+        self._parts.partitions_refused()
+        self._parts.drop_offsets(error, keep_asked=False)
         if self._call is not None:
             self._call.settle(error)
 
-    def _drop_offsets(self, error: Exception, *, keep_asked: bool) -> None:
-        """Forget offsets that are not stored; a group that the coordinator may have added is to be asked for again."""
-        for item in self._offsets:
-            item.outcome.settle(error)
-        kept = [each for each in self._offsets if keep_asked and each.was_asked and not each.is_added]
-        self._offsets = deque(kept)
-
     def _ended(self) -> None:
         self._is_ending = False
-        self._is_started = False
-        self._wanted.clear()
-        self._adding.clear()
-        self._added.clear()
-        self._offsets.clear()
+        self._parts.clear()
         self.error = None
+        was_implicit = self.is_implicit
+        self._choose_version()
+        if self.is_implicit and not was_implicit:
+            self._bump_wanted = True  # what is late of this transaction must not put itself into the next one
         if self._bump_wanted or self.producer == _NO_PRODUCER:
             self.state = State.INITIALIZING  # the call ends with the new epoch
         else:
             self._ready()
+
+    def _choose_version(self) -> None:
+        self._parts.are_implicit = self._finalized_version() >= _IMPLICIT_VERSION
 
     def _ready(self) -> None:
         self.state = State.READY

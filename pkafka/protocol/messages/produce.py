@@ -1,8 +1,8 @@
-"""Produce (key 0, v0-11): appends record sets to partitions.
+"""Produce (key 0, v0-12): appends record sets to partitions.
 
 v1 throttle time · v3 v2 batches and transactions (KIP-98) · v5 log start offset · v7 zstd (KIP-110) · v8
 errors of single records (KIP-467) · v9 flexible · v10 the new leader in the answer (KIP-951) · v11 nothing
-new on the wire
+new on the wire · v12 nothing either, but it puts the partitions into the producer's transaction (KIP-890, Kafka 4)
 """
 
 from pkafka.protocol import Buffer
@@ -19,7 +19,7 @@ class TopicProduceData(Message):
     partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
 
-class ProduceRequest(Message, key=0, versions="0-11", flexible="9+"):
+class ProduceRequest(Message, key=0, versions="0-12", flexible="9+"):
     transactional_id: str | None = string("3+", default=None, nullable="3+")
     acks: int = int16()
     timeout_ms: int = int32()
@@ -59,7 +59,7 @@ class NodeEndpoint(Message):
     rack: str | None = string("10+", default=None, nullable="10+")
 
 
-class ProduceResponse(Message, key=0, versions="0-11", flexible="9+"):
+class ProduceResponse(Message, key=0, versions="0-12", flexible="9+"):
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32("1+", ignorable=True)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)

@@ -1,6 +1,7 @@
-"""TxnOffsetCommit (key 28, v0-4): stores a group's positions as part of a transaction.
+"""TxnOffsetCommit (key 28, v0-5): stores a group's positions as part of a transaction.
 
-v2 leader epochs (KIP-320) · v3 flexible, fenced by generation (KIP-447)
+v2 leader epochs (KIP-320) · v3 flexible, fenced by generation (KIP-447) · v5 nothing new on the wire, but it
+puts the group into the producer's transaction (KIP-890, Kafka 4)
 """
 
 from pkafka.protocol.schema import Message, array, int16, int32, int64, string
@@ -18,7 +19,7 @@ class TxnOffsetCommitRequestTopic(Message):
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-class TxnOffsetCommitRequest(Message, key=28, versions="0-4", flexible="3+"):
+class TxnOffsetCommitRequest(Message, key=28, versions="0-5", flexible="3+"):
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64()
@@ -39,6 +40,6 @@ class TxnOffsetCommitResponseTopic(Message):
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
-class TxnOffsetCommitResponse(Message, key=28, versions="0-4", flexible="3+"):
+class TxnOffsetCommitResponse(Message, key=28, versions="0-5", flexible="3+"):
     throttle_time_ms: int = int32()
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

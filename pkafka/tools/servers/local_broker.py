@@ -152,10 +152,20 @@ class Broker:
             return 0
         self._process.send_signal(signal.SIGTERM)
         try:
-            code = self._process.wait(STOP_TIMEOUT_S)
+            return self.wait()
         except subprocess.TimeoutExpired:
             self.kill()
             raise
+
+    def wait(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """Wait for an end that something else brings about, and return the exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: the broker runs on.
+        """
+        if self._process is None:
+            raise RuntimeError("the broker does not run")
+        code = self._process.wait(timeout_s)
         self._wait_for_all()
         return code
 

@@ -196,6 +196,7 @@ def test_tables_are_appended_to_and_refused_before_the_test(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.nightly  # starts Spark in a program of its own
 def test_the_command_prints_the_report_and_nothing_else(
     pkafka_broker: Broker, topic: str, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def running(directory: Path, *words: object) -> Iterator[subprocess.Popen[str]]:
     assert list(files.iterdir()) == []
 
 
+@pytest.mark.nightly  # starts Spark in programs of its own
 def test_what_a_pipeline_is_and_what_it_did(run: Run, file: Path, tmp_path: Path) -> None:
     printed, said = run("validate", file, "--output", "json")
     found = json.loads(printed)
@@ -152,6 +153,7 @@ def read_batch(directory: Path, file: Path, number: signal.Signals, status: Exit
     assert re.fullmatch(told, printed)
 
 
+@pytest.mark.nightly
 def test_a_batch_ends_when_it_is_told_to(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("1\n")

@@ -113,9 +113,8 @@ def test_a_cooperative_member_gives_up_only_what_moves(topic: str, talk: Talk, j
     assert second.events[-1] == ("revoked", moved)
 
 
-@pytest.mark.parametrize(
-    "strategy", [pytest.param("RangeAssignor", marks=pytest.mark.nightly), "CooperativeStickyAssignor"]
-)
+@pytest.mark.nightly  # Java's members take their time
+@pytest.mark.parametrize("strategy", ["RangeAssignor", "CooperativeStickyAssignor"])
 def test_a_listener_is_told_what_javas_is_told(
     strategy: str, kafka: System | None, talk_to_kafka: Talk, kafka_classpath: str, topic: str
 ) -> None:

@@ -27,6 +27,7 @@ from pkafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
+from pkafka.protocol.messages.api_versions import FinalizedFeatureKey
 from pkafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from pkafka.protocol.messages.find_coordinator import (
     Coordinator,
@@ -40,12 +41,27 @@ from pkafka.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from pkafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from pkafka.protocol.schema import Message
 from pkafka.records.batch import read_header
 from tests.fakes.broker import NO_ANSWER, FakeBroker
 from tests.talk import wait_for
 
 QUICK = {"retry.backoff.ms": 5, "reconnect.backoff.ms": 5}
+
+
+def finalize(broker: FakeBroker, version: int, epoch: int = 1) -> None:
+    """Be a broker of Kafka 4 whose cluster has finalized this transaction.version."""
+    broker.versions |= {ApiKey.PRODUCE: (0, 13), ApiKey.END_TXN: (0, 5), ApiKey.TXN_OFFSET_COMMIT: (0, 5)}
+    level = FinalizedFeatureKey(
+        name="transaction.version", max_version_level=version, min_version_level=version
+    )
+    broker.features = {"finalized_features_epoch": epoch, "finalized_features": [level]}
 
 
 class Coordinated:
@@ -61,6 +77,7 @@ class Coordinated:
         broker.handlers[ApiKey.INIT_PRODUCER_ID] = self._init
         broker.handlers[ApiKey.ADD_PARTITIONS_TO_TXN] = self._add
         broker.handlers[ApiKey.ADD_OFFSETS_TO_TXN] = lambda *_: AddOffsetsToTxnResponse()
+        broker.handlers[ApiKey.TXN_OFFSET_COMMIT] = self._store
         broker.handlers[ApiKey.END_TXN] = self._end
         broker.handlers[ApiKey.PRODUCE] = self._append
 
@@ -104,7 +121,20 @@ class Coordinated:
         if ApiKey.END_TXN in self.silent:
             return NO_ANSWER
         self.ends.append(message.committed)
-        return EndTxnResponse(error_code=self._error(ApiKey.END_TXN))
+        answer = EndTxnResponse(error_code=self._error(ApiKey.END_TXN))
+        if version >= 5:
+            answer.producer_id, answer.producer_epoch = message.producer_id, message.producer_epoch + 1
+        return answer
+
+    def _store(self, message: Message, version: int) -> Message:
+        assert isinstance(message, TxnOffsetCommitRequest)
+        rows = [TxnOffsetCommitResponsePartition(partition_index=0)]
+        return TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponseTopic(name="t", partitions=rows)])
+
+    def said(self) -> list[tuple[ApiKey, int]]:
+        """The requests, and their versions; those of metadata and lookups left out."""
+        left_out = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR}
+        return [(key, version) for key, version, _ in self.broker.requests if key not in left_out]
 
     def _append(self, message: Message, version: int) -> Message:
         assert isinstance(message, ProduceRequest)
@@ -129,9 +159,11 @@ class Coordinated:
 
 
 @contextmanager
-def running(**keys: object) -> Iterator[tuple[Coordinated, Producer]]:
+def running(*, finalized: int | None = None, **keys: object) -> Iterator[tuple[Coordinated, Producer]]:
     """A broker with a topic ``t`` of two partitions, and a producer; ``_`` in keys stands for ``.``."""
     with FakeBroker({"t": 2}) as broker:
+        if finalized is not None:
+            finalize(broker, finalized)
         coordinated = Coordinated(broker)
         dotted = {key.replace("_", "."): value for key, value in keys.items()}
         producer = Producer(
@@ -390,3 +422,76 @@ def test_a_plain_producer_has_no_transactions() -> None:
         for call in (producer.init_transactions, producer.begin_transaction, producer.commit_transaction):
             with pytest.raises(IllegalStateError, match="non-transactional producer"):
                 call()
+
+
+# -- transaction.version 2 ----------------------------------------------------------------------------------------
+
+
+def test_with_version_2_records_and_offsets_say_all_and_each_transaction_has_its_epoch() -> None:
+    with running(finalized=2) as (broker, producer):
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("t", b"v", partition=0).result(10)
+            producer.send("t", b"v", partition=0).result(10)
+            producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
+        broker.errors[ApiKey.PRODUCE] = [ErrorCode.INVALID_RECORD]
+        producer.begin_transaction()
+        assert isinstance(producer.send("t", b"v", partition=0).exception(10), ApiError)
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("t", b"v", partition=0)
+        assert broker.batches == [("mine", True, 7, *each) for each in ((0, 0), (0, 1), (1, 0), (2, 0))]
+        assert broker.said() == [
+            (ApiKey.INIT_PRODUCER_ID, 5),
+            (ApiKey.PRODUCE, 12),
+            (ApiKey.PRODUCE, 12),
+            (ApiKey.TXN_OFFSET_COMMIT, 5),
+            (ApiKey.END_TXN, 5),
+            (ApiKey.PRODUCE, 12),
+            (ApiKey.END_TXN, 5),
+            (ApiKey.PRODUCE, 12),
+            (ApiKey.END_TXN, 5),
+        ]
+
+
+@pytest.mark.parametrize("finalized", [0, 1])
+def test_with_an_older_version_a_newer_broker_hears_what_an_older_one_does(finalized: int) -> None:
+    """A later version of Produce alone would begin a transaction of version 2."""
+    with running(finalized=finalized) as (broker, producer):
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("t", b"v", partition=0).result(10)
+            producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "g")
+        assert broker.said() == [
+            (ApiKey.INIT_PRODUCER_ID, 5),
+            (ApiKey.ADD_PARTITIONS_TO_TXN, 3),
+            (ApiKey.PRODUCE, 11),
+            (ApiKey.ADD_OFFSETS_TO_TXN, 4),
+            (ApiKey.TXN_OFFSET_COMMIT, 4),
+            (ApiKey.END_TXN, 4),
+        ]
+
+
+def test_a_producer_hears_of_an_upgrade_when_it_connects_again() -> None:
+    with running(finalized=1, reconnect_backoff_ms=5) as (broker, producer):
+        producer.init_transactions()
+        producer.begin_transaction()
+        finalize(broker.broker, 2, epoch=2)
+        broker.broker.handlers.pop(ApiKey.PRODUCE)  # it closes the connection instead
+        future = producer.send("t", b"v", partition=0)
+        wait_for(lambda: broker.broker.count(ApiKey.PRODUCE) >= 2, what="another attempt")
+        broker.broker.handlers[ApiKey.PRODUCE] = broker._append
+        assert future.result(10).offset == 3
+        producer.commit_transaction()
+        with producer.transaction():
+            producer.send("t", b"v", partition=0)
+        said = broker.said()
+        first = said.index((ApiKey.END_TXN, 4))
+        assert (ApiKey.PRODUCE, 12) not in said[:first], "a transaction ends in the version in which it began"
+        assert said[first:] == [
+            (ApiKey.END_TXN, 4),
+            (ApiKey.INIT_PRODUCER_ID, 5),
+            (ApiKey.PRODUCE, 12),
+            (ApiKey.END_TXN, 5),
+        ]
+        assert broker.batches[-1] == ("mine", True, 7, 1, 0)

@@ -7,6 +7,7 @@ import pytest
 
 from pkafka.protocol.api import ApiKey
 from pkafka.protocol.registry import (
+    declared_versions,
     is_flexible,
     keys,
     request_class,
@@ -46,14 +47,19 @@ def test_the_ranges_are_those_of_kafka_3_9_1() -> None:
             assert is_flexible(key, version) == (first_flexible is not None and version >= first_flexible)
 
 
+def test_clients_know_the_requests_of_transactions_of_version_2_beside_them() -> None:
+    later = {key: declared_versions(key)[-1] for key in keys() if declared_versions(key) != versions(key)}
+    assert later == {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 5}
+
+
 @pytest.mark.parametrize("key", keys(), ids=lambda key: key.name)
 def test_declarations_agree_with_the_index(key: ApiKey) -> None:
     for cls, suffix in ((request_class(key), "Request"), (response_class(key), "Response")):
         assert cls.__api_key__ == key
         assert cls.__name__.upper() == key.name.replace("_", "") + suffix.upper()
-        assert version_range(cls.__versions__) == versions(key)
+        assert version_range(cls.__versions__) == declared_versions(key)
         flexible = version_range(cls.__flexible__)
-        assert all((version in flexible) == is_flexible(key, version) for version in versions(key))
+        assert all((version in flexible) == is_flexible(key, version) for version in declared_versions(key))
 
 
 def test_every_structure_of_a_message_reaches_no_further_than_the_message() -> None:
@@ -86,6 +92,7 @@ def test_header_versions() -> None:
 @pytest.mark.parametrize("key", [-1, ApiKey.VOTE, ApiKey.SHARE_FETCH, 88, 1000])
 def test_unknown_keys(key: int) -> None:
     assert not versions(key)
+    assert not declared_versions(key)
     for ask in (request_class, response_class):
         with pytest.raises(KeyError):
             ask(key)

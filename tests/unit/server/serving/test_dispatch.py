@@ -176,6 +176,20 @@ def test_api_versions_lists_exactly_what_is_served() -> None:
         assert {row.api_key for row in response.api_keys} == {*FRAME_APIS, *MESSAGE_APIS, *CONTROL_APIS}
 
 
+def test_what_clients_say_to_later_brokers_is_neither_announced_nor_served() -> None:
+    """A producer would take the broker for one that has transaction.version 2."""
+    bench = Bench(frame_apis=FRAME_APIS, message_apis=MESSAGE_APIS, control_apis=CONTROL_APIS)
+    _id, response = decode_response(ApiKey.API_VERSIONS, 3, whole(bench.ask(NAMED, 3)))
+    assert isinstance(response, api_versions.ApiVersionsResponse)
+    highest = {row.api_key: row.max_version for row in response.api_keys}
+    later = {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 5}
+    for key, version in later.items():
+        assert highest[key] == version - 1
+        bench = Bench(frame_apis=FRAME_APIS, message_apis=MESSAGE_APIS, control_apis=CONTROL_APIS)
+        assert bench.serve(struct.pack(">hhihb", key, version, 9, -1, 0)) == ()
+        assert bench.connection.closed
+
+
 def test_bytes_behind_a_request_are_ignored() -> None:
     bench = Bench()
     plain = struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 9, -1)
