@@ -4,7 +4,7 @@ Options beside those of the sink:
 
     steps: a directory, which remembers at which steps a process was killed already: that happens once at each
     dieAt: the steps, with commas between
-    kill: the processes, with commas between; without it the one that comes to the step
+    kill: processes, with commas between, that die before the one that comes to the step
     holdAt: a step at which a task waits until the file "go" is in the directory
 """
 
@@ -111,7 +111,7 @@ class _Steps:
         return True
 
     def _kill(self) -> None:
-        for pid in self._victims or [os.getpid()]:
+        for pid in [*self._victims, os.getpid()]:
             os.kill(pid, signal.SIGKILL)
 
 
