@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pkafka.pipeline.definition import Pipeline
     from pkafka.pipeline.definition_yaml import PipelineError
     from pkafka.pipeline.progress import Batch
-    from pkafka.pipeline.steps import Built
+    from pkafka.pipeline.steps import Built, Stage
 
 _ALL_INTERFACES: Final = "0.0.0.0"  # noqa: S104 - where the flag says so
 _JSON: Final = (OutputFormat.JSON, OutputFormat.JSONL)
@@ -74,7 +74,7 @@ def validate(
 ) -> None:
     """Check a pipeline without touching data: keys, brokers and topics, then the SQL by Spark's analyser.
 
-    Shows the columns of every source and step.
+    Shows the columns of every source and step, and whether a topic gets each row exactly once.
     """
     pipeline = _read(file, pairs)
     if not offline:
@@ -108,6 +108,7 @@ def run(
     """Run a pipeline: a batch to its end, a stream until Ctrl-C; started again, a stream goes on.
 
     The command reports every batch on standard error: in a table on a terminal, else as a line of JSON.
+    The sink's option delivery=exactly-once has a stream write each row into a topic once, also through kill -9.
     """
     form = OutputFormat(output) if output else None
     address = None if metrics is None else _address(metrics)
@@ -323,12 +324,16 @@ def _show_dry_run(pipeline: "Pipeline", built: "Built", form: OutputFormat | Non
 
 
 def _lines(pipeline: "Pipeline", built: "Built") -> list[str]:
-    lines = [
-        f"{stage.kind}{'' if stage.kind == 'sink' else f' {stage.name}'}"
-        f"{'' if stage.format is None else f' ({stage.format})'}: {', '.join(stage.columns)}"
-        for stage in built.stages
-    ]
+    lines = [f"{_title(stage, built)}: {', '.join(stage.columns)}" for stage in built.stages]
     return [*lines, _verdict(pipeline)]
+
+
+def _title(stage: "Stage", built: "Built") -> str:
+    is_sink = stage.kind == "sink"
+    what = stage.kind if is_sink else f"{stage.kind} {stage.name}"
+    if stage.format is None:
+        return what
+    return f"{what} ({stage.format}{', exactly once' if is_sink and built.is_exactly_once else ''})"
 
 
 def _verdict(pipeline: "Pipeline") -> str:

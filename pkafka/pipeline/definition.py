@@ -68,7 +68,9 @@ _TOPIC_READ_OPTIONS: Final = (
     "failOnDataLoss", "includeHeaders", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )  # fmt: skip
-_TOPIC_WRITE_OPTIONS: Final = ("topic", "includeHeaders")
+_TOPIC_WRITE_OPTIONS: Final = (
+    "topic", "includeHeaders", "delivery", "transactionalIdPrefix", "transactionScope", "batchId",
+)  # fmt: skip
 _LOG_OPTIONS: Final = ("rows", "columns", "splitBytes", *NARROWING)
 _JDBC_TABLES: Final = ("dbtable", "query")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
@@ -415,7 +417,9 @@ class _Parts:
                 return
         try:
             if end.format == TOPIC and is_sink:
-                ProducerConfig.from_properties(write_options(end.options).producer)
+                written = write_options(end.options, is_stream=self._is_stream)
+                each_task = {} if written.transactions is None else {"transactional.id": "of-a-task"}
+                ProducerConfig.from_properties({**written.producer, **each_task})
             elif end.format == TOPIC:
                 found = (stream_options if is_streamed else batch_options)(end.options)
                 ConsumerConfig.from_properties(found.consumer)

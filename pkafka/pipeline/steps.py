@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pkafka.pipeline.definition import TOPIC, Pipeline, Sink, Source, Step, Watermark
 from pkafka.pipeline.definition_yaml import PipelineError, Problem
 from pkafka.pipeline.session import explain
-from pkafka.pipeline.topics.options import OptionError, write_options
+from pkafka.pipeline.topics.exactly_once import Transactions, TransactionScope
+from pkafka.pipeline.topics.options import OptionError, WriteOptions, write_options
 from pkafka.pipeline.topics.writing import check_columns
 
 # Of Spark's messages: the name of the kind of error before them, its number and the plan behind them, and the place.
@@ -34,10 +35,15 @@ class Stage(NamedTuple):
 
 
 class Built(NamedTuple):
-    """What a pipeline comes to: the rows for its sink, and every table on the way."""
+    """What a pipeline comes to: the rows for its sink, and every table on the way.
+
+    Args:
+        is_exactly_once: whether the sink is a topic that gets each row once.
+    """
 
     frame: DataFrame
     stages: tuple[Stage, ...]
+    is_exactly_once: bool
 
 
 def build(session: SparkSession, pipeline: Pipeline) -> Built:
@@ -61,7 +67,10 @@ def build(session: SparkSession, pipeline: Pipeline) -> Built:
     assert frame is not None, pipeline
     _check_sink(frame, pipeline)
     stages.append(Stage("sink", "sink", pipeline.sink.format, _columns(frame)))
-    return Built(frame, tuple(stages))
+    transactions = _transactions(pipeline)
+    if transactions is not None and transactions.scope is TransactionScope.BATCH:
+        frame = frame.repartition(1)
+    return Built(frame, tuple(stages), is_exactly_once=transactions is not None)
 
 
 def _loaded(session: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
@@ -94,7 +103,7 @@ def _check_sink(frame: DataFrame, pipeline: Pipeline) -> None:
     sink = pipeline.sink
     if sink.format == TOPIC:
         try:
-            check_columns(frame.schema, write_options(sink.options))
+            check_columns(frame.schema, _write_options(pipeline))
         except OptionError as error:
             raise PipelineError(Problem(sink.line, str(error))) from error
     for column in sink.partition_by:
@@ -107,6 +116,15 @@ def _check_sink(frame: DataFrame, pipeline: Pipeline) -> None:
     if pipeline.is_stream:
         with _told_at(sink.line):
             _check_stream(frame, sink)
+
+
+def _write_options(pipeline: Pipeline) -> WriteOptions:
+    return write_options(pipeline.sink.options, is_stream=pipeline.is_stream)
+
+
+def _transactions(pipeline: Pipeline) -> Transactions | None:
+    """How rows get into a topic exactly once; None where they do not."""
+    return _write_options(pipeline).transactions if pipeline.sink.format == TOPIC else None
 
 
 def _check_files(frame: DataFrame, sink: Sink) -> None:

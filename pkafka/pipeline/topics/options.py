@@ -15,6 +15,7 @@ from pkafka.java.numbers import parse_int, parse_long
 from pkafka.java.pattern import PatternError, compile_pattern
 from pkafka.java.text import trim
 from pkafka.model import Millis, Offset, TopicPartition
+from pkafka.pipeline.topics.exactly_once import Transactions, TransactionScope
 from pkafka.pipeline.topics.ranges import names
 
 LATEST_OFFSET: Final = -1
@@ -43,9 +44,12 @@ _READER_KEYS: Final[Mapping[str, str]] = {
 _WRITER_KEYS: Final[Mapping[str, str]] = {
     "key.serializer": "is not supported as keys are serialized with ByteArraySerializer.",
     "value.serializer": "is not supported as value are serialized with ByteArraySerializer.",
-    # A task that is tried again, or run twice, would fence the other; Spark knows no transaction of a whole batch.
-    "transactional.id": "is not supported: tasks write at least once",
+    # Each task needs one of its own.
+    "transactional.id": "is not supported: say delivery=exactly-once, and transactionalIdPrefix for ids of your own",
 }
+_AT_LEAST_ONCE: Final = "at-least-once"
+_EXACTLY_ONCE: Final = "exactly-once"
+_TRANSACTION_OPTIONS: Final = ("transactionalIdPrefix", "transactionScope", "batchId")
 # What makes a reader of a range of offsets; the user cannot choose otherwise.
 _READER_SETTINGS: Final[Mapping[str, object]] = {
     "auto.offset.reset": "none",
@@ -152,10 +156,12 @@ class WriteOptions(NamedTuple):
     Args:
         topic: of all records, whatever their column ``topic`` says; None where the column decides.
         producer: keys of the producer.
+        transactions: how rows are written exactly once; None for at least once.
     """
 
     topic: str | None
     producer: Mapping[str, object]
+    transactions: Transactions | None = None
 
 
 def batch_options(given: Mapping[str, str]) -> ReadOptions:
@@ -189,18 +195,42 @@ def stream_options(given: Mapping[str, str]) -> ReadOptions:
     return _read_options(options, default=Bound.LATEST)
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
+def write_options(given: Mapping[str, str], *, is_stream: bool = False) -> WriteOptions:
     """The options of a write.
 
     Raises:
-        OptionError: a client's key cannot be given, or no broker is named.
+        OptionError: a client's key cannot be given, no broker is named, or what is said about transactions cannot be.
     """
     options = _lowered(given)
     _refuse_keys(options, _WRITER_KEYS)
     if "kafka.bootstrap.servers" not in options:
         raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka producer")
     topic = options.get("topic")
-    return WriteOptions(None if topic is None else topic.strip(), _client_keys(options))
+    transactions = _transactions(options, is_stream=is_stream)
+    return WriteOptions(None if topic is None else topic.strip(), _client_keys(options), transactions)
+
+
+def _transactions(options: dict[str, str], *, is_stream: bool) -> Transactions | None:
+    delivery = options.get("delivery", _AT_LEAST_ONCE).strip().lower()
+    if delivery not in (_AT_LEAST_ONCE, _EXACTLY_ONCE):
+        raise OptionError(f"delivery must be {_AT_LEAST_ONCE} or {_EXACTLY_ONCE}, got {delivery}")
+    if delivery == _AT_LEAST_ONCE:
+        for option in _TRANSACTION_OPTIONS:
+            if option.lower() in options:
+                raise OptionError(f"{option} needs delivery={_EXACTLY_ONCE}")
+        return None
+    prefix = options.get("transactionalidprefix")
+    if prefix is not None and not prefix.strip():
+        raise OptionError("transactionalIdPrefix is empty")
+    scope = options.get("transactionscope", TransactionScope.TASK.value).strip().lower()
+    if scope not in {each.value for each in TransactionScope}:
+        raise OptionError(f"transactionScope must be task or batch, got {scope}")
+    batch_id = _number(options, "batchid")
+    if batch_id is not None and is_stream:
+        raise OptionError("batchId not valid in streaming queries: Spark counts their batches")
+    if batch_id is not None and (batch_id < 0 or prefix is None):
+        raise OptionError("batchId must not be negative, and needs transactionalIdPrefix")
+    return Transactions(None if prefix is None else prefix.strip(), TransactionScope(scope), batch_id)
 
 
 def includes_headers(given: Mapping[str, str]) -> bool:

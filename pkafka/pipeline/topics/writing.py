@@ -1,15 +1,17 @@
 """Writes rows to topics, in batches and streams: columns ``key``, ``value``, ``topic``, ``partition`` and ``headers``.
 
 Each task has an idempotent producer of its own and is done when every record is acknowledged. A task that fails is
-tried again from its beginning, and what it had written stays: every row is written at least once.
+tried again from its beginning, and what it had written stays: every row is written at least once. With
+``delivery=exactly-once`` a task has a transaction: see :mod:`pkafka.pipeline.topics.transactional_writing`.
 """
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import (
     ArrayType,
@@ -21,9 +23,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pkafka.clients.producer import BatchFuture, Producer, RecordMetadata
+from pkafka.clients.producer import Producer
+from pkafka.pipeline.topics.exactly_once import names_of
 from pkafka.pipeline.topics.options import OptionError, WriteOptions, write_options
 from pkafka.pipeline.topics.reading import HEADERS
+from pkafka.pipeline.topics.sending import UnderWay, rows_of, send_rows
+from pkafka.pipeline.topics.transactional_writing import check_batch, write_once
 
 _TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
     "topic": (StringType(),),
@@ -32,6 +37,9 @@ _TYPES: Final[Mapping[str, tuple[DataType, ...]]] = {
     "headers": (HEADERS,),
     "partition": (IntegerType(),),
 }
+# What Spark tells the tasks of a micro-batch: the id that a query has for as long as its checkpoint, and a number.
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
 _NO_TOPIC: Final = (
     "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
 )
@@ -91,11 +99,21 @@ class TopicsWriter(DataSourceArrowWriter):
                 "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and ErrorIfExists (default)."
             )
         self._options = write_options(given)
+        self._job = str(uuid.uuid4())  # Spark sends this object to the tasks, so all attempts have the same
         check_columns(schema, self._options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task; see :func:`write_rows`."""
-        return write_rows(iterator, self._options)
+        """Write the rows of one task; see :func:`write_rows` and :func:`write_once`."""
+        options = self._options
+        if options.transactions is None:
+            return write_rows(iterator, options)
+        batch = options.transactions.batch_id or 0
+        names = names_of(options.transactions, options.topic, self._job, batch)
+        return write_once(iterator, options, names, _task().partitionId())
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Look at what the tasks say, on the driver; see :func:`check_batch`."""
+        check_batch(messages, self._options)
 
 
 class TopicsStreamWriter(DataSourceStreamArrowWriter):
@@ -110,12 +128,24 @@ class TopicsStreamWriter(DataSourceStreamArrowWriter):
     """
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
-        self._options = write_options(given)
+        self._options = write_options(given, is_stream=True)
         check_columns(schema, self._options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task of a micro-batch; see :func:`write_rows`."""
-        return write_rows(iterator, self._options)
+        """Write the rows of one task of a micro-batch; see :func:`write_rows` and :func:`write_once`."""
+        options = self._options
+        if options.transactions is None:
+            return write_rows(iterator, options)
+        task = _task()
+        query, batch = task.getLocalProperty(_QUERY), task.getLocalProperty(_BATCH)
+        assert query is not None, "Spark tells the tasks of a stream its id"
+        assert batch is not None, "Spark tells the tasks of a micro-batch its number"
+        names = names_of(options.transactions, options.topic, query, int(batch))
+        return write_once(iterator, options, names, task.partitionId())
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Look at what the tasks say, on the driver; see :func:`check_batch`."""
+        check_batch(messages, self._options)
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Written:
@@ -127,12 +157,11 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Writ
     """
     count = 0
     with Producer(options.producer) as producer:
-        under_way = _UnderWay()
+        under_way = UnderWay()
         try:
             for batch in batches:
-                _send(producer, batch, options, under_way)
+                send_rows(producer, rows_of(batch, options.topic), under_way)
                 count += batch.num_rows
-                under_way.check()
         except BaseException:
             producer.close(timeout_s=0)  # the task is to be done anew, so the rest of it does not count
             raise
@@ -141,106 +170,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions) -> Writ
     return Written(count)
 
 
-class _UnderWay:
-    """What was handed to the producer and may still fail."""
-
-    def __init__(self) -> None:
-        self._futures: deque[BatchFuture] = deque()
-        self._error: Exception | None = None
-
-    def add(self, future: BatchFuture) -> None:
-        """Records that were sent together."""
-        self._futures.append(future)
-
-    def took(self, _: RecordMetadata, error: Exception | None) -> None:
-        """The outcome of a record that was sent alone; called by the producer's thread."""
-        self._error = self._error or error
-
-    def check(self) -> None:
-        """Look at the outcomes that are known.
-
-        Raises:
-            ApiError, ClientError: the first failure.
-        """
-        while self._futures and self._futures[0].done():
-            self._error = self._error or self._futures.popleft().exception()
-        if self._error is not None:
-            raise self._error
-
-
-def _send(producer: Producer, batch: pa.RecordBatch, options: WriteOptions, under_way: _UnderWay) -> None:
-    values = _bytes(batch, "value")
-    keys = _bytes(batch, "key")
-    headers = _column(batch, "headers")
-    topics = _topics(batch, options)
-    partitions = _column(batch, "partition")
-    if headers is not None:
-        for index, value in enumerate(values or ()):
-            producer.send(
-                topics if isinstance(topics, str) else topics[index],
-                value,
-                None if keys is None else keys[index],
-                partition=None if partitions is None else partitions[index],
-                headers=[(each["key"], each["value"]) for each in headers[index] or ()],
-                callback=under_way.took,
-            )
-        return
-    assert values is not None, batch.schema
-    for (topic, partition), rows in _places(topics, partitions, len(values)).items():
-        is_all = len(rows) == len(values)
-        under_way.add(
-            producer.send_batch(
-                topic,
-                values if is_all else [values[row] for row in rows],
-                keys if is_all or keys is None else [keys[row] for row in rows],
-                partition=partition,
-            )
-        )
-
-
-def _places(
-    topics: str | Sequence[str], partitions: Sequence[int | None] | None, count: int
-) -> dict[tuple[str, int | None], Sequence[int]]:
-    """Which rows go where; in their order."""
-    if isinstance(topics, str) and partitions is None:
-        return {(topics, None): range(count)}
-    found: dict[tuple[str, int | None], list[int]] = {}
-    for row in range(count):
-        topic = topics if isinstance(topics, str) else topics[row]
-        found.setdefault((topic, None if partitions is None else partitions[row]), []).append(row)
-    return dict(found)
-
-
-def _topics(batch: pa.RecordBatch, options: WriteOptions) -> str | list[str]:
-    """The topic of all rows, or that of each."""
-    if options.topic is not None:
-        return options.topic
-    column = batch.column(batch.schema.get_field_index("topic"))
-    if column.null_count:
-        raise ValueError("null topic present in the data. Use the topic option for setting a default topic.")
-    names: list[str] = column.to_pylist()
-    return names
-
-
-def _column(batch: pa.RecordBatch, name: str) -> list[Any] | None:
-    """The values of a column; None where there is none, or nothing but null in it."""
-    index = batch.schema.get_field_index(name)
-    if index < 0:
-        return None
-    column = batch.column(index)
-    values: list[Any] | None = None if column.null_count == len(column) else column.to_pylist()
-    return values
-
-
-def _bytes(batch: pa.RecordBatch, name: str) -> list[bytes | None] | None:
-    """A column of text or bytes as bytes; None where the batch has no such column."""
-    index = batch.schema.get_field_index(name)
-    if index < 0:
-        return None
-    column = batch.column(index)
-    if pa.types.is_string(column.type):
-        column = column.cast(pa.binary())
-    elif pa.types.is_large_string(column.type):
-        column = column.cast(pa.large_binary())
-    values: list[bytes | None] = column.to_pylist()
-    return values
+def _task() -> TaskContext:
+    task = TaskContext.get()
+    assert task is not None, "Spark writes in tasks"
+    return task

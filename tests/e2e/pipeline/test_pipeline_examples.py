@@ -33,6 +33,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with running_broker(tmp_path_factory.mktemp("broker")) as broker, talking(broker.bootstrap) as talk:
         talk.create("orders")
         talk.create("named-orders")
+        talk.create("copied-orders")
         talk.send("orders", *(value.encode() for value in values))
         yield broker
 
@@ -47,7 +48,7 @@ def run(spark: SparkSession, text: str, **values: str) -> None:
 
 
 def test_every_example_is_tried() -> None:
-    assert set(EXAMPLES) == {"large-orders", "logs-to-table", "with-names", "totals"}
+    assert set(EXAMPLES) == {"large-orders", "copy", "logs-to-table", "with-names", "totals"}
 
 
 def test_large_orders(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
@@ -56,6 +57,14 @@ def test_large_orders(spark: SparkSession, broker: Broker, tmp_path: Path) -> No
     rows = spark.read.parquet(str(tmp_path / "files"))
     assert rows.columns == ["id", "customer", "amount", "timestamp", "day"]
     assert sorted(row.id for row in rows.collect()) == [2, 3]
+
+
+def test_copy(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    for _ in range(2):
+        run(spark, EXAMPLES["copy"], servers=broker.bootstrap, state=str(tmp_path / "state"))
+    with talking(broker.bootstrap) as talk:
+        found, orders = talk.read("copied-orders"), talk.read("orders")
+    assert [record.value for record in found] == [record.value for record in orders]
 
 
 def test_logs_to_table(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from pkafka.model import TopicPartition
+from pkafka.pipeline.topics.exactly_once import Transactions, TransactionScope
 from pkafka.pipeline.topics.options import (
     Assigned,
     Bound,
@@ -15,6 +16,7 @@ from pkafka.pipeline.topics.options import (
     ReadOptions,
     SpecificOffsets,
     Subscribed,
+    WriteOptions,
     batch_options,
     includes_headers,
     stream_options,
@@ -22,6 +24,7 @@ from pkafka.pipeline.topics.options import (
 )
 
 SERVERS = {"kafka.bootstrap.servers": "one:9092"}
+ONCE = {**SERVERS, "delivery": "exactly-once"}
 TOPIC = {**SERVERS, "subscribe": "t"}
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -234,8 +237,24 @@ def test_a_stream_has_no_end(option: str) -> None:
 
 def test_a_write() -> None:
     found = write_options({**SERVERS, "topic": " t ", "kafka.acks": "all"})
-    assert found == ("t", {"bootstrap.servers": "one:9092", "acks": "all"})
+    assert found == WriteOptions("t", {"bootstrap.servers": "one:9092", "acks": "all"})
     assert write_options(SERVERS).topic is None
+
+
+def test_a_write_exactly_once() -> None:
+    def transactions(**options: str) -> Transactions | None:
+        return write_options({**SERVERS, **options}).transactions
+
+    assert transactions(delivery="at-least-once") is None
+    assert transactions(delivery="Exactly-Once") == Transactions(None, TransactionScope.TASK, None)
+    of_batch = {"delivery": "exactly-once", "transactionScope": "batch", "transactionalIdPrefix": " load "}
+    assert transactions(**of_batch, batchId="7") == Transactions("load", TransactionScope.BATCH, 7)
+
+
+def test_a_stream_counts_its_batches_itself() -> None:
+    options = {**SERVERS, "delivery": "exactly-once", "transactionalIdPrefix": "a", "batchId": "7"}
+    with pytest.raises(OptionError, match="batchId not valid in streaming queries"):
+        write_options(options, is_stream=True)
 
 
 @pytest.mark.parametrize(
@@ -248,6 +267,13 @@ def test_a_write() -> None:
             "Kafka option 'value.serializer' is not supported as value",
         ),
         ({**SERVERS, "kafka.transactional.id": "x"}, "Kafka option 'transactional.id' is not supported"),
+        ({**SERVERS, "delivery": "once"}, "delivery must be at-least-once or exactly-once, got once"),
+        ({**SERVERS, "transactionalIdPrefix": "x"}, "transactionalIdPrefix needs delivery=exactly-once"),
+        ({**SERVERS, "batchId": "1"}, "batchId needs delivery=exactly-once"),
+        ({**ONCE, "transactionalIdPrefix": " "}, "transactionalIdPrefix is empty"),
+        ({**ONCE, "transactionScope": "job"}, "transactionScope must be task or batch, got job"),
+        ({**ONCE, "batchId": "1"}, "batchId must not be negative, and needs transactionalIdPrefix"),
+        ({**ONCE, "transactionalIdPrefix": "x", "batchId": "-1"}, "batchId must not be negative"),
     ],
 )
 def test_what_a_write_refuses(options: dict[str, str], message: str) -> None:
