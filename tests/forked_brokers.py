@@ -48,12 +48,11 @@ class ForkedBroker:
         pass_fds: Sequence[int],
         cwd: Path,
         env: Mapping[str, str],
-        start_new_session: bool,
     ) -> None:
         assert (stdin, stderr) == (subprocess.DEVNULL, subprocess.STDOUT)
         program = [sys.executable, "-m", "pkafka.cli.server_start"]
         assert [*command[:3]] == program, command
-        call = [[*command[3:]], str(cwd), dict(env), start_new_session]
+        call = [[*command[3:]], str(cwd), dict(env)]
         self._news, told = os.pipe()
         try:
             brokers.fork(json.dumps(call).encode(), [told, stdout.fileno(), *pass_fds])
@@ -146,8 +145,16 @@ brokers: Final = ForkedBrokers()
 def fork_brokers() -> None:
     """Let each :class:`pkafka.testing.Broker` of this process be forked, where the system has what that needs."""
     if hasattr(os, "pidfd_open"):
-        forking: Any = SimpleNamespace(**{**vars(subprocess), "Popen": ForkedBroker})
+        forking: Any = SimpleNamespace(**{**vars(subprocess), "Popen": _start})
         vars(local_broker)["subprocess"] = forking
+
+
+def _start(command: Sequence[str], **how: Any) -> "ForkedBroker | subprocess.Popen[bytes]":
+    """Fork a broker; start the program where it lives on without the tests (pk-dev) or loads modules of its own."""
+    if how["start_new_session"] or "PYTHONPATH" in how["env"]:
+        return subprocess.Popen(command, **how)
+    del how["start_new_session"]
+    return ForkedBroker(command, **how)
 
 
 # -- the process that forks --------------------------------------------------------------------------------
@@ -193,9 +200,7 @@ def _tell_end(pidfd: int, pid: int, told: int) -> None:
 
 def _become(call: bytes, log: int) -> None:
     """Make of this fork the program."""
-    arguments, folder, variables, is_session = json.loads(call)
-    if is_session:
-        os.setsid()
+    arguments, folder, variables = json.loads(call)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.close(log)

@@ -6,7 +6,7 @@ import click
 
 from pkafka.cli.kit.exit_status import ExitStatus
 from pkafka.cli.kit.options import Common, command, connection_options, settle
-from pkafka.cli.kit.output import View
+from pkafka.cli.kit.output import View, note
 
 if TYPE_CHECKING:
     from pkafka.clients.config import ClientConfig
@@ -36,7 +36,13 @@ def main(common: Common, security: bool, topics: tuple[str, ...]) -> int:
     check = SecurityCheck(ClientConfig.from_properties(properties), SystemClock())
     findings = list(check.walk(topics))
     common.show(View("findings", list(_lines(findings)), [_row(each) for each in findings]))
-    return _status(findings)
+    from pkafka.tools.doctor.security import Verdict
+
+    failed = next((each for each in findings if each.verdict is Verdict.FAILED), None)
+    if failed is None:
+        return ExitStatus.OK
+    note(f"pk-doctor: {failed.address}: {failed.part.value}: {failed.detail}")
+    return _status(failed)
 
 
 def _client_config() -> "type[ClientConfig]":
@@ -71,14 +77,11 @@ def _lines(findings: "list[Finding]") -> "list[str]":
     return lines
 
 
-def _status(findings: "list[Finding]") -> ExitStatus:
+def _status(failed: "Finding") -> ExitStatus:
     """Of the first failure: 3 when there is no connection, 4 when it is not let in."""
-    from pkafka.tools.doctor.security import Part, Verdict
+    from pkafka.tools.doctor.security import Part
 
-    failed = [each for each in findings if each.verdict is Verdict.FAILED]
-    if not failed:
-        return ExitStatus.OK
-    return ExitStatus.UNREACHABLE if failed[0].part is Part.TCP else ExitStatus.AUTHENTICATION
+    return ExitStatus.UNREACHABLE if failed.part is Part.TCP else ExitStatus.AUTHENTICATION
 
 
 if __name__ == "__main__":

@@ -231,8 +231,14 @@ def test_begun_by_one_and_finished_by_the_other(twins: Twins, first: str, then: 
         assert Replica(talk, "t").is_at(there)
 
 
-@pytest.mark.parametrize("make", MAKES)
-@pytest.mark.parametrize("tools", ["kafka's", "pkafka's"])
+@pytest.mark.parametrize(
+    ("tools", "make"),
+    [
+        ("kafka's", "pkafka"),
+        ("pkafka's", "kafka"),
+        *(pytest.param(f"{make}'s", make, marks=pytest.mark.nightly) for make in MAKES),
+    ],
+)
 def test_the_tools_begin_moves_and_tell_of_them(
     twins: Twins,
     java_tool: JavaTool,

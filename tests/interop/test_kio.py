@@ -63,6 +63,12 @@ def pairs() -> list[tuple[type[Message], int, str]]:
 
 
 PAIRS = pairs()
+_ENDS = {
+    (cls, of(version for each, version, _ in PAIRS if each is cls))
+    for cls, _, _ in PAIRS
+    for of in (min, max)
+}
+"""The first and the last version of each message; those between are read and written nightly."""
 
 
 # kio turns error codes, durations and times into objects of their own, which not every number fits.
@@ -117,7 +123,9 @@ def assert_same(ours: Message, theirs: Any, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cls", "version", "module"), PAIRS, ids=[f"{cls.__name__}-v{version}" for cls, version, _ in PAIRS]
+    ("cls", "version", "module"),
+    [pytest.param(*each, marks=() if each[:2] in _ENDS else pytest.mark.nightly) for each in PAIRS],
+    ids=[f"{cls.__name__}-v{version}" for cls, version, _ in PAIRS],
 )
 @given(data=st.data())
 @settings(max_examples=settings().max_examples // 4, suppress_health_check=list(HealthCheck))

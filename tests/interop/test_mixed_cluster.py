@@ -115,7 +115,10 @@ def cluster(
         made.stop()
 
 
-@pytest.fixture(params=(KAFKA, PKAFKA), ids=lambda one: f"{NAMES[one]}-controller")
+@pytest.fixture(
+    params=(pytest.param(KAFKA, marks=pytest.mark.nightly), PKAFKA),
+    ids=lambda one: f"{NAMES[one]}-controller",
+)
 def fresh(
     request: pytest.FixtureRequest, zookeeper: ZooKeeper, kafka_classpath: str, tmp_path: Path
 ) -> Iterator[Mixed]:

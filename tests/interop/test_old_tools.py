@@ -137,6 +137,7 @@ def test_a_dry_run_elects_nobody(cluster: Cluster) -> None:
     assert cluster.leadership("dry")[0][0] == 0
 
 
+@pytest.mark.nightly
 def test_a_move_through_zookeeper(cluster: Cluster, old_tool: OldTool, tmp_path: Path) -> None:
     cluster.create_topic("moved", assignment={0: (0,)})
     with cluster.producer() as producer:

@@ -49,6 +49,7 @@ def secured(kafka_classpath: str, tmp_path: Path) -> Iterator[Secured]:
             broker.kill()
 
 
+@pytest.mark.nightly  # a broker of its own; test_secured_clients.py logs users in in each change
 def test_passwords_of_users(secured: Secured, java_tool: JavaTool, tmp_path: Path) -> None:
     def log_in(user: str, password: str, mechanism: str) -> subprocess.CompletedProcess[str]:
         file = tmp_path / "client.properties"

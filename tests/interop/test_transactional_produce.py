@@ -308,6 +308,7 @@ def test_an_epoch_that_the_coordinator_does_not_know_yet(both: OneOfEach) -> Non
     assert outcomes == [ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
+@pytest.mark.nightly  # two brokers of its own
 def test_the_files_are_kafkas(
     kafka_classpath: str, zookeeper: ZooKeeper, tmp_path: Path, java_tool: JavaTool
 ) -> None:

@@ -70,7 +70,10 @@ def test_text_is_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         main.run(["--security", "--bootstrap-server", address, "--output", "text"]) == ExitStatus.UNREACHABLE
     )
-    lines = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert said.err.startswith(f"pk-doctor: {address}: TCP: cannot connect to ")
+    assert said.err.count("\n") == 1
     assert lines[0] == address
     assert lines[1].startswith("  TCP        failed      cannot connect to ")
     assert lines[2].startswith("                         (nothing listens there")
