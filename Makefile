@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Nightly runs go in another order each time; SEED=n repeats one.
 SEED ?= $(shell date +%s)
 
-.PHONY: help start test lint interop bench nightly regenerate format clean
+.PHONY: help start test lint lint-types lint-text interop bench nightly regenerate format clean
 
 help: ## What can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -39,10 +39,14 @@ test: .venv/.test-ready ## Every test that needs no root, within 15 minutes
 	$(PYTEST) -q -n auto $(WITHOUT) -m "$(EACH_CHANGE)"
 	$(PYTEST) -q $(IN_WORKERS) -m "$(EACH_CHANGE)" $(WITH_PROCESSES)
 
-lint: .venv/.test-ready ## Format, lint rules, types, import direction, spelling
+lint: lint-types lint-text ## Format, lint rules, types, import direction, spelling
+
+lint-types: .venv/.test-ready
+	$(BIN)/mypy
+
+lint-text: .venv/.test-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell $$(git ls-files '*.py' '*.md' '*.toml' '*.yaml' '*.sh' Makefile)
 

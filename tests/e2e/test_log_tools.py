@@ -70,6 +70,7 @@ def test_memory_stays_the_same_on_ten_gigabytes(large: Path, flag: str) -> None:
     assert peak < RSS_KB_MAX
 
 
+@pytest.mark.nightly
 def test_memory_stays_the_same_for_large_values(tmp_path: Path) -> None:
     path = tmp_path / name_of(0)
     with path.open("wb") as file:

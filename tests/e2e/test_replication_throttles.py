@@ -101,7 +101,7 @@ def byte_rate(cluster: Cluster, broker: int, name: str) -> float:
     return next((float(row[1]) for row in rows if row[0] == f"kafka_server_{name}_byte_rate"), 0.0)
 
 
-@pytest.mark.parametrize("side", ["leader", "follower"])
+@pytest.mark.parametrize("side", [pytest.param("leader", marks=pytest.mark.nightly), "follower"])
 def test_a_move_takes_the_time_that_either_side_allows(cluster: Cluster, side: str) -> None:
     topic = f"by-{side}"
     moves = fill(cluster, topic, **{side: "*"})

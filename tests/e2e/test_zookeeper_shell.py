@@ -135,6 +135,7 @@ def tls_file(directory: Path, authority: str) -> Path:
     return file
 
 
+@pytest.mark.nightly  # a ZooKeeper of its own, like the next, which is shorter
 def test_settings_without_a_broker_by_tls(secure_zookeeper: str, tmp_path: Path) -> None:
     def configs(authority: str, *words: str) -> subprocess.CompletedProcess[str]:
         tls = ("--zk-tls-config-file", str(tls_file(tmp_path, authority)), "--timeout", "5s")

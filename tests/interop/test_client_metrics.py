@@ -93,6 +93,7 @@ def described(client: str, names: Iterable[MetricName]) -> set[str]:
     }
 
 
+@pytest.mark.nightly
 def test_the_time_of_transactions_is_counted(kafka: System | None, topic: str) -> None:
     if kafka is None:
         pytest.skip("Apache Kafka is left out by PKAFKA_INTEROP_SYSTEMS")

@@ -100,7 +100,11 @@ def test_members_share_partitions_and_a_signal_gives_them_back(
             reading.wait()
 
 
-@pytest.mark.parametrize("formatter", FORMATTERS, ids=lambda each: each.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "formatter",
+    [pytest.param(each, marks=pytest.mark.nightly) if "$" in each else each for each in FORMATTERS],
+    ids=lambda each: each.rpartition(".")[2],
+)
 def test_what_the_coordinator_writes_is_shown_alike(
     talk: Talk, system: System, java_tool: JavaTool, topic: str, formatter: str
 ) -> None:

@@ -202,6 +202,7 @@ def test_a_group_with_members(both: BothTools, system: System, topic: str, group
             both.same("--describe", "--group", group, *shown)
 
 
+@pytest.mark.nightly  # in each change the session "groups" resets in most of them
 def test_every_way_to_reset(both: BothTools, topic: str, group: str, tmp_path: Path) -> None:
     both.side.create(topic)
     both.send(topic, 5)

@@ -223,7 +223,7 @@ def unclean(broker: Either) -> None:
     broker.kill()
 
 
-@pytest.mark.nightly  # forty seconds; test_storage_java.py moves directories in each change
+@pytest.mark.nightly  # forty seconds; in each change directories with groups and transactions move
 @pytest.mark.parametrize("stop", [clean, unclean])
 def test_directories_move_both_ways_on_one_zookeeper(
     cluster: Cluster, java_tool: JavaTool, stop: Callable[[Either], None]

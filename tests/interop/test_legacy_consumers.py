@@ -351,6 +351,7 @@ def test_members_come_and_go_and_every_message_is_read_once(cluster: Cluster, to
             assert offsets == sorted(offsets)
 
 
+@pytest.mark.nightly  # half a minute each
 @pytest.mark.parametrize("strategy", ["range", "roundrobin"])
 def test_one_group_with_the_consumer_of_kafka_0_8(
     cluster: Cluster, topic: str, group: str, old_java: list[str], tmp_path: Path, strategy: str

@@ -182,7 +182,9 @@ def test_beans_of_the_same_traffic_have_the_same_values(sides: Sides) -> None:
     assert {key: ours[key] for key in shared} == {key: theirs[key] for key in shared}
 
 
-@pytest.mark.parametrize("form", ["original", "properties", "csv", "tsv", "bogus"])
+@pytest.mark.parametrize(
+    "form", ["original", "properties", pytest.param("csv", marks=pytest.mark.nightly), "tsv", "bogus"]
+)
 def test_the_text_is_kafkas(sides: Sides, form: str) -> None:
     words = ("--one-time", "true", "--report-format", form, "--date-format", "'at' yyyy")
     names = ("--object-name", "kafka.log:type=Log,name=LogEndOffset,topic=t,*")

@@ -98,7 +98,11 @@ class Mixed(Cluster):
         return True
 
 
-@pytest.fixture(scope="module", params=(KAFKA, PKAFKA), ids=lambda one: f"{NAMES[one]}-controller")
+@pytest.fixture(
+    scope="module",
+    params=(pytest.param(KAFKA, marks=pytest.mark.nightly), PKAFKA),
+    ids=lambda one: f"{NAMES[one]}-controller",
+)
 def cluster(
     request: pytest.FixtureRequest,
     zookeeper: ZooKeeper,

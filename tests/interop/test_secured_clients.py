@@ -91,6 +91,7 @@ def test_records_go_in_and_out_encrypted(kafka: SecuredKafka, tmp_path: Path) ->
     assert (said.status, sorted(said.out.splitlines())) == (0, sorted(lines.splitlines())), said.err
 
 
+@pytest.mark.nightly  # in each change tests/unit/net/test_tls.py moves as many
 def test_megabytes_in_both_directions(kafka: SecuredKafka) -> None:
     keys = {**kafka.of("sasl_ssl"), **login("PLAIN")}
     with Admin(keys) as admin:

@@ -183,6 +183,7 @@ def consumed(bootstrap: str, topic: str, isolation: str = "read_committed") -> l
     return found
 
 
+@pytest.mark.nightly  # most of a minute; in each change directories with groups and transactions move
 def test_directories_move_both_ways(broker: oracle.KafkaBroker, tmp_path: Path) -> None:
     codecs = consumed(broker.bootstrap, "codecs")
     transfers = consumed(broker.bootstrap, "transfers")

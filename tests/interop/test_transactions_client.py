@@ -667,6 +667,7 @@ class Told:
             say("init after close", after.init_transactions)
 
 
+@pytest.mark.nightly  # half a minute of Java
 def test_kafkas_own_producer_says_the_same(
     own: OwnBroker, talk: Talk, topic: str, kafka_classpath: str, tmp_path: Path
 ) -> None:

@@ -76,7 +76,7 @@ def verdicts(log_dir: Path, *flags: str, code: int = 0) -> dict[str, dict[str, o
     return {Path(log["log"]).name: log for log in logs}
 
 
-@pytest.fixture(params=["kafka", "pkafka"])
+@pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.nightly), "pkafka"])
 def broker(
     request: pytest.FixtureRequest, kafka_classpath: str, tmp_path: Path
 ) -> Iterator[KafkaBroker | Broker]:

@@ -182,6 +182,7 @@ def test_a_numbered_batch_is_written_once(
     assert read(spark, servers, copy, "read_committed") == [list(range(10)) * 3] * 2
 
 
+@pytest.mark.nightly  # in each change test_spark_tasks_once.py repeats attempts without Spark
 def test_a_batch_whose_task_is_killed_is_written_once(
     spark: SparkSession, servers: dict[str, str], topics: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -217,6 +217,7 @@ def test_topics_to_topics_and_on_to_files(spark: SparkSession, topics: Topics, t
         run(spark, text.replace("/state", "/other"))
 
 
+@pytest.mark.nightly  # half a minute
 def test_databases(spark: SparkSession, csv: str, topics: Topics, tmp_path: Path) -> None:
     derby = DERBY.replace("DB;", f"{tmp_path / 'database'};").replace("DBTABLE", "people")
     into = csv[: csv.index("sink:")] + f"sink: {{format: jdbc, options: {derby}}}\n"
