@@ -15,12 +15,12 @@ from tests.fakes.mute_server import MuteServer
 from tests.interop.conftest import JavaTool
 
 REQUEST_S: Final = 1.5
-BUSY_S: Final = 6.0
+BUSY_S: Final = 15.0
 """So much later a client on a busy machine notices: still before any other time-out of its settings and defaults."""
 # The time for setting up a connection is shorter, and does not count: TCP stands at once.
 SETTINGS: Final = """\
 request.timeout.ms=1500
-default.api.timeout.ms=8000
+default.api.timeout.ms=20000
 socket.connection.setup.timeout.ms=300
 socket.connection.setup.timeout.max.ms=300
 """

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from pkafka.clients.producer import BatchFuture, Producer, RecordMetadata
 
+_OUTCOMES_S: Final = 10.0
 _SAMPLES_MAX: Final = 500_000
 _MIB: Final = 1024 * 1024
 _WINDOW_MS: Final = 5_000
@@ -53,7 +54,8 @@ class LatencyStats:
         self._sampling = max(1, -(-records_expected // _SAMPLES_MAX))
         self._samples: list[int] = []
         self._on_window = on_window
-        self._lock = threading.Lock()
+        self._expected = records_expected
+        self._lock = threading.Condition()
         self._count = self._bytes = self._failures = 0
         self._latency_sum = self._latency_max = 0
         self._window = [0, 0, 0, 0]
@@ -66,6 +68,7 @@ class LatencyStats:
             with self._lock:
                 self._failures += records
                 self._first_error = self._first_error or str(error)
+                self._lock.notify_all()
             return
         latency = int((now - sent_at) * 1000)
         with self._lock:
@@ -80,8 +83,14 @@ class LatencyStats:
             window[1] += size_bytes
             window[2] += latency * records
             window[3] = max(window[3], latency)
+            self._lock.notify_all()
         if (now - self._window_start) * 1000 >= _WINDOW_MS:
             self._end_window(now)
+
+    def wait_for_all(self, timeout_s: float) -> None:
+        """Wait until every record has an outcome here: a flush may return just before the sender thread tells it."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._count + self._failures >= self._expected, timeout_s)
 
     def result(self) -> RunStats:
         """The statistics so far."""
@@ -174,6 +183,7 @@ def run_producer(
     if transactions is not None:
         transactions.end()
     producer.flush()
+    stats.wait_for_all(_OUTCOMES_S)
     return stats.result()
 
 

@@ -1,5 +1,6 @@
 """The statistics of the load tool."""
 
+import threading
 import time
 
 from pkafka.tools.load.producer_perf import LatencyStats, payloads
@@ -30,3 +31,13 @@ def test_payloads_are_the_same_in_every_run() -> None:
     assert next(payloads(None, [b"x"])) == b"x"
     counting = payloads(None, None, monotonic=True)
     assert [next(counting), next(counting)] == [b"0", b"1"]
+
+
+def test_outcomes_that_come_after_the_flush_count() -> None:
+    stats = LatencyStats(2, lambda _: None)
+    stats.record(time.perf_counter(), 10, ValueError("no"))
+    late = threading.Timer(0.05, stats.record, [time.perf_counter(), 10, None])
+    late.start()
+    stats.wait_for_all(30)
+    late.join()
+    assert (stats.result().records, stats.result().failures) == (1, 1)
