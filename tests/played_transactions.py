@@ -83,7 +83,7 @@ class Played:
         self.rules.answered(request, answer, self.now_ms, version=self.version)  # type: ignore[arg-type]
 
     def settle(self) -> None:
-        """Answer whatever is asked, well."""
+        """Answer every request of the producer with success."""
         while (ask := self.next()) is not None:
             self.asked.append(type(ask.request).__name__)
             self.answer(ask.request)

@@ -14,7 +14,7 @@ from pkafka.security.stores import STORE_TYPES, StoreError, WrongPasswordError, 
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _OLD_VERSIONS: Final = frozenset({"TLSv1", "TLSv1.1"})
-"""Java has them switched off, whatever is listed."""
+"""Java has them switched off, also where `ssl.enabled.protocols` lists them."""
 
 
 class Store(NamedTuple):

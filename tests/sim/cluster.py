@@ -169,7 +169,7 @@ class Simulation:
             self.checker.check_end()
 
     def _commit_once_more(self) -> None:
-        """Whatever has happened, nothing stands in the way of the next transaction of each producer."""
+        """After all faults, the next transaction of each producer succeeds."""
         for writer in self.writers:
             self._commit_with(writer)
         if not self.world.run(self._is_settled, at_most_s=_HEAL_MAX_S):

@@ -253,7 +253,7 @@ class TransactionalProducer(Client):
             await self.leader_of(key)
 
     async def _send_late(self, key: Key, request: Message) -> None:
-        """Records come when their transaction is over, or nearly; nobody waits for the answer."""
+        """Records come when their transaction is over, or nearly; the client does not wait for the answer."""
         random = self.world.random
         await asyncio.sleep(random.choice((0.01, 0.3, 3.0)) * random.random())
         known = self.known_leader(key)

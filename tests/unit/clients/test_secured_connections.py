@@ -178,7 +178,7 @@ def test_a_listener_without_login_and_one_that_asks_for_it() -> None:
         assert (failure.stage, "knows no login" in str(failure)) == (Stage.MECHANISM, True)
         broker.handlers[ApiKey.METADATA] = lambda _message, _version: None  # it closes the connection
         with cluster_of(broker.bootstrap, {"retries": 3}) as cluster, pytest.raises(ClientTimeoutError):
-            cluster.refresh()  # for whatever reason it did that
+            cluster.refresh()  # the cause of the refresh does not matter here
         mechanisms = SaslHandshakeResponse(error_code=33, mechanisms=["PLAIN"])
         broker.handlers[ApiKey.SASL_HANDSHAKE] = lambda _message, _version: mechanisms
         failure = failure_of(broker.bootstrap, {})
