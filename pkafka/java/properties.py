@@ -1,15 +1,17 @@
-"""Java's .properties format: text to keys and values, as java.util.Properties reads it.
+"""Java's .properties format: text to keys and values and back, as java.util.Properties reads it.
 
 Not a place for meaning: keys are not checked and values are not typed here.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from pkafka.errors import ConfigError
 from pkafka.java.text import lines as natural_lines
 
 _BLANKS = " \t\f"
+_KEY_SIGNS = "\\=:#! "
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -59,6 +61,13 @@ def parse_properties(text: str) -> dict[str, str]:
         key_end, value_start = _split(line)
         properties[_unescape(line[:key_end])] = _unescape(line[value_start:])
     return properties
+
+
+def format_properties(properties: Mapping[str, object]) -> str:
+    """The text of a file that Java, too, reads back as these keys and values: ASCII, a line each."""
+    return "".join(
+        f"{_escaped(key, signs=_KEY_SIGNS)}={_escaped(str(value))}\n" for key, value in properties.items()
+    )
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -122,3 +131,16 @@ def _unescape(text: str) -> str:
         position += 4
     # Two escapes can make one character outside the basic plane, as in Java's UTF-16 strings.
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _escaped(text: str, *, signs: str = "\\") -> str:
+    out: list[str] = []
+    for position, char in enumerate(text):
+        if char in signs or (char == " " and position == 0):
+            out.append("\\" + char)
+        elif " " <= char <= "~":
+            out.append(char)
+        else:
+            units = char.encode("utf-16-be", "surrogatepass")
+            out += [f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)]
+    return "".join(out)

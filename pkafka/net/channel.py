@@ -7,12 +7,14 @@ answer is larger than all before it or comes in one piece with the next one.
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from pkafka.errors import PkafkaError
+from pkafka.net.encrypted_transport import Transport, connect_encrypted
 
 _LENGTH: Final = struct.Struct(">i")
 _KEPT_MIN: Final = 1 << 16
@@ -34,7 +36,7 @@ class Channel:
     After any failure it is closed, since an answer that comes too late would be taken for another's.
     """
 
-    def __init__(self, protocol: "_Answers", transport: asyncio.Transport, peer: str) -> None:
+    def __init__(self, protocol: "_Answers", transport: Transport, peer: str) -> None:
         self._protocol = protocol
         self._transport = transport
         self._peer = peer
@@ -94,6 +96,7 @@ async def open_channel(
     timeout_s: float,
     frame_bytes_max: int,
     receive_buffer_bytes: int | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Channel:
     """Connect to a broker.
 
@@ -101,29 +104,41 @@ async def open_channel(
         timeout_s: for the connection.
         frame_bytes_max: an answer that claims to be longer is not read.
         receive_buffer_bytes: of the socket; None leaves it to the kernel, which adapts it.
+        tls: encrypts the connection; None: it is plain.
 
     Raises:
-        ChannelError: nothing listens there, or no answer comes in time.
+        ChannelError: nothing listens there, no answer comes in time, or the two sides do not agree on TLS.
     """
     peer = f"{host}:{port}"
-    loop = asyncio.get_running_loop()
+    protocol = _Answers(peer, frame_bytes_max)
+    transport: Transport
     try:
         async with asyncio.timeout(timeout_s):
-            transport, protocol = await loop.create_connection(
-                lambda: _Answers(peer, frame_bytes_max), host, port
-            )
+            if tls is not None:
+                transport = await connect_encrypted(protocol, host, port, tls)
+            else:
+                loop = asyncio.get_running_loop()
+                transport, _ = await loop.create_connection(lambda: protocol, host, port)
+    except ssl.SSLError as error:
+        raise ChannelError(f"SSL handshake with {peer} failed: {_tls_reason(error)}") from error
     except TimeoutError:
         raise ChannelError(f"{peer} did not take the connection within {timeout_s:g} s") from None
     except OSError as error:
         raise ChannelError(f"{peer} cannot be reached: {error.strerror or error}") from error
-    except UnicodeError as error:
-        # Other brokers register under names that are none for the resolver, as a..b.
+    except ValueError as error:
+        # Other brokers register under names that are none for the resolver or for certificates, as a..b.
         raise ChannelError(f"{peer} cannot be reached: {error}") from error
-    sock: socket.socket = transport.get_extra_info("socket")
+    sock = cast("socket.socket", transport.get_extra_info("socket"))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if receive_buffer_bytes is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
     return Channel(protocol, transport, peer)
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    return (error.reason or str(error)).replace("_", " ").lower()
 
 
 class _Question(NamedTuple):
@@ -186,8 +201,7 @@ class _Answers(asyncio.BufferedProtocol):
             self._asked.popleft().answered(None, self.failure)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._abort = transport.abort
+        self._abort = cast("Transport", transport).abort
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return memoryview(self._buffer)[self._filled :]

@@ -18,27 +18,26 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from pkafka.net.answers import ANSWER_BYTES_PER_WRITE_MAX, NO_ANSWER, Answer, FileRange, Part
+from pkafka.net.answers import ANSWER_BYTES_PER_WRITE_MAX, Answer, FileRange, Part
 from pkafka.net.buffers import FrameBytes, Lease, ReadBuffers
+from pkafka.net.outcomes import AFTER_OTHERS, AfterOthers, Detach, LaterAnswer, Note, Outcome
 from pkafka.net.outgoing import Outgoing
 from pkafka.net.page_cache import PageCache
+from pkafka.net.sending import Sending
+from pkafka.net.tls import TlsStream
 from pkafka.net.together import Together
 
 __all__ = [
     "AFTER_OTHERS",
-    "NO_ANSWER",
     "AfterOthers",
-    "Answer",
     "Detach",
-    "FileRange",
     "FrameHandler",
     "LaterAnswer",
-    "Note",
     "Outcome",
-    "Part",
     "ServerConnection",
+    "Service",
 ]
 
 log = logging.getLogger(__name__)
@@ -48,61 +47,21 @@ _REQUESTS_PER_TURN_MAX: Final = 256
 _LATER_ANSWERS_MAX: Final = 16
 _LATER_FRAME_BYTES_MAX: Final = 1024 * 1024
 """A client has so many requests served at a time, and none behind a larger one."""
-
-
 _SIZE = struct.Struct(">i")
-
-
-class Detach:
-    """A handler's word that this connection, with the frame in hand unread, moves to another process."""
-
-    __slots__ = ("take",)
-
-    def __init__(self, take: "Callable[[socket.socket, bytes], None]") -> None:
-        self.take = take
-
-
-Note: TypeAlias = tuple[int, int, int, int, object]
-"""What the owner of a connection notes of a request that is answered later."""
-
-
-class LaterAnswer:
-    """A handler's word that the answer to the frame in hand comes later, and that those behind it need not wait for it.
-
-    Args:
-        connection: where the frame came from.
-    """
-
-    __slots__ = ("_connection", "answer", "closes", "note")
-
-    def __init__(self, connection: "ServerConnection") -> None:
-        self._connection = connection
-        self.answer: Answer | None = None
-        self.closes = False
-        self.note: Note | None = None
-
-    def finish(self, answer: Answer) -> None:
-        """Send the answer as soon as all before it are sent."""
-        self.answer = answer
-        self._connection.send_due()
-
-    def close(self) -> None:
-        """Close the connection as soon as all answers before this one are sent; there is none to this one."""
-        self.closes = True
-        self.finish(NO_ANSWER)
-
-
-class AfterOthers:
-    """A handler's word that this frame is to be served when the frames before it are answered, and not before."""
-
-
-AFTER_OTHERS: Final = AfterOthers()
-
 _NO_ANSWER_YET: Final = (LaterAnswer, AfterOthers, Detach)
-Outcome: TypeAlias = Answer | LaterAnswer | AfterOthers | Detach | None
 FrameHandler: TypeAlias = "Callable[[ServerConnection, memoryview], Outcome]"
 """Serves a frame. An answer (possibly empty) is sent at once; None means that ``finish`` will be called later, and
 that nothing else is served before. The view is valid until the handler returns."""
+
+
+class Service(NamedTuple):
+    """How the frames of a connection are served."""
+
+    handle: FrameHandler
+    buffers: ReadBuffers
+    """What they are read into."""
+    frame_bytes_max: int
+    """A larger length, or a negative one, closes the connection."""
 
 
 class ServerConnection:
@@ -113,11 +72,13 @@ class ServerConnection:
         listener: name of the listener it came in by.
         buffers: the process's read buffers.
         handle: serves one frame.
-        finished: called with the owner's note and the answer when a request that was not answered at once is answered.
+        finished: called with the owner's note and the answer when a request that was not answered at once is answered;
+            gives the answer that is sent.
         closed: called once when the connection ends.
         frame_bytes_max: socket.request.max.bytes; a larger or negative length closes the connection.
         together: gathers what other connections and channels send because of a read from this one; one for the process.
         page_cache: asked before a file range is sent, so that the loop does not wait for the disk; None sends at once.
+        tls: encrypts it, the handshake done; None: it is plain.
     """
 
     __slots__ = (
@@ -137,9 +98,14 @@ class ServerConnection:
         "_loop",
         "_muted",
         "_outgoing",
+        "_pause",
         "_reading",
+        "_sending",
         "_serving",
+        "_source",
+        "_tls",
         "_together",
+        "_turns",
         "_will_send_due",
         "closed",
         "frame_bytes_max",
@@ -161,13 +127,16 @@ class ServerConnection:
         peer_host: str,
         buffers: ReadBuffers,
         handle: FrameHandler,
-        finished: "Callable[[Note, Answer], None]",
+        finished: "Callable[[Note, Answer], Answer]",
         closed: "Callable[[ServerConnection], None]",
         frame_bytes_max: int,
         together: Together | None = None,
         page_cache: PageCache | None = None,
+        tls: TlsStream | None = None,
     ) -> None:
         self.sock = sock
+        self._tls = tls
+        self._source = sock if tls is None else tls
         self.listener = listener
         self.peer_host = peer_host
         self.frame_bytes_max = frame_bytes_max
@@ -199,17 +168,48 @@ class ServerConnection:
         self._busy = False
         """A handler has a request in hand and will call ``finish``."""
         self._muted = False
-        """Nothing is read: a request is in hand, answers wait to be read, or requests wait for their turn."""
+        """Nothing is read: a request is in hand, answers wait to be read, requests wait for their turn, or all wait for
+        the end of a pause."""
+        self._pause: asyncio.TimerHandle | None = None
+        """Ends the present pause."""
+        self._turns = 1
+        """So much of a turn does a request take: all of it where a pause begins with its answer."""
         self._serving = False
         self._closing = False
         """To be closed as soon as the answers so far are sent."""
         self._due: deque[LaterAnswer] = deque()
         """The answers that come later, and those that have to wait for them, in the order of their requests."""
-        self._outgoing = Outgoing(sock, page_cache)
+        self._outgoing = Outgoing(sock, page_cache, tls)
+        self._sending = Sending(sock, self._outgoing, self._has_sent, self._drop)
         self._reading = True
-        self._loop.add_reader(sock.fileno(), self._on_readable)
+        if tls is None:
+            self._loop.add_reader(sock.fileno(), self._on_readable)
+        else:
+            self._loop.add_reader(sock.fileno(), self._on_encrypted)
+            # What the client sent behind its last word of the handshake is read already.
+            self._loop.call_soon(self._read_on)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether TLS is between the client and this process, which therefore cannot hand the connection over."""
+        return self._tls is not None
 
     # -- reading --
+
+    def _on_encrypted(self) -> None:
+        """As :meth:`_on_readable`, until nothing is left of what TLS has taken from the socket."""
+        tls = self._tls
+        assert tls is not None
+        if self._muted and not tls.has_arrived():
+            return  # _read_on has taken in this turn what the event loop has seen
+        self._on_readable()
+        self._read_on()
+
+    def _read_on(self) -> None:
+        tls = self._tls
+        assert tls is not None
+        while tls.has_more and not self._muted and not self.closed:
+            self._on_readable()
 
     def _on_readable(self) -> None:
         if self._muted:
@@ -222,10 +222,10 @@ class ServerConnection:
         try:
             if self._frame is None:
                 view = self._buffers.shared
-                count = self.sock.recv_into(view)
+                count = self._source.recv_into(view)
             else:
                 with memoryview(self._frame) as room:
-                    count = self.sock.recv_into(room[self._frame_have : self._frame_size])
+                    count = self._source.recv_into(room[self._frame_have : self._frame_size])
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -246,6 +246,8 @@ class ServerConnection:
 
     def _has_hung_up(self) -> bool:
         """Whether the client sends no more. It may still read: one that has only shut its sending side down does."""
+        if self._tls is not None:
+            return self._tls.has_ended()
         try:
             return not self.sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
@@ -294,7 +296,7 @@ class ServerConnection:
             self._together.end()
             self._serving = False
         if answers:
-            self._send(answers)
+            self._sending.send(answers)
         if self._due:
             self._send_due()
         if self._closing:
@@ -323,7 +325,7 @@ class ServerConnection:
         """Serve frames; the answers of the last ones are left in ``answers``. Returns where the rest begins."""
         position, end = 0, len(data)
         weight = served = 0
-        handle, limit = self._handle, self.frame_bytes_max
+        limit = self.frame_bytes_max
         while end - position >= 4:
             size = _SIZE.unpack_from(data, position)[0]
             if not 0 <= size <= limit:
@@ -332,7 +334,7 @@ class ServerConnection:
             after = position + 4 + size
             if after > end:
                 break
-            answer = handle(self, data[position + 4 : after])
+            answer = self._handle(self, data[position + 4 : after])
             if self._closing:
                 break
             if self._due or answer is None or isinstance(answer, _NO_ANSWER_YET):
@@ -341,12 +343,12 @@ class ServerConnection:
                 position = after
                 continue
             position = after
-            served += 1
+            served += self._turns
             for part in answer:
                 answers.append(part)
                 weight += ANSWER_BYTES_PER_WRITE_MAX if type(part) is FileRange else len(part)
             if served >= _REQUESTS_PER_TURN_MAX or weight >= ANSWER_BYTES_PER_WRITE_MAX:
-                self._send(answers)
+                self._sending.send(answers)
                 answers.clear()
                 if self.closed:
                     break
@@ -376,14 +378,16 @@ class ServerConnection:
             answer, outcome = outcome, LaterAnswer(self)
             outcome.answer = answer
         self._due.append(outcome)
-        if len(self._due) < _LATER_ANSWERS_MAX and after - position <= _LATER_FRAME_BYTES_MAX:
+        is_small = after - position <= _LATER_FRAME_BYTES_MAX
+        if len(self._due) < _LATER_ANSWERS_MAX and is_small and self._pause is None:
             return True
         self._mute(data[after:])
         return False
 
     def _refuse_size(self, size: int) -> None:
         log.warning(
-            "Closing the connection of %s: it announces a request of %d bytes (socket.request.max.bytes=%d)",
+            "Closing the connection of %s: it announces a request of %d bytes, and may send %d"
+            " (socket.request.max.bytes; sasl.server.max.receive.size before it has logged in)",
             self.peer_host,
             size,
             self.frame_bytes_max,
@@ -423,8 +427,8 @@ class ServerConnection:
         self.hurry = None
         note, self.pending = self.pending, None
         if note is not None:
-            self._finished(note, answer)
-        self._send(answer)
+            answer = self._finished(note, answer)
+        self._sending.send(answer)
         self._go_on()
 
     @property
@@ -459,13 +463,11 @@ class ServerConnection:
         while due and due[0].answer is not None:
             later = due.popleft()
             assert later.answer is not None
-            parts += later.answer
-            if later.note is not None:
-                self._finished(later.note, later.answer)
+            parts += later.answer if later.note is None else self._finished(later.note, later.answer)
             if later.closes:
                 self._closing = self._muted = True
                 due.clear()
-        self._send(parts)
+        self._sending.send(parts)
 
     def _go_on(self) -> None:
         if self.closed or self._outgoing.waiting or self._busy or self._due:
@@ -478,8 +480,23 @@ class ServerConnection:
         else:
             self._unmute()
 
+    def pause(self, seconds: float) -> None:
+        """Send what is answered, and serve nothing more for a while; of two pauses the one that ends last counts."""
+        if self._pause is not None and self._pause.when() < self._loop.time() + seconds:
+            self._pause.cancel()
+        elif self._pause is not None or self.closed:
+            return
+        self._muted = True
+        self._turns = _REQUESTS_PER_TURN_MAX
+        self._pause = self._loop.call_later(seconds, self._end_pause)
+
+    def _end_pause(self) -> None:
+        self._pause = None
+        self._turns = 1
+        self._go_on()
+
     def _unmute(self) -> None:
-        if self.closed or self._closing or self._busy or self._outgoing.waiting:
+        if self.closed or self._closing or self._busy or self._outgoing.waiting or self._pause is not None:
             return
         self._muted = False
         self.last_active = self._loop.time()
@@ -488,50 +505,21 @@ class ServerConnection:
             self._consume(backlog)
         if not self._reading and not self._muted and not self.closed:
             self._reading = True
-            self._loop.add_reader(self.sock.fileno(), self._on_readable)
+            self._loop.add_reader(
+                self.sock.fileno(), self._on_readable if self._tls is None else self._on_encrypted
+            )
+        if self._tls is not None and self._tls.has_more:
+            self._loop.call_soon(self._read_on)
 
-    def _send(self, parts: Answer) -> None:
-        if not parts or self.closed:
-            return
-        try:
-            if self._outgoing.waiting:
-                self._outgoing.queue(parts)
-            elif not self._outgoing.write(parts):
-                self._await_room()
-        except OSError:
-            self._drop()
-
-    def _await_room(self) -> None:
-        """Go on writing when the socket has room again, or first when the disk has given what comes next."""
-        unread = self._outgoing.unread_range()
-        if unread is None:
-            self._loop.add_writer(self.sock.fileno(), self._on_writable)
-        else:
-            self._loop.remove_writer(self.sock.fileno())
-            self._outgoing.read_ahead(unread, self._on_read_ahead)
-
-    def _on_read_ahead(self, length: int) -> None:
-        if not self.closed:
-            self._outgoing.in_memory = length
-            self._loop.add_writer(self.sock.fileno(), self._on_writable)
-
-    def _on_writable(self) -> None:
+    def _has_sent(self, everything: bool) -> None:
         self.last_active = self._loop.time()
-        try:
-            self._outgoing.drain()
-            if self._outgoing.waiting:
-                self._await_room()
-                return
-        except OSError:
-            self._drop()
-            return
-        self._loop.remove_writer(self.sock.fileno())
-        self._go_on()
+        if everything:
+            self._go_on()
 
     # -- the end --
 
     def _detach(self, detach: Detach, unread: memoryview, answers: list[Part]) -> None:
-        self._send(answers)
+        self._sending.send(answers)
         answers.clear()
         if self.closed:
             return
@@ -550,6 +538,17 @@ class ServerConnection:
         """
         return self.last_active < time_s and not self._busy and not self._due
 
+    def serve_by(self, service: Service) -> Service:
+        """Serve the frames that follow in another way; not to be called by a handler.
+
+        Returns:
+            How they were served before.
+        """
+        assert not self._serving, "a handler is at work"
+        before = Service(self._handle, self._buffers, self.frame_bytes_max)
+        self._handle, self._buffers, self.frame_bytes_max = service
+        return before
+
     def feed(self, unread: bytearray) -> None:
         """Serve bytes that another process had read from this connection before it handed it over; ours now."""
         if unread and not self.closed:
@@ -558,8 +557,10 @@ class ServerConnection:
     def _forget(self) -> None:
         self.closed = True
         self._loop.remove_reader(self.sock.fileno())
-        self._loop.remove_writer(self.sock.fileno())
-        self._outgoing.give_up()
+        self._sending.end()
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
         if self._frame is not None:
             self._buffers.give_back(self._frame)
         self._frame = self._backlog = None
@@ -594,4 +595,6 @@ class ServerConnection:
         """Close at once; what was not sent is lost."""
         if not self.closed:
             self._forget()
+            if self._tls is not None:
+                self._tls.say_goodbye()
             self.sock.close()

@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +23,12 @@ class Admission(Enum):
     ADMIT = "served"
     WAIT = "waits, and all behind it, until it is admitted or refused"
     REFUSE = "closed at once"
+
+
+class CloseLater(NamedTuple):
+    """Says of a new connection that it is not served, and closed only after a while."""
+
+    seconds: float
 
 
 class AddressInUseError(OSError):
@@ -116,7 +122,7 @@ class Acceptor:
         sock: socket.socket,
         accepted: Callable[[socket.socket, str], object],
         *,
-        admit: Callable[[str], Admission] = lambda _host: Admission.ADMIT,
+        admit: Callable[[str], Admission | CloseLater] = lambda _host: Admission.ADMIT,
         send_buffer_bytes: int | None = None,
         spare_descriptors: int = 0,
     ) -> None:
@@ -129,6 +135,8 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._resume: asyncio.TimerHandle | None = None
         self._waiting: tuple[socket.socket, str] | None = None
+        self._held: set[socket.socket] = set()
+        """Connections that are not served, and not yet closed."""
         self._loop.add_reader(sock.fileno(), self._on_readable)
 
     def _on_readable(self) -> None:
@@ -160,6 +168,10 @@ class Acceptor:
         if admission is Admission.REFUSE:
             client.close()
             return True
+        if isinstance(admission, CloseLater):
+            self._held.add(client)
+            self._loop.call_later(admission.seconds, self._end, client)
+            return True
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -167,6 +179,10 @@ class Acceptor:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
         self._accepted(client, host)
         return True
+
+    def _end(self, client: socket.socket) -> None:
+        self._held.discard(client)
+        client.close()
 
     def _pause(self, seconds: float) -> None:
         self._loop.remove_reader(self._sock.fileno())
@@ -181,6 +197,8 @@ class Acceptor:
         """Stop accepting; the socket stays open."""
         if self._resume is not None:
             self._resume.cancel()
+        for client in list(self._held):
+            self._end(client)
         if self._waiting is not None:
             self._waiting[0].close()
             self._waiting = None

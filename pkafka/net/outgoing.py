@@ -8,6 +8,7 @@ from typing import Final
 
 from pkafka.net.answers import ANSWER_BYTES_PER_WRITE_MAX, Answer, FileRange, Part
 from pkafka.net.page_cache import PageCache
+from pkafka.net.tls import TlsStream
 
 _SENDFILE_CHUNK_BYTES: Final = 2 * 1024 * 1024
 """A file range goes out in chunks of this size, so that one fast reader does not keep the loop for itself."""
@@ -24,12 +25,17 @@ class Outgoing:
     Args:
         sock: of the connection, which closes it.
         page_cache: asked before a file range is sent, so that the loop does not wait for the disk; None sends at once.
+        tls: encrypts what goes out; None: the bytes go out as they are.
     """
 
-    __slots__ = ("_page_cache", "_sock", "in_memory", "waiting")
+    __slots__ = ("_page_cache", "_sink", "_sock", "_tls", "in_memory", "waiting")
 
-    def __init__(self, sock: socket.socket, page_cache: PageCache | None) -> None:
+    def __init__(
+        self, sock: socket.socket, page_cache: PageCache | None, tls: TlsStream | None = None
+    ) -> None:
         self._sock = sock
+        self._sink = sock if tls is None else tls
+        self._tls = tls
         self._page_cache = page_cache
         self.waiting: deque[Part] = deque()
         self.in_memory = 0
@@ -70,7 +76,7 @@ class Outgoing:
             # More follows from a file: let the kernel put both into the same packets.
             flags = socket.MSG_MORE if last < count else 0
             try:
-                sent = self._sock.send(run[0], flags) if len(run) == 1 else self._sock.sendmsg(run, (), flags)
+                sent = self._sink.send(run[0], flags) if len(run) == 1 else self._sink.sendmsg(run, (), flags)
             except (BlockingIOError, InterruptedError):
                 sent = 0
             if sent < (len(run[0]) if len(run) == 1 else sum(map(len, run))):
@@ -92,7 +98,10 @@ class Outgoing:
                         break
                 wanted = min(wanted, known)
             try:
-                sent = os.sendfile(self._sock.fileno(), part.fd, part.position + done, wanted)
+                if self._tls is None:
+                    sent = os.sendfile(self._sock.fileno(), part.fd, part.position + done, wanted)
+                else:
+                    sent = self._tls.send_range(part.fd, part.position + done, wanted)
             except (BlockingIOError, InterruptedError):
                 break
             if sent == 0:
@@ -131,7 +140,7 @@ class Outgoing:
                 os.close(part.fd)
             else:
                 try:
-                    sent = self._sock.send(part, socket.MSG_MORE if len(out) > 1 else 0)  # type: ignore[arg-type]
+                    sent = self._sink.send(part, socket.MSG_MORE if len(out) > 1 else 0)  # type: ignore[arg-type]
                 except (BlockingIOError, InterruptedError):
                     return
                 if sent < len(part):

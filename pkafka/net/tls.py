@@ -6,14 +6,20 @@ written.
 """
 
 import contextlib
+import os
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
-_READ_BYTES: Final = 262_144
-_WRITE_BYTES: Final = 262_144
+_PIECE_BYTES: Final = 262_144
+"""So much is received, or encrypted, at a time."""
 _SCRAP_BYTES: Final = 16_384
+
+
+def new_scratch() -> bytearray:
+    """Memory for the calls of streams, one at a time."""
+    return bytearray(_PIECE_BYTES)
 
 
 class TlsClosedError(OSError):
@@ -25,19 +31,58 @@ class TlsStream:
 
     Args:
         connection: the socket, connected and not blocking; its owner closes it.
-        context: certificates and rules.
-        server_hostname: the name that the server's certificate has to have, and that it is told (SNI).
+        context: certificates and rules; says which side this is.
+        server_hostname: the name that the server's certificate has to have, and that it is told (SNI); None for a
+            server.
+        scratch: memory for one call at a time, which streams of one thread may share; None: memory of its own.
+
+    Attributes:
+        has_more: whether the last read filled its target: the next, which reads nothing from the socket, may find
+            bytes that the socket does not announce any more.
     """
 
-    def __init__(self, connection: socket.socket, context: ssl.SSLContext, server_hostname: str) -> None:
+    __slots__ = (
+        "_ahead",
+        "_ciphertext",
+        "_failure",
+        "_incoming",
+        "_outgoing",
+        "_read_into",
+        "_scratch",
+        "_socket",
+        "_taken",
+        "_tls",
+        "has_more",
+    )
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        *,
+        scratch: bytearray | None = None,
+    ) -> None:
         self._socket = connection
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_hostname)
+        self._tls = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=context.protocol is ssl.PROTOCOL_TLS_SERVER,
+            server_hostname=server_hostname,
+        )
         # typeshed knows this call without a view to read into.
         self._read_into = cast("Callable[[int, memoryview], int]", self._tls.read)
-        self._scratch = bytearray(_READ_BYTES)
+        self._scratch = memoryview(new_scratch() if scratch is None else scratch)
         self._ciphertext = memoryview(b"")
+        self._taken = 0
+        """So many bytes, the first of the next ``send``, are encrypted already."""
+        self._ahead = memoryview(b"")
+        """What :meth:`has_ended` read."""
+        self._failure: ssl.SSLError | None = None
+        """Comes with the next read: bytes came before it."""
+        self.has_more = False
 
     @property
     def wants_write(self) -> bool:
@@ -54,6 +99,13 @@ class TlsStream:
         """The suite's name, once it is agreed on."""
         found = self._tls.cipher()
         return None if found is None else found[0]
+
+    def peer_certificate_der(self) -> bytes | None:
+        """The other side's certificate; None where it has sent none, or not yet."""
+        try:
+            return self._tls.getpeercert(binary_form=True)
+        except ValueError:
+            return None
 
     def peer_certificate(self) -> Mapping[str, Any]:
         """What the other side's certificate says, as :meth:`ssl.SSLSocket.getpeercert`; empty before the handshake."""
@@ -90,45 +142,134 @@ class TlsStream:
                 raise
             else:
                 self.flush()
+                self.has_more = True  # what came behind the last word of the handshake
                 return True
 
     def recv_into(self, target: memoryview) -> int:
-        """As a socket's.
+        """As a socket's, up to all that the target can hold.
 
         Raises:
             BlockingIOError: there is nothing to read.
             ssl.SSLError: what came is not of this connection, or the other side sent an alert.
             OSError: the connection was lost.
         """
-        while True:
+        is_announced, self.has_more = not self.has_more, False
+        if self._failure is not None:
+            self._fail()
+        done = self._take_ahead(target) if self._ahead else 0
+        size = len(target)
+        while done < size:
             try:
-                return self._read_into(len(target), target)
+                count = self._read_into(size - done, target[done:] if done else target)
             except ssl.SSLWantReadError:
-                if self.wants_write:
-                    with contextlib.suppress(
-                        ConnectionError
-                    ):  # what the other side said before is still read
-                        self.flush()
-                if not self._receive():
-                    self._incoming.write_eof()
-            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                return 0
+                if done:
+                    return done
+                if not is_announced:
+                    raise BlockingIOError from None  # others have a turn before the socket is read again
+                self._fetch()
+                continue
+            except ssl.SSLError as error:
+                return self._ended(error, done)
+            if not count:
+                return done  # the other side has said goodbye; the next call finds the same
+            done += count
+        self.has_more = True
+        return done
 
-    def send(self, data: memoryview) -> int:
-        """As a socket's. What was taken and could not be sent yet leaves with :meth:`flush` or the next call.
-
-        Raises:
-            BlockingIOError: earlier bytes still wait.
-            OSError: the connection was lost.
-        """
-        self.flush()
+    def _fetch(self) -> None:
+        """Take more from the socket."""
         if self.wants_write:
-            raise BlockingIOError
-        count = self._tls.write(data[:_WRITE_BYTES])
-        self.flush()
+            with contextlib.suppress(ConnectionError):  # what the other side said before is still read
+                self.flush()
+        if not self._receive():
+            self._incoming.write_eof()
+
+    def _ended(self, error: ssl.SSLError, done: int) -> int:
+        if isinstance(error, (ssl.SSLZeroReturnError, ssl.SSLEOFError)):
+            return done
+        if not done:
+            raise error
+        self._failure = error.with_traceback(None)
+        return done
+
+    def _fail(self) -> None:
+        failure, self._failure = self._failure, None
+        assert failure is not None
+        try:
+            raise failure
+        finally:
+            del failure  # would hold itself, by the frame in its traceback
+
+    def _take_ahead(self, target: memoryview) -> int:
+        count = min(len(target), len(self._ahead))
+        target[:count] = self._ahead[:count]
+        self._ahead = self._ahead[count:]
         return count
 
-    def flush(self) -> None:
+    def has_arrived(self) -> bool:
+        """Whether the socket has bytes for this side, or the end of the connection."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True
+        return True
+
+    def has_ended(self) -> bool:
+        """Whether the other side sends no more, and nothing that it sent is unread."""
+        if self._ahead or self.has_more:
+            return False
+        target = memoryview(bytearray(_SCRAP_BYTES))
+        try:
+            count = self.recv_into(target)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            count = 0
+        self._ahead = target[:count]
+        self.has_more = True  # which the socket will not tell again
+        return not count
+
+    def send(self, data: "bytes | bytearray | memoryview", flags: int = 0) -> int:
+        """As a socket's: what it says is sent, the kernel has.
+
+        What it does not take yet has to come first in the next call, since a part of it is encrypted by then.
+
+        Raises:
+            BlockingIOError: the socket has no room for the next piece; a part of it may have left.
+            OSError: the connection was lost.
+        """
+        if not self._taken and data:
+            self.flush()
+            if self.wants_write:
+                raise BlockingIOError
+            self._taken = self._tls.write(
+                data if len(data) <= _PIECE_BYTES else memoryview(data)[:_PIECE_BYTES]
+            )
+        self.flush(flags)
+        if self.wants_write:
+            raise BlockingIOError
+        count = min(self._taken, len(data))
+        self._taken -= count
+        return count
+
+    def sendmsg(
+        self, parts: "Sequence[bytes | bytearray | memoryview]", _ancillary: tuple[()] = (), flags: int = 0
+    ) -> int:
+        """As :meth:`send`, of several parts, as if they were one."""
+        return self.send(b"".join(parts), flags)
+
+    def send_range(self, fd: int, position: int, length: int) -> int:
+        """As :meth:`send`, of bytes of a file; 0 at its end."""
+        if self._taken:
+            return self.send(
+                self._scratch[: min(length, len(self._scratch))]
+            )  # its content is encrypted already
+        count = os.preadv(fd, [self._scratch[: min(length, _PIECE_BYTES)]], position)
+        return self.send(self._scratch[:count]) if count else 0
+
+    def flush(self, flags: int = 0) -> None:
         """Send encrypted bytes that wait, as many as the socket takes.
 
         Raises:
@@ -140,7 +281,7 @@ class TlsStream:
                     return
                 self._ciphertext = memoryview(self._outgoing.read())
             try:
-                count = self._socket.send(self._ciphertext)
+                count = self._socket.send(self._ciphertext, flags)
             except (BlockingIOError, InterruptedError):
                 return
             self._ciphertext = self._ciphertext[count:]
@@ -174,5 +315,5 @@ class TlsStream:
     def _receive(self) -> int:
         count = self._socket.recv_into(self._scratch)
         if count:
-            self._incoming.write(memoryview(self._scratch)[:count])
+            self._incoming.write(self._scratch[:count])
         return count

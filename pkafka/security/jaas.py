@@ -5,7 +5,7 @@ letters, digits and ``-_$`` are quoted, quoted ones know Java's escapes and end 
 begins a comment. No error text has a value in it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pkafka.errors import PkafkaError
@@ -36,7 +36,9 @@ class LoginModule(NamedTuple):
         return f"LoginModule({self.class_name!r}, options {', '.join(self.options)})"
 
 
-class _Token(NamedTuple):
+class Token(NamedTuple):
+    """A word, quoted or not, or a sign."""
+
     text: str
     is_word: bool
 
@@ -50,14 +52,14 @@ def parse_jaas(text: str) -> LoginModule:
     Raises:
         JaasError: it is none, it has two, or its module is one that Kafka refuses for safety.
     """
-    tokens = list(_tokens(text))
+    tokens = [token for _, token in tokens_at(text)]
     if not tokens:
         raise JaasError("is empty")
     name, *rest = tokens
     if not name.is_word:
         raise JaasError(f"begins with {name.text!r}, not with the class of a login module")
-    _check_flag(rest)
-    options, used = _options(rest[1:])
+    check_flag(rest)
+    options, used = options_of(rest[1:])
     if len(rest) > used + 1:
         raise JaasError("has more than one login module, or text behind the semicolon")
     module = LoginModule(name.text, options)
@@ -66,7 +68,22 @@ def parse_jaas(text: str) -> LoginModule:
     return module
 
 
-def _check_flag(tokens: list[_Token]) -> None:
+def format_jaas(class_name: str, options: Mapping[str, str]) -> str:
+    """The value of ``sasl.jaas.config`` for a login module; :func:`parse_jaas` and Java read the same options in it."""
+    words = [f'{key}="{_with_escapes(value)}"' for key, value in options.items()]
+    return " ".join([class_name, "required", *words]) + ";"
+
+
+def _with_escapes(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def check_flag(tokens: Sequence[Token]) -> None:
+    """Check that a control flag comes next.
+
+    Raises:
+        JaasError: it does not.
+    """
     if not tokens:
         raise JaasError("has no control flag (required) behind the login module")
     if tokens[0].text.upper() not in _FLAGS:
@@ -75,17 +92,21 @@ def _check_flag(tokens: list[_Token]) -> None:
         )
 
 
-def _options(tokens: list[_Token]) -> tuple[dict[str, str], int]:
-    """The options up to the semicolon, and how many tokens they take with it."""
+def options_of(tokens: Sequence[Token]) -> tuple[dict[str, str], int]:
+    """The options up to the semicolon, and how many tokens they take with it.
+
+    Raises:
+        JaasError: something else comes before it.
+    """
     options: dict[str, str] = {}
     position = 0
     while position < len(tokens):
         if tokens[position] == (";", False):
             return options, position + 1
         match tokens[position : position + 3]:
-            case [_Token(key, True), _Token("=", False), _Token(value, True)]:
+            case [Token(key, True), Token("=", False), Token(value, True)]:
                 options[key] = value
-            case [_Token(key, True), *_]:
+            case [Token(key, True), *_]:
                 raise JaasError(
                     f'has no value for option {key!r}: write {key}="value"; a number needs quotation marks'
                 )
@@ -97,29 +118,30 @@ def _options(tokens: list[_Token]) -> tuple[dict[str, str], int]:
     raise JaasError("does not end with a semicolon")
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def tokens_at(text: str) -> Iterator[tuple[int, Token]]:
+    """The tokens of a text, each with where it begins."""
     position = 0
     while position < len(text):
-        char = text[position]
+        char, begin = text[position], position
         if char <= " ":
             position += 1
         elif char == "/":
             position = _after_comment(text, position)
         elif char in "\"'":
             word, position = _quoted(text, position)
-            yield _Token(word, True)
+            yield begin, Token(word, True)
         elif char in _SIGNS:
-            yield _Token(char, False)
+            yield begin, Token(char, False)
             position += 1
         elif _is_word(char):
             end = position
             while end < len(text) and (_is_word(text[end]) or text[end] in "0123456789.-"):
                 end += 1
-            yield _Token(text[position:end], True)
+            yield begin, Token(text[position:end], True)
             position = end
         else:
             # A digit begins a number, which is no value of an option; other signs stand for themselves.
-            yield _Token(char, False)
+            yield begin, Token(char, False)
             position += 1
 
 

@@ -1,10 +1,12 @@
-"""OpenSSL's context of a client, made of Kafka's ``ssl.*`` keys. Imported only where a connection is encrypted."""
+"""OpenSSL's contexts, made of Kafka's ``ssl.*`` keys. Imported only where a connection is encrypted."""
 
 import contextlib
 import os
+import re
 import ssl
 import tempfile
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,6 +15,10 @@ from pkafka.security.cipher_suites import suites
 from pkafka.security.stores import STORE_TYPES, StoreError, WrongPasswordError, certificates, key_entry
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+CRL_KEY: Final = "pkafka.ssl.crl.location"
+_CRL: Final = re.compile(rb"-----BEGIN X509 CRL-----.*?-----END X509 CRL-----", re.DOTALL)
+_TURNS_MAX: Final = 10
+"""More than either side of a handshake has to say."""
 _OLD_VERSIONS: Final = frozenset({"TLSv1", "TLSv1.1"})
 """Java has them switched off, also where `ssl.enabled.protocols` lists them."""
 
@@ -41,10 +47,7 @@ class Store(NamedTuple):
 
     def modified_ns(self) -> int:
         """When the file was changed last; 0 when there is none."""
-        try:
-            return os.stat(self.location).st_mtime_ns if self.location else 0
-        except OSError:
-            return 0
+        return modified_ns(self.location) if self.location else 0
 
     def read(self) -> bytes:
         """The store's bytes.
@@ -61,6 +64,14 @@ class Store(NamedTuple):
             raise ConfigError(f"ssl.{self.kind}.location", problem, self.location) from None
 
 
+def modified_ns(path: str) -> int:
+    """When a file was changed last; 0 when there is none."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
 class TlsSettings(NamedTuple):
     """What Kafka's ``ssl.*`` keys say, checked for sense where the context is made.
 
@@ -70,6 +81,7 @@ class TlsSettings(NamedTuple):
         checks_name: whether the certificate has to name the host that was connected to.
         truststore: whom to trust; None: the certificate authorities of the system.
         keystore: this side's own key; None: it has none.
+        revoked: path of the lists of certificates that are revoked, in PEM; empty: none is looked at.
     """
 
     enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
@@ -77,10 +89,92 @@ class TlsSettings(NamedTuple):
     checks_name: bool = True
     truststore: Store | None = None
     keystore: Store | None = None
+    revoked: str = ""
 
     def modified_ns(self) -> tuple[int, ...]:
-        """When the files of the stores were changed last; another value means that they are to be read again."""
-        return tuple(store.modified_ns() for store in (self.truststore, self.keystore) if store is not None)
+        """When the files were changed last; another value means that they are to be read again."""
+        stores = tuple(store.modified_ns() for store in (self.truststore, self.keystore) if store is not None)
+        return (*stores, modified_ns(self.revoked)) if self.revoked else stores
+
+
+class ClientAuth(Enum):
+    """Whether a server wants to see a client's certificate (``ssl.client.auth``)."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
+
+_VERIFY_MODES: Final = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+
+
+def server_context(settings: TlsSettings, client_auth: ClientAuth) -> ssl.SSLContext:
+    """The context of connections that a server takes.
+
+    Raises:
+        ConfigError: as :func:`client_context`.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = _VERIFY_MODES[client_auth]
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+    # A client that only writes would leave tickets unread when it closes: the kernel then resets the connection, and
+    # what it wrote last is lost (openssl/openssl#10880).
+    context.num_tickets = 0
+    _choose_versions(context, settings)
+    if settings.truststore is not None:
+        _load_trust(context, settings.truststore)
+    elif client_auth is not ClientAuth.NONE:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+    if settings.keystore is not None:
+        _load_key(context, settings.keystore)
+    if settings.revoked:
+        _load_revoked(context, settings.revoked)
+    return context
+
+
+def disagreement(server: ssl.SSLContext, client: ssl.SSLContext) -> str | None:
+    """Why a client and a server cannot shake hands, whatever their hosts are; None where they can."""
+    client.check_hostname = False
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(to_client, to_server),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    try:
+        for _ in range(_TURNS_MAX):
+            ends = [end for end in ends if not _shakes_hands(end)]
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+    except ssl.SSLError as error:
+        return (error.reason or str(error)).replace("_", " ").lower()
+    return "the handshake has no end" if ends else None
+
+
+def _shakes_hands(end: ssl.SSLObject) -> bool:
+    try:
+        end.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
+
+
+def own_certificate(settings: TlsSettings) -> bytes:
+    """The certificate that this side shows, in DER.
+
+    Raises:
+        ConfigError: the store cannot be read, or there is none.
+    """
+    store = settings.keystore
+    if store is None:
+        raise ConfigError("ssl.keystore.location", "is missing")
+    with _explained(store):
+        entry = key_entry(store.read(), store.store_type, store.password, store.key_password)
+        return certificates(entry.pem, "PEM", None)[0]
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -100,6 +194,8 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
         _load_trust(context, settings.truststore)
     if settings.keystore is not None:
         _load_key(context, settings.keystore)
+    if settings.revoked:
+        _load_revoked(context, settings.revoked)
     return context
 
 
@@ -140,6 +236,23 @@ def _load_trust(context: ssl.SSLContext, store: Store) -> None:
             raise StoreError("has a certificate that OpenSSL cannot read") from None
 
 
+def _load_revoked(context: ssl.SSLContext, path: str) -> None:
+    """Refuse certificates of the other side that the lists name. Those of authorities are not looked up."""
+    try:
+        lists = _CRL.findall(Path(path).read_bytes())
+    except OSError as error:
+        raise ConfigError(CRL_KEY, f"cannot be read: {error.strerror or error}", path) from None
+    if not lists:
+        raise ConfigError(CRL_KEY, "has no list of revoked certificates in PEM (BEGIN X509 CRL)", path)
+    # Only the lists: a certificate beside them would be trusted.
+    with _as_file(b"\n".join(lists) + b"\n") as file:
+        try:
+            context.load_verify_locations(cafile=file)
+        except ssl.SSLError:
+            raise ConfigError(CRL_KEY, "has a list that OpenSSL cannot read", path) from None
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
 def _load_key(context: ssl.SSLContext, store: Store) -> None:
     with _explained(store):
         entry = key_entry(store.read(), store.store_type, store.password, store.key_password)
@@ -173,8 +286,12 @@ def _explained(store: Store) -> Iterator[None]:
     except StoreError as error:
         place = store.location or "the text in the configuration"
         ending = "password" if isinstance(error, WrongPasswordError) else "location"
-        is_inline = not store.location
-        key = f"ssl.{store.kind}.{'type' if is_inline and ending == 'location' else ending}"
+        if ending == "password" and store.store_type == "PEM":
+            key = "ssl.key.password"  # a PEM store has no other
+        elif ending == "location" and not store.location:
+            key = f"ssl.{store.kind}.type"
+        else:
+            key = f"ssl.{store.kind}.{ending}"
         raise ConfigError(key, f"{place} {error}") from None
 
 

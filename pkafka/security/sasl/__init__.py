@@ -1,6 +1,6 @@
 """SASL mechanisms, each as a pure exchange of tokens: what one end says next, given what the other end said.
 
-The client's halves are here: :mod:`.plain`, :mod:`.scram` and :mod:`.oauthbearer`. An exchange is made for one
+Both halves of each are here: :mod:`.plain`, :mod:`.scram` and :mod:`.oauthbearer`. An exchange is made for one
 login and then thrown away. No error text, and no ``repr``, has a secret in it.
 """
 
@@ -10,7 +10,14 @@ from pkafka.errors import PkafkaError
 
 
 class SaslError(PkafkaError):
-    """The other end does not follow the mechanism, or could not prove what it has to prove."""
+    """The other end does not follow the mechanism, or could not prove what it has to prove.
+
+    A broker does not pass the text on to the client: it may say whether there is such a user.
+    """
+
+
+class LoginRefused(SaslError):
+    """The broker refuses the login, and the client may read why."""
 
 
 class ClientExchange(Protocol):
@@ -35,4 +42,34 @@ class ClientExchange(Protocol):
 
         Raises:
             SaslError: the server breaks the rules of the mechanism.
+        """
+
+
+class ServerExchange(Protocol):
+    """The broker's half of one login."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the client has proved who it is."""
+
+    @property
+    def user(self) -> str:
+        """Whom the client acts for; known once the exchange is complete."""
+
+    @property
+    def expires_ms(self) -> int | None:
+        """When what the client proved itself with ends, since the epoch; None where it has no end."""
+
+    @property
+    def is_token(self) -> bool:
+        """Whether the client proved itself with a delegation token (KIP-48)."""
+
+    def answer(self, token: bytes) -> bytes:
+        """The broker's next token, often empty.
+
+        Args:
+            token: the client's, of whatever bytes.
+
+        Raises:
+            SaslError: the login failed; nothing more may be asked of this exchange.
         """

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pkafka.errors import ConfigError
-from pkafka.java.properties import PropertiesError, load_properties, parse_properties
+from pkafka.java.properties import PropertiesError, format_properties, load_properties, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -77,3 +77,14 @@ def test_only_the_documented_error_escapes(text: str) -> None:
     except PropertiesError:
         return
     assert all(isinstance(name, str) for name in properties)
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_what_is_written_is_read_back(properties: dict[str, str]) -> None:
+    text = format_properties(properties)
+    assert text.isascii()
+    assert parse_properties(text) == properties
+
+
+def test_what_is_written_is_easy_to_read() -> None:
+    assert format_properties({"a.b": "x=y; é#1", "c": " \\"}) == "a.b=x=y; \\u00e9#1\nc=\\ \\\\\n"

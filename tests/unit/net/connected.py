@@ -5,14 +5,12 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 
+from pkafka.net.answers import Answer
 from pkafka.net.buffers import ReadBuffers
-from pkafka.net.connection import (
-    Answer,
-    Note,
-    Outcome,
-    ServerConnection,
-)
+from pkafka.net.connection import Outcome, ServerConnection
+from pkafka.net.outcomes import Note
 from pkafka.net.page_cache import PageCache
+from pkafka.net.tls import TlsStream
 from pkafka.net.together import Together
 
 FRAME_BYTES_MAX = 8 * 1024 * 1024
@@ -35,6 +33,7 @@ class Client:
         page_cache: PageCache | None = None,
         buffers: ReadBuffers | None = None,
         pair: tuple[socket.socket, socket.socket] | None = None,
+        tls: TlsStream | None = None,
     ) -> None:
         ours, theirs = pair or socket.socketpair()
         ours.setblocking(False)
@@ -57,6 +56,7 @@ class Client:
             frame_bytes_max=FRAME_BYTES_MAX,
             together=self.together,
             page_cache=page_cache,
+            tls=tls,
         )
 
     def _serve(self, connection: ServerConnection, view: memoryview) -> Outcome:
@@ -67,8 +67,9 @@ class Client:
         connection.pending = (0, 0, 0, 0, None)
         return self._handle(connection, frame)
 
-    def _count_finished(self, _note: Note, _answer: Answer) -> None:
+    def _count_finished(self, _note: Note, answer: Answer) -> Answer:
         self.finished += 1
+        return answer
 
     def _count_closed(self, _connection: ServerConnection) -> None:
         self.closed += 1

@@ -2,13 +2,30 @@
 
 import asyncio
 import contextlib
+import gc
 import random
+import ssl
 import struct
 import time
+import weakref
+from typing import NamedTuple
 
 import pytest
 
 from pkafka.net.channel import ChannelError, open_channel
+from tests.unit.net.encrypted import contexts
+
+
+class Ends(NamedTuple):
+    """What the two ends of a connection encrypt by; None: it is plain."""
+
+    server: ssl.SSLContext | None = None
+    client: ssl.SSLContext | None = None
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "tls"])
+def tls(request: pytest.FixtureRequest) -> Ends:
+    return Ends(*contexts()) if request.param else Ends()
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64])
@@ -28,13 +45,15 @@ async def _hold_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
             writer.write(struct.pack(">i", len(said)) + said)
 
 
-def test_what_is_not_answered_in_time_ends_the_connection() -> None:
+def test_what_is_not_answered_in_time_ends_the_connection(tls: Ends) -> None:
     """The answer that comes too late would be taken for that to the next question."""
 
     async def run() -> None:
-        async with await asyncio.start_server(_hold_back, "127.0.0.1", 0) as server:
+        async with await asyncio.start_server(_hold_back, "127.0.0.1", 0, ssl=tls.server) as server:
             port = server.sockets[0].getsockname()[1]
-            channel = await open_channel("127.0.0.1", port, timeout_s=10, frame_bytes_max=1000)
+            channel = await open_channel(
+                "127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=tls.client
+            )
             for patience_s in (60, 30):
                 assert bytes(await channel.ask(b"\0\0\0\3yes", timeout_s=patience_s)) == b"yes"
             began = time.monotonic()
@@ -48,11 +67,13 @@ def test_what_is_not_answered_in_time_ends_the_connection() -> None:
     asyncio.run(run())
 
 
-def test_each_question_has_a_patience_of_its_own() -> None:
+def test_each_question_has_a_patience_of_its_own(tls: Ends) -> None:
     async def run() -> None:
-        async with await asyncio.start_server(_hold_back, "127.0.0.1", 0) as server:
+        async with await asyncio.start_server(_hold_back, "127.0.0.1", 0, ssl=tls.server) as server:
             port = server.sockets[0].getsockname()[1]
-            channel = await open_channel("127.0.0.1", port, timeout_s=10, frame_bytes_max=1000)
+            channel = await open_channel(
+                "127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=tls.client
+            )
             assert bytes(await channel.ask(b"\0\0\0\3yes", timeout_s=0.3)) == b"yes"
             # The first one's time is over long before the second answer comes.
             assert bytes(await channel.ask(b"\0\0\0\4slow", timeout_s=30)) == b"slow"
@@ -61,7 +82,7 @@ def test_each_question_has_a_patience_of_its_own() -> None:
     asyncio.run(run())
 
 
-def test_answers_come_in_any_pieces() -> None:
+def test_answers_come_in_any_pieces(tls: Ends) -> None:
     """Several at once, one byte at a time, larger than all before, much smaller than the last."""
     chance = random.Random(7)
     sizes = [1, 3, 100, 70_000, 5, 2_000_000, 12, 65_532, 65_533, 300_000, 1]
@@ -80,9 +101,11 @@ def test_answers_come_in_any_pieces() -> None:
             await reader.read()
 
     async def run() -> None:
-        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls.server) as server:
             port = server.sockets[0].getsockname()[1]
-            channel = await open_channel("127.0.0.1", port, timeout_s=10, frame_bytes_max=2_000_000)
+            channel = await open_channel(
+                "127.0.0.1", port, timeout_s=10, frame_bytes_max=2_000_000, tls=tls.client
+            )
 
             async def ask() -> bytes:
                 return bytes(await channel.ask(b"\0\0\0\1x", timeout_s=30))
@@ -94,7 +117,7 @@ def test_answers_come_in_any_pieces() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 0, 1001])
-def test_an_answer_of_no_possible_size_ends_the_connection(size: int) -> None:
+def test_an_answer_of_no_possible_size_ends_the_connection(tls: Ends, size: int) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):
             await reader.readexactly(5)
@@ -102,10 +125,66 @@ def test_an_answer_of_no_possible_size_ends_the_connection(size: int) -> None:
             await reader.read()
 
     async def run() -> None:
-        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls.server) as server:
             port = server.sockets[0].getsockname()[1]
-            channel = await open_channel("127.0.0.1", port, timeout_s=10, frame_bytes_max=1000)
+            channel = await open_channel(
+                "127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=tls.client
+            )
             with pytest.raises(ChannelError, match=f"announces an answer of {size} bytes"):
                 await channel.ask(b"\0\0\0\1x", timeout_s=30)
+
+    asyncio.run(run())
+
+
+def test_what_does_not_speak_tls_is_told() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await reader.read(10)
+
+    async def run() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(ChannelError, match=r"the port may not speak TLS|reset by peer"):
+                await open_channel("127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=contexts()[1])
+
+    asyncio.run(run())
+
+
+def test_a_server_that_says_nothing_in_the_handshake_is_given_up() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await reader.read()
+
+    async def run() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(ChannelError, match=r"did not take the connection within 0\.2 s"):
+                await open_channel("127.0.0.1", port, timeout_s=0.2, frame_bytes_max=1000, tls=contexts()[1])
+
+    asyncio.run(run())
+
+
+def test_an_encrypted_channel_that_ends_leaves_no_cycle() -> None:
+    """A worker does not look again at what has lasted (garbage.py)."""
+    tls = Ends(*contexts())
+
+    async def run() -> None:
+        async with await asyncio.start_server(_hold_back, "127.0.0.1", 0, ssl=tls.server) as server:
+            port = server.sockets[0].getsockname()[1]
+            gc.collect()
+            gc.disable()
+            try:
+                channel = await open_channel(
+                    "127.0.0.1", port, timeout_s=10, frame_bytes_max=1000, tls=tls.client
+                )
+                assert bytes(await channel.ask(b"\0\0\0\3yes", timeout_s=30)) == b"yes"
+                transport = weakref.ref(channel._transport)
+                channel.close()
+                del channel
+                async with asyncio.timeout(20):
+                    while transport() is not None:  # noqa: ASYNC110 - nothing tells of it
+                        await asyncio.sleep(0)
+            finally:
+                gc.enable()
 
     asyncio.run(run())

@@ -9,12 +9,9 @@ import struct
 import psutil
 import pytest
 
+from pkafka.net.answers import Answer
 from pkafka.net.buffers import ReadBuffers
-from pkafka.net.connection import (
-    Answer,
-    Detach,
-    ServerConnection,
-)
+from pkafka.net.connection import Detach, LaterAnswer, Outcome, ServerConnection
 from tests.unit.net.connected import FRAME_BYTES_MAX, Client, Handle, Run, framed, turns
 
 # -- frames --
@@ -303,7 +300,7 @@ def test_a_connection_moves_with_its_unread_bytes_and_after_its_answers(run: Run
             peer_host="here",
             buffers=ReadBuffers(),
             handle=lambda _connection, frame: (framed(bytes(frame)),),
-            finished=lambda _note, _answer: None,
+            finished=lambda _note, answer: answer,
             closed=lambda _connection: None,
             frame_bytes_max=FRAME_BYTES_MAX,
         )
@@ -480,5 +477,92 @@ def test_draining_closes_an_idle_connection_at_once_and_another_after_its_answer
         assert await polling.receive(100) == framed(b"what there is")
         assert polling.closed == 1
         polling.end()
+
+    run(test)
+
+
+def test_a_pause_begins_behind_the_answer_and_what_was_read_waits_for_its_end(run: Run) -> None:
+    async def test() -> None:
+        def handle(connection: ServerConnection, frame: bytes) -> Outcome:
+            if frame == b"slow down":
+                connection.pause(0.3)
+            return (framed(frame),)
+
+        client = Client(handle)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        await client.send(framed(b"slow down", b"next") + framed(b"x" * 1000)[:300])
+        assert await client.receive(len(framed(b"slow down"))) == framed(b"slow down")
+        await client.send(framed(b"x" * 1000)[300:] + framed(b"last"))
+        rest = framed(b"next", b"x" * 1000, b"last")
+        assert await client.receive(len(rest)) == rest
+        assert loop.time() - began_s >= 0.3
+        assert client.requests == [b"slow down", b"next", b"x" * 1000, b"last"]
+        client.end()
+
+    run(test)
+
+
+def test_a_pause_begins_behind_an_answer_that_comes_later(run: Run) -> None:
+    async def test() -> None:
+        later: list[LaterAnswer] = []
+
+        def handle(connection: ServerConnection, frame: bytes) -> Outcome:
+            if frame.startswith(b"later"):
+                later.append(LaterAnswer(connection))
+                return later[-1]
+            return (framed(frame),)
+
+        client = Client(handle)
+        loop = asyncio.get_running_loop()
+        await client.send(framed(b"later 1", b"at once"))
+        await turns()
+        assert len(client.requests) == 2
+        began_s = loop.time()
+        client.connection.pause(0.3)
+        later[0].finish((framed(b"1"),))
+        due = framed(b"1", b"at once")
+        assert await client.receive(len(due)) == due
+        await client.send(framed(b"next"))
+        assert await client.receive(len(framed(b"next"))) == framed(b"next")
+        assert loop.time() - began_s >= 0.3
+        client.end()
+
+    run(test)
+
+
+def test_a_connection_ends_in_its_pause(run: Run) -> None:
+    async def test() -> None:
+        def handle(connection: ServerConnection, frame: bytes) -> Outcome:
+            connection.pause(60)
+            return (framed(frame),)
+
+        client = Client(handle)
+        await client.send(framed(b"a", b"b"))
+        assert await client.receive(len(framed(b"a"))) == framed(b"a")
+        client.connection.close()
+        assert client.closed == 1
+        assert client.requests == [b"a"]
+        client.end()
+
+    run(test)
+
+
+def test_of_two_pauses_the_longer_one_counts(run: Run) -> None:
+    async def test() -> None:
+        def handle(connection: ServerConnection, frame: bytes) -> Outcome:
+            if frame == b"slow down":
+                connection.pause(0.3)
+                connection.pause(0.01)
+            return (framed(frame),)
+
+        client = Client(handle)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        await client.send(framed(b"slow down", b"next"))
+        both = framed(b"slow down", b"next")
+        assert await client.receive(len(both)) == both
+        assert loop.time() - began_s >= 0.3
+        client.end()
 
     run(test)

@@ -2,12 +2,9 @@
 
 import asyncio
 
+from pkafka.net.answers import Answer
 from pkafka.net.buffers import Arena, Lease, ReadBuffers
-from pkafka.net.connection import (
-    Answer,
-    Outcome,
-    ServerConnection,
-)
+from pkafka.net.connection import Outcome, ServerConnection
 from tests.unit.net.connected import Client, Run, framed, turns
 
 

@@ -3,11 +3,11 @@
 import asyncio
 import resource
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from pkafka.net.listener import Acceptor, AddressInUseError, Admission, bind_for_workers
+from pkafka.net.listener import Acceptor, AddressInUseError, Admission, CloseLater, bind_for_workers
 from tests.open_files import count_open_files
 
 
@@ -52,7 +52,7 @@ class Arrivals:
 
     def __init__(self, send_buffer_bytes: int | None = None, spare_descriptors: int = 0) -> None:
         [self.sock] = bind_for_workers("127.0.0.1", 0, workers=1, backlog=50)
-        self.decide: Callable[[], Admission] = lambda: Admission.ADMIT
+        self.decide: Callable[[], Admission | CloseLater] = lambda: Admission.ADMIT
         self.asked = 0
         self.taken: list[socket.socket] = []
         self.clients: list[socket.socket] = []
@@ -64,7 +64,7 @@ class Arrivals:
             spare_descriptors=spare_descriptors,
         )
 
-    def _admit(self, host: str) -> Admission:
+    def _admit(self, host: str) -> Admission | CloseLater:
         assert host == "127.0.0.1"
         self.asked += 1
         return self.decide()
@@ -109,6 +109,26 @@ def test_a_refused_connection_is_closed_and_the_next_one_served() -> None:
         refused, _served = arrivals.connect(), arrivals.connect()
         await arrivals.until(lambda: len(arrivals.taken) == 1)
         assert await asyncio.get_running_loop().sock_recv(refused, 1) == b""
+        arrivals.end()
+
+    asyncio.run(test())
+
+
+def test_a_connection_that_comes_too_early_is_closed_after_a_while_and_holds_up_nobody() -> None:
+    async def test() -> None:
+        arrivals = Arrivals()
+        decisions: Iterator[Admission | CloseLater] = iter(
+            [CloseLater(0.2), CloseLater(60.0), Admission.ADMIT]
+        )
+        arrivals.decide = lambda: next(decisions)
+        early, very_early, _served = arrivals.connect(), arrivals.connect(), arrivals.connect()
+        await arrivals.until(lambda: len(arrivals.taken) == 1)
+        loop = asyncio.get_running_loop()
+        assert await loop.sock_recv(early, 1) == b""
+        with pytest.raises(BlockingIOError):
+            very_early.recv(1)
+        arrivals.acceptor.close()
+        assert await loop.sock_recv(very_early, 1) == b""
         arrivals.end()
 
     asyncio.run(test())

@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pkafka.net.connection import (
-    Answer,
-    FileRange,
-    Part,
-)
+from pkafka.net.answers import Answer, FileRange, Part
 from pkafka.net.page_cache import PageCache
 from tests.open_files import count_open_files
 from tests.unit.net.connected import Client, Run, framed, turns

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pkafka.security.jaas import JaasError, parse_jaas
+from pkafka.security.jaas import JaasError, format_jaas, parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -55,3 +55,9 @@ def test_what_is_no_login_module(text: str, problem: str) -> None:
 
 def test_no_secret_is_shown() -> None:
     assert "TOPSECRET" not in repr(parse_jaas(f'{PLAIN} Required password="TOPSECRET";'))
+
+
+def test_what_is_written_is_read_back() -> None:
+    options = {"username": "alice", "password": 'a"b\\c=d;/*é', "user_a.b-c": "//"}
+    module = parse_jaas(format_jaas(PLAIN, options))
+    assert (module.class_name, module.options) == (PLAIN, options)

@@ -77,7 +77,7 @@ def test_keys_reach_openssl_from_every_form(tmp_path: Path) -> None:
         wrong = Store("keystore", "PEM", str(tmp_path / "key.pem"), key_password=password)
         with pytest.raises(ConfigError, match="password is incorrect") as caught:
             client_context(TlsSettings(keystore=wrong))
-        assert caught.value.key == "ssl.keystore.password"
+        assert caught.value.key == "ssl.key.password"
 
 
 def test_a_key_of_another_certificate(tmp_path: Path) -> None:
